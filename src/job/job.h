@@ -1,0 +1,144 @@
+// The whole question: a model, a recipe, a layout, an engine and a machine, checked and complete.
+//
+//   Job = read_job(document)          every key known, every product right, every default written into `assumptions`
+//
+// A Job is a value: nothing in it refers to files, and predict(job) needs nothing else.
+// Names follow the run file (DESIGN: the contract), without abbreviations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "document/diagnostic.h"
+#include "machine/device.h"
+#include "model/architecture.h"
+#include "recipe/optimizer.h"
+#include "recipe/precision.h"
+
+namespace steelyard {
+
+enum class Engine : std::uint8_t { kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron, kNanotron };
+enum class Implementation : std::uint8_t { kTransformers, kTorchtitan, kMegatron, kNanotron };
+enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
+enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear };
+enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
+enum class PipelineSchedule : std::uint8_t { kGPipe, kOneForwardOneBackward, kInterleaved, kZeroBubbleH1, kZeroBubbleH2, kZeroBubbleV, kDualPipe, kDualPipeV };
+enum class ContextMethod : std::uint8_t { kRing, kUlysses };
+enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull, kEvery, kBlock, kModules };
+enum class RecomputeModule : std::uint8_t { kCoreAttention, kMlp, kExperts, kExpertActivation, kNorms, kLatentUpProjection, kSharedExperts };
+enum class OffloadTarget : std::uint8_t { kNone, kCpu, kNvme };
+enum class CheckpointSave : std::uint8_t { kSharded, kFullRankZero };
+
+std::string_view name_of(Engine engine);
+std::string_view name_of(Implementation implementation);
+std::string_view name_of(AttentionKernel kernel);
+std::string_view name_of(LossKernel kernel);
+std::string_view name_of(OptimizerForm form);
+std::string_view name_of(PipelineSchedule schedule);
+std::string_view name_of(ContextMethod method);
+std::string_view name_of(RecomputeMode mode);
+std::string_view name_of(RecomputeModule module);
+std::string_view name_of(OffloadTarget target);
+std::string_view name_of(CheckpointSave save);
+
+struct Cluster {
+  std::shared_ptr<const Device> device;
+  std::int64_t devices = 1;
+  std::int64_t devices_per_node = 8;
+};
+
+struct Training {
+  std::int64_t sequence_length = 0;
+  std::int64_t micro_batch = 1;
+  std::int64_t gradient_accumulation = 1;
+  std::int64_t global_batch = 1;          // = micro_batch x gradient_accumulation x data
+  Precision precision;
+  Optimizer optimizer;
+  OptimizerForm optimizer_form = OptimizerForm::kForeach;
+  AttentionKernel attention = AttentionKernel::kFlash;
+  LossKernel loss = LossKernel::kPlain;
+  bool compile = false;
+  std::optional<double> hidden_dropout;     // absent: as the model's config says
+  std::optional<double> attention_dropout;
+  std::int64_t vocabulary_multiple = 1;     // the vocabulary is padded up to a multiple of this x tensor
+  bool gradient_clip = false;
+  std::vector<std::string> frozen;          // patterns of tensor names without gradients
+};
+
+struct Parallel {
+  std::int64_t data = 1;                    // all data-parallel ranks: replicas x shards; context apart
+  int zero_stage = 0;
+  std::int64_t replicate = 1;
+  std::int64_t tensor = 1;
+  bool sequence_parallel = false;           // already false when tensor == 1
+  std::int64_t context = 1;
+  ContextMethod context_method = ContextMethod::kRing;
+  std::int64_t pipeline = 1;
+  std::int64_t virtual_pipeline = 1;
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+  std::int64_t expert = 1;
+  std::int64_t expert_tensor = 1;
+  std::vector<std::int64_t> stage_layers;   // layers on each pipeline stage, sums to the model's layers; always filled
+};
+
+struct Recompute {
+  RecomputeMode mode = RecomputeMode::kNone;
+  std::int64_t every = 1;                   // kEvery: layers whose index is a multiple of this keep only their input (see docs/rules)
+  std::int64_t layers = 0;                  // kBlock: the first this many layers of each stage
+  std::vector<RecomputeModule> modules;     // kSelective (core attention) and kModules
+  bool reentrant = false;
+};
+
+struct Offload {
+  OffloadTarget optimizer = OffloadTarget::kNone;
+  OffloadTarget parameters = OffloadTarget::kNone;
+  OffloadTarget activations = OffloadTarget::kNone;
+};
+
+struct Adapter {
+  std::string method = "lora";              // lora, dora
+  std::int64_t rank = 8;
+  std::vector<std::string> target_modules;  // last component of module names, or "all-linear"
+  std::string base = "bf16";                // bf16, int8, nf4
+  bool double_quantization = false;
+};
+
+// Buffer sizes of engines, with each engine's own defaults (launch-format names of the engines are given in brackets).
+struct Buckets {
+  std::int64_t reduce = 500'000'000;        // elements (DeepSpeed reduce_bucket_size)
+  std::int64_t gather = 500'000'000;        // elements (allgather_bucket_size)
+  std::int64_t prefetch = 50'000'000;       // elements (stage3_prefetch_bucket_size)
+  std::int64_t persistence = 100'000;       // elements (stage3_param_persistence_threshold)
+  std::int64_t live = 1'000'000'000;        // elements (stage3_max_live_parameters)
+  std::int64_t reuse = 1'000'000'000;       // elements (stage3_max_reuse_distance)
+  std::int64_t sub_group = 1'000'000'000;   // elements (sub_group_size)
+  std::int64_t ddp_bytes = 25 * 1024 * 1024;  // DDP bucket_cap_mb
+};
+
+struct Assumption {
+  std::string key;      // "training.precision"
+  std::string value;    // "bf16-mixed"
+  std::string reason;   // why this value was taken
+};
+
+struct Job {
+  std::shared_ptr<const Architecture> model;
+  Engine engine = Engine::kFsdp2;
+  Implementation implementation = Implementation::kTransformers;
+  Cluster cluster;
+  Training training;
+  Parallel parallel;
+  Recompute recompute;
+  Offload offload;
+  std::optional<Adapter> adapter;
+  CheckpointSave checkpoint = CheckpointSave::kSharded;
+  Buckets buckets;
+  std::optional<bool> overlap_reduce;       // [overlap] reduce; absent: the engine's default
+  std::vector<Assumption> assumptions;
+  Diagnostics warnings;
+};
+
+}  // namespace steelyard

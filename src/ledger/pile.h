@@ -1,0 +1,58 @@
+// The piles that memory is sorted into and the phases of a step.
+//
+//   load | forward | backward | optimizer | checkpoint
+//   parameters · gradients · master weights · optimizer moments · activations · temporary · communication   (allocated)
+//   slack (reserved, not allocated) · runtime (outside the allocator)
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "quantity/quantity.h"
+
+namespace steelyard {
+
+enum class Pile : std::uint8_t { kParameters, kGradients, kMasterWeights, kOptimizerMoments, kActivations, kTemporary, kCommunication };
+constexpr int kPileCount = 7;
+enum class Phase : std::uint8_t { kLoad, kForward, kBackward, kOptimizer, kCheckpoint };
+constexpr int kPhaseCount = 5;
+
+constexpr std::string_view name_of(Pile pile) {
+  constexpr std::array<std::string_view, kPileCount> names = {"parameters", "gradients", "master_weights", "optimizer_moments", "activations", "temporary", "communication"};
+  return names[static_cast<std::size_t>(pile)];
+}
+constexpr std::string_view name_of(Phase phase) {
+  constexpr std::array<std::string_view, kPhaseCount> names = {"load", "forward", "backward", "optimizer", "checkpoint"};
+  return names[static_cast<std::size_t>(phase)];
+}
+
+// A cost vector: bytes by pile, with arithmetic, so that a difference of two runs is `a - b`.
+struct Piles {
+  std::array<Bytes, kPileCount> bytes{};
+
+  constexpr Bytes& operator[](Pile pile) { return bytes[static_cast<std::size_t>(pile)]; }
+  constexpr Bytes operator[](Pile pile) const { return bytes[static_cast<std::size_t>(pile)]; }
+  constexpr Bytes total() const {
+    Bytes sum{};
+    for (Bytes part : bytes) sum += part;
+    return sum;
+  }
+  constexpr Piles& operator+=(const Piles& other) {
+    for (std::size_t i = 0; i < kPileCount; ++i) bytes[i] += other.bytes[i];
+    return *this;
+  }
+  constexpr Piles& operator-=(const Piles& other) {
+    for (std::size_t i = 0; i < kPileCount; ++i) bytes[i] -= other.bytes[i];
+    return *this;
+  }
+  friend constexpr Piles operator+(Piles a, const Piles& b) { return a += b; }
+  friend constexpr Piles operator-(Piles a, const Piles& b) { return a -= b; }
+  friend constexpr Piles operator*(Piles a, Checked times) {
+    for (Bytes& part : a.bytes) part = part * times;
+    return a;
+  }
+  friend constexpr bool operator==(const Piles&, const Piles&) = default;
+};
+
+}  // namespace steelyard

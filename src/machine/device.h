@@ -1,0 +1,35 @@
+// One accelerator as CUDA (or HIP) reports it.
+//
+//   h100-sxm-80gb   capacity 79.10 to 79.33 GiB (varies with driver and ECC), context about 0.5 GiB
+//
+// Facts live in data/devices/*.json, each with its unit and its source.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quantity/quantity.h"
+
+namespace steelyard {
+
+struct Device {
+  std::string name;                 // "h100-sxm-80gb"
+  std::string description;          // "NVIDIA H100 SXM 80 GB"
+  std::string architecture;         // "sm_90", "gfx942"
+  Bytes capacity{};                 // what torch.cuda.get_device_properties(...).total_memory says (low end of the band)
+  Bytes capacity_high{};            // high end of what has been seen
+  Bytes context{};                  // CUDA context and modules of a training process, outside the caching allocator
+  Bytes context_low{}, context_high{};
+  Bytes cublas_workspace{};         // one for each handle and stream, inside the caching allocator
+  std::string capacity_source, context_source, cublas_source;
+  std::string capacity_mark;        // "read", "second hand", "vendor"
+  std::string source;
+};
+
+const std::vector<Device>& devices();
+// Accepts canonical names; `taken_for` is set when `name` was a short form ("h100" -> "h100-sxm-80gb").
+struct DeviceMatch { const Device* device = nullptr; bool short_form = false; };
+DeviceMatch find_device(std::string_view name);
+
+}  // namespace steelyard

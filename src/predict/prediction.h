@@ -1,0 +1,115 @@
+// The answer: every pile of every distinct rank in every phase, and the moment of the peak.
+//
+//   peak: rank 0, backward, 74.2 GiB allocated, 76.0 reserved, 77.1 on the device (75.4 to 79.0)
+//   piles at that moment: parameters 3.74 + activations 52.6 + ... = allocated, to the byte
+//
+// JSON form: steelyard.prediction/1 (report/json).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "job/job.h"
+#include "ledger/pile.h"
+#include "quantity/quantity.h"
+
+namespace steelyard {
+
+enum class Verdict : std::uint8_t { kFits, kTight, kDoesNotFit };
+std::string_view name_of(Verdict verdict);  // "fits", "tight", "does_not_fit"
+
+struct PhasePrediction {
+  Phase phase = Phase::kForward;
+  Bytes allocated{};   // torch.cuda.max_memory_allocated within the phase
+  Bytes reserved{};    // max_memory_reserved within the phase
+  Piles piles;         // alive at the phase's peak; sums to `allocated`
+  Bytes slack{};       // reserved - allocated
+  Bytes runtime{};     // outside the allocator: context, NCCL
+};
+
+struct RankPrediction {
+  std::int64_t rank = 0;        // smallest global rank of this kind
+  std::int64_t pipeline = 0;    // coordinates
+  std::int64_t replicas = 1;    // ranks with exactly these numbers
+  Phase phase = Phase::kForward;  // of the peak
+  Bytes allocated{}, reserved{}, device{};
+  Bytes resident{};             // held between steps in the steady state
+  std::vector<PhasePrediction> phases;
+};
+
+struct PeakPrediction {
+  std::int64_t rank = 0;
+  std::int64_t pipeline = 0;
+  Phase phase = Phase::kForward;
+  Bytes allocated{}, reserved{}, device{};
+  Bytes low{}, high{};          // band of `device`
+};
+
+// One thing alive at the peak, or one row of a derivation. `formula` and the like are filled by explain() only.
+struct Holding {
+  Pile pile = Pile::kActivations;
+  std::string owner;            // "layers.*.mlp", "embedding", "loss"
+  std::string name;             // "gate"
+  std::string rule;             // "op.linear.saved-input"
+  std::int64_t count = 1;       // equal tensors alive
+  Bytes each{};                 // rounded as the allocator does
+  Bytes total{};                // count x each
+};
+
+struct Moment {
+  Phase phase = Phase::kForward;
+  std::string where;            // "backward of layer 32 of 32, micro-batch 1 of 8"
+  std::string during;           // the operator whose allocation is the peak: "mlp.down_proj"
+  std::vector<Holding> alive;   // largest first
+};
+
+// Change of the run file that makes it fit (or fit with room).
+struct Suggestion {
+  struct Edit { std::string key, from, to; };
+  std::vector<Edit> edits;      // run-file keys
+  std::string change;           // "recompute.mode = full", as a person says it
+  Bytes saves{};
+  Bytes peak{};                 // device bytes after the change
+  Verdict verdict = Verdict::kFits;
+  std::string moves_cost_to;    // recompute, communication, CPU transfer, accuracy, complexity, throughput
+  std::string cost;             // a sentence: "recomputes every layer: about a third more compute"
+};
+
+struct Prediction {
+  Verdict verdict = Verdict::kFits;
+  ParameterCounts parameters;
+  std::int64_t trainable = 0;
+  Bytes capacity{};             // as CUDA reports it (low end of what has been seen)
+  Bytes usable{};               // capacity
+  PeakPrediction peak;
+  std::vector<RankPrediction> ranks;  // one for each distinct rank, rank 0 first
+  Bytes host{}, nvme{};
+  Bytes weights_alone{};        // parameters of one rank for inference, in the compute type: "it fits for inference"
+  std::vector<Assumption> assumptions;
+  std::vector<std::string> warnings;
+};
+
+struct Predicted {
+  std::optional<Prediction> prediction;  // absent: `error` says why
+  std::optional<Diagnostic> error;
+};
+
+// Memory of every distinct rank. Pure; the cost does not grow with layers, micro-batches or ranks.
+Prediction predict(const Job& job);
+
+// The moment of the peak of one of `prediction.ranks`, with everything alive.
+Moment peak_moment(const Job& job, std::size_t rank_index);
+Moment phase_moment(const Job& job, std::size_t rank_index, Phase phase);
+
+// Changes that make `job` fit, each alone sufficient, cheapest in step time first; empty if it fits already or nothing helps.
+std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction);
+
+// The judge: replays every single event of every rank. Equal to predict() to the byte, only slower.
+Prediction predict_by_replay(const Job& job);
+
+}  // namespace steelyard
