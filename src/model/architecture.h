@@ -21,7 +21,8 @@
 
 namespace steelyard {
 
-// How tensor parallelism cuts a tensor; dimensions as stored.
+// How tensor parallelism cuts a tensor; dimensions as stored. In a fused expert tensor [E, ...] the dimensions
+// are counted after the expert: kRows of [E, I, H] cuts I, kColumns of [E, H, 2I] cuts 2I.
 enum class TensorCut : std::uint8_t { kReplicated, kRows, kColumns };  // kRows cuts dimension 0, kColumns dimension 1 (the last)
 
 enum class TensorRole : std::uint8_t { kEmbedding, kHead, kMatrix, kBias, kNorm, kRouter, kOther };
@@ -139,6 +140,8 @@ struct ExpertMlp {
   int gate_up_index = -1, down_index = -1;         // fused tensors, or
   int gate_index = -1, up_index = -1;              // per-expert tensors (copies = experts)
   int gate_up_bias_index = -1, down_bias_index = -1;
+  // llama4 in transformers: every expert runs over every token (its scores are zero where it was not chosen).
+  bool every_expert_runs_every_token = false;
 };
 
 enum class Arrangement : std::uint8_t {
@@ -198,8 +201,10 @@ struct Architecture {
   struct Beside { std::string name; std::int64_t parameters = 0; };
   std::vector<Beside> beside_total;
   std::int64_t prediction_layers = 0;                  // multi-token prediction depth (weights beside the total)
-  int prediction_layer_kind = -1;
+  int prediction_layer_kind = -1;                      // the layer a prediction module repeats
+  std::vector<ParameterTensor> prediction_parameters;  // what one prediction module has besides: its norms and projection
   bool guessed = false;              // made up from a size like "7B"
+  std::string guess_rule;            // how, in one sentence; empty unless guessed
 };
 
 // Elements of one tensor, all copies together.
