@@ -1,0 +1,127 @@
+#include "document/edit_distance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace steelyard {
+namespace {
+
+constexpr int kSlip = 2;
+constexpr int kDigitChanged = 3;
+constexpr std::size_t kLongestWord = 64;  // longer ones are cut: no name is that long
+
+char folded(char c) {
+  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
+  if (c == '_' || c == ' ' || c == '.') return '-';
+  return c;
+}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+int cost_of(char c) { return c == '-' ? 1 : kSlip; }
+
+std::string folded(std::string_view word) {
+  std::string result(word.substr(0, kLongestWord));
+  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return folded(c); });
+  return result;
+}
+
+std::size_t common_start(std::string_view a, std::string_view b) {
+  const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return static_cast<std::size_t>(end - a.begin());
+}
+
+struct Candidate {
+  int distance = 0;
+  std::size_t start = 0;  // letters in common at the start: slips are rarer there
+  std::string_view name;
+};
+
+int limit_for(std::size_t length) {
+  if (length <= 1) return 0;
+  if (length <= 4) return kSlip;
+  return std::max(2 * kSlip, kSlip * static_cast<int>(length) / 3);
+}
+
+template <class Name>
+std::vector<std::string> nearest(std::string_view word, std::span<const Name> names) {
+  const std::string meant = folded(word);
+  const int limit = limit_for(meant.size());
+  std::vector<Candidate> near;
+  for (const Name& name : names) {
+    const int difference =
+        static_cast<int>(std::min(name.size(), kLongestWord)) - static_cast<int>(meant.size());
+    if (std::abs(difference) > limit) continue;
+    const int distance = edit_distance(meant, name);
+    if (distance > limit) continue;
+    // Most of a name must be there: otherwise any short word is near any other.
+    if (distance >= kSlip * static_cast<int>(name.size())) continue;
+    near.push_back({distance, common_start(meant, folded(std::string_view(name))), name});
+  }
+  std::stable_sort(near.begin(), near.end(), [](const Candidate& a, const Candidate& b) {
+    return a.distance != b.distance ? a.distance < b.distance : a.start > b.start;
+  });
+  std::vector<std::string> result;
+  for (const Candidate& candidate : near)
+    if (result.size() < 3 && candidate.distance <= near.front().distance + kSlip)
+      result.emplace_back(candidate.name);
+  return result;
+}
+
+template <class Name>
+std::string joined(std::span<const Name> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += fmt::format("\"{}\"", names[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+int edit_distance(std::string_view left, std::string_view right) {
+  const std::string a = folded(left);
+  const std::string b = folded(right);
+  // Three rows of the table are enough for swaps of neighbours.
+  std::array<std::array<int, kLongestWord + 1>, 3> rows{};
+  auto* before = &rows[0];
+  auto* last = &rows[1];
+  auto* current = &rows[2];
+  for (std::size_t j = 1; j <= b.size(); ++j) (*last)[j] = (*last)[j - 1] + cost_of(b[j - 1]);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    (*current)[0] = (*last)[0] + cost_of(a[i - 1]);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const char x = a[i - 1];
+      const char y = b[j - 1];
+      const int change = x == y ? 0 : (is_digit(x) && is_digit(y)) ? kDigitChanged : kSlip;
+      int best = (*last)[j - 1] + change;
+      best = std::min(best, (*last)[j] + cost_of(x));
+      best = std::min(best, (*current)[j - 1] + cost_of(y));
+      if (i > 1 && j > 1 && x == b[j - 2] && y == a[i - 2] && x != y)
+        best = std::min(best, (*before)[j - 2] + kSlip);
+      (*current)[j] = best;
+    }
+    std::swap(before, last);
+    std::swap(last, current);
+  }
+  return (*last)[b.size()];
+}
+
+std::vector<std::string> nearest_names(std::string_view word,
+                                       std::span<const std::string_view> names) {
+  return nearest(word, names);
+}
+std::vector<std::string> nearest_names(std::string_view word, std::span<const std::string> names) {
+  return nearest(word, names);
+}
+
+std::string did_you_mean(std::string_view noun, std::span<const std::string> nearest) {
+  if (nearest.empty()) return {};
+  return fmt::format("the {} {} {}", noun, nearest.size() == 1 ? "is" : "may be", joined(nearest));
+}
+
+std::string any_of(std::span<const std::string_view> names) { return joined(names); }
+std::string any_of(std::span<const std::string> names) { return joined(names); }
+
+}  // namespace steelyard

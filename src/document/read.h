@@ -1,0 +1,30 @@
+// Text in, values with places out; or everything that is wrong with the text.
+//
+//   auto document = read_document(text, "run.toml");
+//   if (!document) print(document.error());
+//
+// Nothing is thrown, nothing is read from disk. Repeated keys are errors, depth and size are bounded.
+#pragma once
+
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "document/diagnostic.h"
+#include "document/value.h"
+
+namespace steelyard {
+
+using ReadValue = tl::expected<Value, Diagnostics>;
+
+ReadValue read_json(std::string_view text, std::string_view source_name);
+ReadValue read_toml(std::string_view text, std::string_view source_name);
+
+// JSON when the name ends in .json or the text opens with a brace, else TOML.
+ReadValue read_document(std::string_view text, std::string_view source_name);
+
+// Tables and lists within each other, at most. Deeper text is refused, not followed.
+constexpr int kMaximumDepth = 64;
+// A run file or a config.json is far smaller; what is larger is another kind of file.
+constexpr std::size_t kMaximumDocumentBytes = std::size_t{64} << 20;
+
+}  // namespace steelyard
