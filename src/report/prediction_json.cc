@@ -1,0 +1,126 @@
+#include "report/prediction_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace steelyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t number(Bytes bytes) { return bytes.value().value(); }
+
+Json coordinates_of(std::int64_t pipeline) { return {{"pipeline", pipeline}}; }
+
+Json json_of(const PhasePrediction& phase) {
+  Json piles = Json::object();
+  for (int i = 0; i < kPileCount; ++i) {
+    const auto pile = static_cast<Pile>(i);
+    piles[std::string(name_of(pile))] = number(phase.piles[pile]);
+  }
+  piles["slack"] = number(phase.slack);
+  piles["runtime"] = number(phase.runtime);
+  return {{"phase", name_of(phase.phase)},
+          {"allocated_bytes", number(phase.allocated)},
+          {"reserved_bytes", number(phase.reserved)},
+          {"piles", std::move(piles)}};
+}
+
+Json json_of(const RankPrediction& rank, bool brief) {
+  Json result = {{"rank", rank.rank},
+                 {"coordinates", coordinates_of(rank.pipeline)},
+                 {"replicas", rank.replicas},
+                 {"phase", name_of(rank.phase)},
+                 {"allocated_bytes", number(rank.allocated)},
+                 {"reserved_bytes", number(rank.reserved)},
+                 {"device_bytes", number(rank.device)},
+                 {"resident_bytes", number(rank.resident)}};
+  if (brief) return result;
+  Json phases = Json::array();
+  for (const PhasePrediction& phase : rank.phases) phases.push_back(json_of(phase));
+  result["phases"] = std::move(phases);
+  return result;
+}
+
+Json json_of(const Suggestion& suggestion) {
+  Json change = Json::object();
+  for (const Suggestion::Edit& edit : suggestion.edits) change[edit.key] = edit.to;
+  // Seconds stay null until step time is predicted: a cost that nobody computed is not zero.
+  return {{"change", std::move(change)},
+          {"says", suggestion.change},
+          {"saves_bytes", number(suggestion.saves)},
+          {"peak_device_bytes", number(suggestion.peak)},
+          {"costs_seconds", nullptr},
+          {"moves_cost_to", suggestion.moves_cost_to},
+          {"cost", suggestion.cost},
+          {"verdict", name_of(suggestion.verdict)}};
+}
+
+Json json_of(const Diagnostic& problem) {
+  Json result = {{"severity", problem.severity == Severity::kError ? "error" : "warning"},
+                 {"code", problem.code},
+                 {"message", problem.message}};
+  if (!problem.place.source.empty()) result["source"] = problem.place.source;
+  if (problem.place.line > 0) result["line"] = problem.place.line;
+  if (problem.place.column > 0) result["column"] = problem.place.column;
+  if (!problem.label.empty()) result["label"] = problem.label;
+  if (!problem.help.empty()) result["help"] = problem.help;
+  return result;
+}
+
+}  // namespace
+
+Json json_of(const Job& job, const Prediction& prediction,
+             const std::vector<Suggestion>& suggestions, bool brief) {
+  const PeakPrediction& peak = prediction.peak;
+  Json result = {{"schema", "steelyard.prediction/1"}, {"verdict", name_of(prediction.verdict)}};
+  result["device"] = {{"name", job.cluster.device ? job.cluster.device->name : ""},
+                      {"capacity_bytes", number(prediction.capacity)},
+                      {"usable_bytes", number(prediction.usable)}};
+  result["parameters"] = {{"total", prediction.parameters.total},
+                          {"active", prediction.parameters.active},
+                          {"trainable", prediction.trainable}};
+  result["peak"] = {{"rank", peak.rank},
+                    {"coordinates", coordinates_of(peak.pipeline)},
+                    {"phase", name_of(peak.phase)},
+                    {"allocated_bytes", number(peak.allocated)},
+                    {"reserved_bytes", number(peak.reserved)},
+                    {"device_bytes", number(peak.device)},
+                    {"low_bytes", number(peak.low)},
+                    {"high_bytes", number(peak.high)}};
+  Json ranks = Json::array();
+  for (const RankPrediction& rank : prediction.ranks) ranks.push_back(json_of(rank, brief));
+  result["ranks"] = std::move(ranks);
+  if (brief) return result;
+
+  result["host_bytes"] = number(prediction.host);
+  result["nvme_bytes"] = number(prediction.nvme);
+  result["weights_alone_bytes"] = number(prediction.weights_alone);
+  Json suggested = Json::array();
+  for (const Suggestion& suggestion : suggestions) suggested.push_back(json_of(suggestion));
+  result["suggestions"] = std::move(suggested);
+  Json assumptions = Json::array();
+  for (const Assumption& assumption : prediction.assumptions)
+    assumptions.push_back(
+        {{"key", assumption.key}, {"value", assumption.value}, {"reason", assumption.reason}});
+  result["assumptions"] = std::move(assumptions);
+  result["warnings"] = prediction.warnings;
+  return result;
+}
+
+Json json_of(const Diagnostics& problems) {
+  Json listed = Json::array();
+  for (const Diagnostic& problem : problems) listed.push_back(json_of(problem));
+  return {{"schema", "steelyard.error/1"},
+          {"error", problems.empty() ? std::string("unknown") : problems.front().message},
+          {"problems", std::move(listed)}};
+}
+
+std::string document_text(const Json& value) {
+  return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string line_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace steelyard
