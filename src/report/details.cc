@@ -1,0 +1,122 @@
+// What -v adds to the answer of `weigh`: nothing here is needed to decide, all of it to understand.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/phases.h"
+#include "report/table.h"
+#include "report/weighing.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::size_t kAliveRows = 12;
+
+std::string ranks_text(const Weighing& weighing, const Style& style) {
+  const Prediction& prediction = weighing.prediction;
+  const Scale scale = scale_of(prediction, style.unit);
+  Table table({{fmt::format("ranks, {}", scale.unit)},
+               {"stage", true},
+               {"alike", true},
+               {"peak in"},
+               {"allocated", true},
+               {"reserved", true},
+               {"device", true},
+               {"resident", true}});
+  for (const RankPrediction& rank : prediction.ranks)
+    table.add({std::to_string(rank.rank), std::to_string(rank.pipeline + 1), grouped(rank.replicas),
+               std::string(name_of(rank.phase)), number_of(rank.allocated, scale),
+               number_of(rank.reserved, scale), number_of(rank.device, scale),
+               number_of(rank.resident, scale)});
+  return table.text(style);
+}
+
+std::string alive_text(const Weighing& weighing, const Style& style) {
+  if (!weighing.moment) return "";
+  const Scale scale = scale_of(weighing.prediction, style.unit);
+  Table table({{fmt::format("alive at the peak, {}", scale.unit)},
+               {"of"},
+               {"times", true},
+               {"together", true},
+               {"pile"}});
+  Bytes hidden{};
+  std::size_t rows = 0;
+  for (const Holding& holding : weighing.moment->alive) {
+    if (rows++ >= kAliveRows) {
+      hidden += holding.total;
+      continue;
+    }
+    table.add({holding.name, holding.owner, grouped(holding.count), number_of(holding.total, scale),
+               words_of(holding.pile)});
+  }
+  std::string result = table.text(style);
+  if (rows > kAliveRows)
+    result += fmt::format("  {} more, {} (steelyard explain)\n", rows - kAliveRows,
+                          amount_of(hidden, scale));
+  if (!weighing.moment->during.empty())
+    result += fmt::format("  the last to be allocated: {}\n", weighing.moment->during);
+  return result;
+}
+
+std::string schedule_text(const Job& job, const Style& style) {
+  const Training& training = job.training;
+  std::string result =
+      wrapped(
+          style,
+          fmt::format(
+              "batch: micro_batch {} x gradient_accumulation {} x data {} = {} sequences, {} "
+              "tokens a step",
+              grouped(training.micro_batch), grouped(training.gradient_accumulation),
+              grouped(job.parallel.data), grouped(training.global_batch),
+              grouped(
+                  (Checked(training.global_batch) * Checked(training.sequence_length)).value())),
+          7) +
+      "\n";
+  const std::int64_t stages = job.parallel.pipeline;
+  if (stages > 1) {
+    const std::int64_t micro_batches = training.gradient_accumulation;
+    // The published figures: bubble (p-1)/m of the ideal time, and how many micro-batches wait for
+    // their backward.
+    result += wrapped(style,
+                      fmt::format("pipeline: {} stages, {} micro-batches; bubble (p-1)/m = {}/{} "
+                                  "of the ideal time; in flight on the "
+                                  "first stage: {} with 1f1b, {} with gpipe",
+                                  stages, grouped(micro_batches), stages - 1, micro_batches,
+                                  std::min(stages, micro_batches), micro_batches),
+                      10) +
+              "\n";
+  }
+  return result;
+}
+
+std::string assumptions_text(const Prediction& prediction, const Style& style) {
+  if (prediction.assumptions.empty()) return "";
+  Table table({{"assumed"}, {""}, {""}});
+  for (const Assumption& assumption : prediction.assumptions)
+    table.add({assumption.key, assumption.value, assumption.reason});
+  return table.text(style);
+}
+
+}  // namespace
+
+std::string details_text(const Weighing& weighing, const Style& style) {
+  std::string result = "\n" + phases_table(weighing, peak_rank_index(weighing.prediction), style);
+  result += "\n" + ranks_text(weighing, style);
+  if (const std::string alive = alive_text(weighing, style); !alive.empty()) result += "\n" + alive;
+  result += "\n" + schedule_text(weighing.job, style);
+  const PeakPrediction& peak = weighing.prediction.peak;
+  const Scale scale = scale_of(weighing.prediction, style.unit);
+  // The three numbers that people mix up, by the names they know.
+  result += fmt::format("max_memory_allocated {}, max_memory_reserved {}, nvidia-smi {} {}\n",
+                        number_of(peak.allocated, scale), number_of(peak.reserved, scale),
+                        number_of(peak.device, scale), scale.unit);
+  if (weighing.prediction.host > Bytes() || weighing.prediction.nvme > Bytes())
+    result += fmt::format("beside the device, per rank: host {}, NVMe {}\n",
+                          amount_of(weighing.prediction.host, style.unit),
+                          amount_of(weighing.prediction.nvme, style.unit));
+  if (const std::string assumed = assumptions_text(weighing.prediction, style); !assumed.empty())
+    result += "\n" + assumed;
+  return without_trailing_blanks(result);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,294 @@
+#include "report/weighing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "report/bar.h"
+#include "report/table.h"
+
+namespace steelyard {
+namespace {
+
+constexpr int kLabelColumns = 21;   // two blanks, the longest pile, two blanks
+constexpr int kNumberColumns = 9;   // "  1,103.2"
+constexpr int kPercentColumns = 8;  // "    65 %"
+constexpr int kNarrow = 60;         // below it the bars go first
+
+struct Row {
+  std::string label;
+  Bytes bytes{};
+  std::string note;
+};
+
+std::string verdict_words(Verdict verdict) {
+  return verdict == Verdict::kDoesNotFit ? "does not fit" : std::string(name_of(verdict));
+}
+
+Ink ink_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFits:
+      return Ink::kGood;
+    case Verdict::kTight:
+      return Ink::kWarning;
+    case Verdict::kDoesNotFit:
+      return Ink::kBad;
+  }
+  return Ink::kPlain;
+}
+
+// The second line stands under the first fact, not under the verdict.
+int indent_of(const Prediction& prediction) {
+  return columns_of(verdict_words(prediction.verdict)) + 3;
+}
+
+const PhasePrediction* phase_of(const RankPrediction& rank, Phase phase) {
+  for (const PhasePrediction& candidate : rank.phases)
+    if (candidate.phase == phase) return &candidate;
+  return nullptr;
+}
+
+std::string rank_fact(const Job& job, const Prediction& prediction, const Scale& scale) {
+  const RankPrediction& fullest = prediction.ranks[peak_rank_index(prediction)];
+  if (prediction.ranks.size() == 1)
+    return job.cluster.devices == 1
+               ? "one device"
+               : fmt::format("all {} ranks alike", grouped(job.cluster.devices));
+  const auto lightest =
+      std::min_element(prediction.ranks.begin(), prediction.ranks.end(),
+                       [](const auto& a, const auto& b) { return a.device < b.device; });
+  return fmt::format("rank {}, stage {} of {}, is the fullest; the least: {} on stage {}",
+                     fullest.rank, fullest.pipeline + 1, job.parallel.pipeline,
+                     number_of(lightest->device, scale), lightest->pipeline + 1);
+}
+
+std::string crossing_fact(const Prediction& prediction) {
+  const RankPrediction& rank = prediction.ranks[peak_rank_index(prediction)];
+  if (prediction.verdict == Verdict::kDoesNotFit)
+    for (const PhasePrediction& phase : rank.phases)
+      if (phase.reserved + phase.runtime > prediction.usable)
+        return fmt::format("crosses the line in {}", name_of(phase.phase));
+  return fmt::format("peak in {}", name_of(prediction.peak.phase));
+}
+
+// The largest thing of a pile, if it makes most of it: the word that a reader would search for.
+std::string note_of(const std::optional<Moment>& moment, Pile pile, Bytes bytes) {
+  if (!moment || (pile != Pile::kTemporary && pile != Pile::kCommunication)) return "";
+  for (const Holding& holding : moment->alive)
+    if (holding.pile == pile) {
+      if (holding.total + holding.total < bytes) return "";
+      const std::string copies =
+          holding.count > 1 ? fmt::format(", {} times", grouped(holding.count)) : "";
+      return holding.name + copies;
+    }
+  return "";
+}
+
+std::vector<Row> rows_of(const Weighing& weighing) {
+  const Prediction& prediction = weighing.prediction;
+  const PeakPrediction& peak = prediction.peak;
+  const PhasePrediction* phase =
+      phase_of(prediction.ranks[peak_rank_index(prediction)], peak.phase);
+  std::vector<Row> rows;
+  if (phase != nullptr)
+    for (int i = 0; i < kPileCount; ++i) {
+      const auto pile = static_cast<Pile>(i);
+      const Bytes bytes = phase->piles[pile];
+      if (bytes > Bytes())
+        rows.push_back({words_of(pile), bytes, note_of(weighing.moment, pile, bytes)});
+    }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.bytes > b.bytes; });
+  const Bytes slack = peak.reserved - peak.allocated;
+  const Bytes runtime = peak.device - peak.reserved;
+  // Two small rows of the machine read as one; a large one stands alone.
+  if ((slack + runtime).value() * Checked(10) < peak.device.value()) {
+    if (slack + runtime > Bytes()) rows.push_back({"slack + runtime", slack + runtime, ""});
+  } else {
+    if (slack > Bytes()) rows.push_back({"slack", slack, ""});
+    if (runtime > Bytes()) rows.push_back({"runtime", runtime, ""});
+  }
+  return rows;
+}
+
+double share_of(Bytes part, Bytes whole) {
+  return static_cast<double>(part.value().value()) /
+         static_cast<double>(std::max<std::int64_t>(whole.value().value(), 1));
+}
+
+// How the bars stand on this screen.
+struct Layout {
+  bool bars = true;
+  bool percent = true;
+  int bar_columns = 0;
+};
+
+Layout layout_of(const Style& style) {
+  Layout layout;
+  layout.bars = style.bars && style.width >= kNarrow;
+  layout.percent = style.width >= kLabelColumns + kNumberColumns + kPercentColumns;
+  const int width = std::min(style.width, 120);
+  if (layout.bars)
+    layout.bar_columns = std::min(38 + std::max(0, width - 80),
+                                  width - kLabelColumns - kNumberColumns - kPercentColumns);
+  return layout;
+}
+
+std::string bar_line(const Style& style, const Layout& layout, const std::string& label,
+                     std::string drawn, const std::string& note, const std::string& number,
+                     const std::string& percent) {
+  std::string line = padded_right("  " + label, kLabelColumns);
+  if (layout.bars) {
+    // A note stands where the bar leaves room for it; its first piece is tried alone.
+    if (!note.empty() && columns_of(drawn) + 2 + columns_of(note) <= layout.bar_columns)
+      drawn += "  " + painted(style, Ink::kQuiet, note);
+    line += padded_right(std::move(drawn), layout.bar_columns);
+  }
+  line += padded_left(number, kNumberColumns);
+  if (layout.percent && !percent.empty()) line += padded_left(percent, kPercentColumns);
+  return line + "\n";
+}
+
+std::string bars_text(const Weighing& weighing, const Style& style) {
+  const Prediction& prediction = weighing.prediction;
+  const Scale scale = scale_of(prediction, style.unit);
+  const Layout layout = layout_of(style);
+  const Bytes whole = std::max(prediction.peak.device, prediction.usable);
+  const std::vector<Row> rows = rows_of(weighing);
+  std::vector<Bytes> parts;
+  for (const Row& row : rows) parts.push_back(row.bytes);
+  const std::vector<std::int64_t> ticks = apportioned(parts, scale);
+
+  std::string title = "at the peak: ";
+  title += weighing.moment && !weighing.moment->where.empty()
+               ? weighing.moment->where
+               : std::string(name_of(prediction.peak.phase));
+  const int number_end = kLabelColumns + layout.bar_columns + kNumberColumns;
+  if (columns_of(title) + 2 + columns_of(scale.unit) > number_end)
+    title = shortened(style, title, number_end - 2 - columns_of(scale.unit));
+  title = padded_right(title, number_end - columns_of(scale.unit)) + scale.unit;
+  std::string result = painted(style, Ink::kQuiet, title) + "\n";
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    result += bar_line(style, layout, rows[i].label,
+                       bar(style, share_of(rows[i].bytes, whole), layout.bar_columns), rows[i].note,
+                       number_of_ticks(ticks[i], scale),
+                       percent_of(rows[i].bytes, prediction.peak.device));
+  const std::string total = number_of(prediction.peak.device, scale);
+  result += bar_line(style, layout, layout.bars ? "" : "total",
+                     line_with_limit(style, share_of(prediction.peak.device, whole),
+                                     share_of(prediction.usable, whole), layout.bar_columns),
+                     "", painted(style, Ink::kStrong, padded_left(total, kNumberColumns)), "");
+
+  // Why it fits for inference and not for training: the weights beside everything that training
+  // adds.
+  if (prediction.weights_alone > Bytes()) {
+    const Bytes weights = prediction.weights_alone;
+    const std::string fit = weights <= prediction.usable ? "fit" : "do not fit";
+    const std::string note =
+        weights < prediction.peak.device
+            ? fmt::format(
+                  "{}; training adds {}", fit,
+                  number_of_ticks(
+                      ticks_of(prediction.peak.device, scale) - ticks_of(weights, scale), scale))
+            : fit + " unsharded; training shards them";
+    result += bar_line(style, layout, "weights alone",
+                       bar(style, share_of(weights, whole), layout.bar_columns), note,
+                       number_of(weights, scale), "");
+    if (!layout.bars) result += "    " + note + "\n";
+  }
+  return result;
+}
+
+std::string suggestions_text(const Weighing& weighing, const Style& style) {
+  const Prediction& prediction = weighing.prediction;
+  if (weighing.suggestions.empty()) {
+    if (prediction.verdict != Verdict::kDoesNotFit) return "";
+    return "\n" +
+           wrapped(style,
+                   "no single change of this run file makes it fit: more or larger devices "
+                   "(steelyard list devices), or a smaller model",
+                   0) +
+           "\n";
+  }
+  const Scale scale = scale_of(prediction, style.unit);
+  Table table({{"a change that fits"}, {"keys", true}, {"peak", true}, {"saves", true}, {"costs"}});
+  int number = 0;
+  for (const Suggestion& suggestion : weighing.suggestions) {
+    const std::string mark = suggestion.verdict == Verdict::kTight ? " (tight)" : "";
+    table.add({fmt::format("{}  {}", ++number, suggestion.change),
+               std::to_string(suggestion.edits.size()), number_of(suggestion.peak, scale),
+               number_of(suggestion.saves, scale), suggestion.moves_cost_to + mark});
+  }
+  return "\n" + table.text(style);
+}
+
+std::string closing_line(const Weighing& weighing, const Style& style) {
+  std::vector<std::string> parts;
+  const std::size_t assumed = weighing.prediction.assumptions.size();
+  if (assumed > 0)
+    parts.push_back(
+        fmt::format("{} {} (-v)", assumed, assumed == 1 ? "assumption" : "assumptions"));
+  if (!weighing.suggestions.empty()) parts.emplace_back("try one: --apply 1");
+  const std::vector<Row> rows = rows_of(weighing);
+  if (!weighing.arguments.empty() && !rows.empty())
+    for (int i = 0; i < kPileCount; ++i)
+      if (words_of(static_cast<Pile>(i)) == rows.front().label)
+        parts.push_back(fmt::format("why: steelyard explain {} {}", weighing.arguments,
+                                    name_of(static_cast<Pile>(i))));
+  return parts.empty() ? "" : painted(style, Ink::kQuiet, facts(style, parts)) + "\n";
+}
+
+}  // namespace
+
+Scale scale_of(const Prediction& prediction, MemoryUnit unit) {
+  return scale_for(prediction.peak.device, unit);
+}
+
+std::string words_of(Pile pile) {
+  std::string words(name_of(pile));
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::size_t peak_rank_index(const Prediction& prediction) {
+  for (std::size_t i = 0; i < prediction.ranks.size(); ++i)
+    if (prediction.ranks[i].rank == prediction.peak.rank) return i;
+  return 0;
+}
+
+std::string verdict_line(const Prediction& prediction, const Style& style) {
+  const PeakPrediction& peak = prediction.peak;
+  const Scale scale = scale_of(prediction, style.unit);
+  const std::int64_t spare = ticks_of(prediction.usable, scale) - ticks_of(peak.device, scale);
+  std::string judged;
+  if (prediction.verdict == Verdict::kDoesNotFit) {
+    judged = spare < 0 ? fmt::format("{} too much", number_of_ticks(-spare, scale)) : "too much";
+  } else if (prediction.verdict == Verdict::kTight && peak.high > prediction.usable) {
+    judged = "the band crosses the line";
+  } else {
+    judged = fmt::format("{} spare", number_of_ticks(spare, scale));
+  }
+  return fmt::format("{}   needs {} {} ({} to {}), usable {}: {}\n",
+                     painted(style, ink_of(prediction.verdict), verdict_words(prediction.verdict)),
+                     painted(style, Ink::kStrong, number_of(peak.device, scale)), scale.unit,
+                     number_of(peak.low, scale), number_of(peak.high, scale),
+                     number_of(prediction.usable, scale), judged);
+}
+
+std::string weighing_text(const Weighing& weighing, const Style& style) {
+  const Prediction& prediction = weighing.prediction;
+  const Scale scale = scale_of(prediction, style.unit);
+  const int indent = indent_of(prediction);
+  std::string result = verdict_line(prediction, style);
+  result.append(static_cast<std::size_t>(indent), ' ');
+  result += facts(style, {rank_fact(weighing.job, prediction, scale), crossing_fact(prediction)},
+                  indent) +
+            "\n\n";
+  result += bars_text(weighing, style);
+  result += suggestions_text(weighing, style);
+  result += closing_line(weighing, style);
+  return without_trailing_blanks(result);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,54 @@
+// The answer of `weigh` on one screen: the verdict, the moment of the peak as bars, and the ways
+// out.
+//
+//   does not fit   needs 103.2 GiB (100.9 to 105.1), usable 79.1: 24.1 too much
+//                  all 8 ranks alike · crosses the line in forward
+//
+//   at the peak: backward, the loss                              GiB
+//     activations        ████████████████████████▋              67.0   65 %
+//     temporary          ███████▏  logits                       19.6   19 %
+//                        ─────────────────────────────|░░░░░░  103.2
+//     weights alone      █████▌  fit; training adds 88.2         15.0
+//
+//   a change that fits                      keys   peak   costs
+//     1  recompute every layer                 1   71.7   recompute
+//   7 assumptions (-v) · try one: --apply 1
+//
+// The parts add up to the total as printed; bars are scaled to the larger of need and usable.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "predict/prediction.h"
+#include "report/amount.h"
+#include "report/style.h"
+
+namespace steelyard {
+
+struct Weighing {
+  const Job& job;
+  const Prediction& prediction;
+  std::optional<Moment> moment;         // of the peak; absent: the phase alone is named
+  std::vector<Suggestion> suggestions;  // numbered as printed
+  std::string
+      arguments;  // what the person weighed, for the commands to try next: "run.toml --tensor 2"
+};
+
+// One number of decimals for everything about this prediction.
+Scale scale_of(const Prediction& prediction, MemoryUnit unit);
+
+// "optimizer moments"
+std::string words_of(Pile pile);
+
+// Where in prediction.ranks the peak is.
+std::size_t peak_rank_index(const Prediction& prediction);
+
+std::string verdict_line(const Prediction& prediction, const Style& style);
+std::string weighing_text(const Weighing& weighing, const Style& style);
+
+// What -v adds: other ranks, what was alive at the peak, what was assumed.
+std::string details_text(const Weighing& weighing, const Style& style);
+
+}  // namespace steelyard
