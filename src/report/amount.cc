@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "quantity/print.h"
+
 namespace steelyard {
 namespace {
 
@@ -23,10 +25,10 @@ double exact_ticks(Bytes bytes, const Scale& scale) {
 
 }  // namespace
 
-Scale scale_for(Bytes largest, MemoryUnit unit) {
-  if (unit == MemoryUnit::kBytes) return {"B", 1, 0};
-  const bool decimal = unit == MemoryUnit::kGigabytes;
-  Scale scale{decimal ? "GB" : "GiB", decimal ? 1'000'000'000 : std::int64_t{1} << 30, 1};
+Scale scale_for(Bytes largest, Units units) {
+  if (units == Units::kBytes) return {"B", 1, 0};
+  const bool decimal = units == Units::kSi;
+  Scale scale{std::string(memory_unit(units)), decimal ? 1'000'000'000 : std::int64_t{1} << 30, 1};
   const double size = std::abs(static_cast<double>(largest.value().value())) /
                       static_cast<double>(scale.unit_bytes);
   // 9.996 prints as 10.0, so the border stands where rounding would pass it.
@@ -40,10 +42,10 @@ std::int64_t ticks_of(Bytes bytes, const Scale& scale) {
 }
 
 std::string number_of_ticks(std::int64_t ticks, const Scale& scale) {
-  if (scale.decimals == 0) return grouped(ticks);
+  if (scale.decimals == 0) return print_count(ticks);
   const std::int64_t unit = power_of_ten(scale.decimals);
   const std::int64_t size = std::abs(ticks);
-  return fmt::format("{}{}.{:0{}}", ticks < 0 ? "-" : "", grouped(size / unit), size % unit,
+  return fmt::format("{}{}.{:0{}}", ticks < 0 ? "-" : "", print_count(size / unit), size % unit,
                      scale.decimals);
 }
 
@@ -57,9 +59,6 @@ std::string signed_number_of_ticks(std::int64_t ticks, const Scale& scale) {
 
 std::string amount_of(Bytes bytes, const Scale& scale) {
   return number_of(bytes, scale) + " " + scale.unit;
-}
-std::string amount_of(Bytes bytes, MemoryUnit unit) {
-  return amount_of(bytes, scale_for(bytes, unit));
 }
 
 std::vector<std::int64_t> apportioned(const std::vector<Bytes>& parts, const Scale& scale) {
@@ -83,30 +82,10 @@ std::vector<std::int64_t> apportioned(const std::vector<Bytes>& parts, const Sca
   return ticks;
 }
 
-std::string grouped(std::int64_t count) {
-  std::string digits = std::to_string(count);
-  const std::size_t first = count < 0 ? 1 : 0;
-  for (std::size_t at = digits.size(); at > first + 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
-
 std::string percent_of(Bytes part, Bytes whole) {
   if (whole == Bytes()) return "-";
-  const double share = 100.0 * static_cast<double>(part.value().value()) /
-                       static_cast<double>(whole.value().value());
-  return fmt::format("{:.0f} %", share);
-}
-
-std::string parameters_text(std::int64_t count) {
-  const double size = static_cast<double>(count);
-  if (count >= 1'000'000'000'000) return fmt::format("{:.2f}T", size / 1e12);
-  if (count >= 100'000'000'000) return fmt::format("{:.0f}B", size / 1e9);
-  if (count >= 10'000'000'000) return fmt::format("{:.1f}B", size / 1e9);
-  if (count >= 1'000'000'000) return fmt::format("{:.2f}B", size / 1e9);
-  return fmt::format("{:.0f}M", size / 1e6);
+  return print_percent(static_cast<double>(part.value().value()) /
+                       static_cast<double>(whole.value().value()));
 }
 
 }  // namespace steelyard

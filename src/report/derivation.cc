@@ -27,8 +27,9 @@ std::string line_text(const DerivationLine& line, const Style& style, const std:
       (line.owner == owner || line.owner.empty() ? line.name : line.owner + ": " + line.name);
   std::string formula = line.formula;
   if (line.count != 1 && !formula.empty())
-    formula += fmt::format(" = {}, {} times", grouped(number(line.each)), grouped(line.count));
-  const std::string total = grouped(number(line.total));
+    formula +=
+        fmt::format(" = {}, {} times", print_count(number(line.each)), print_count(line.count));
+  const std::string total = print_count(number(line.total));
   std::string result;
   constexpr int kNameColumns = 28;
   const int room = style.width - columns_of(total) - 2;
@@ -50,13 +51,14 @@ std::string line_text(const DerivationLine& line, const Style& style, const std:
 std::string legend_text(const Derivation& derivation, const Style& style) {
   std::vector<std::string> parts;
   for (const Symbol& symbol : derivation.legend)
-    parts.push_back(fmt::format("{} {} {}", symbol.letter, symbol.meaning, grouped(symbol.value)));
+    parts.push_back(
+        fmt::format("{} {} {}", symbol.letter, symbol.meaning, print_count(symbol.value)));
   return parts.empty() ? "" : "\n  " + facts(style, parts, 2) + "\n";
 }
 
 std::string per_token_text(const Derivation::PerToken& part, const Style& style) {
   std::string result = "\n" + spread(fmt::format("kept by {} for each token", part.owner),
-                                     grouped(part.bytes) + " B", style.width);
+                                     print_count(part.bytes) + " B", style.width);
   result += "  " + part.formula + "\n";
   Table table({{""}, {""}});
   for (const auto& [name, share] : part.terms) table.add({name, share});
@@ -81,7 +83,7 @@ std::string rules_text(const Derivation& derivation, const Style& style) {
 
 std::string derivation_text(const Derivation& derivation, const Style& style, bool all) {
   std::string result = spread(painted(style, Ink::kStrong, derivation.subject),
-                              grouped(number(derivation.total)) + " B", style.width);
+                              print_count(number(derivation.total)) + " B", style.width);
   const bool cut = style.elide && !all && derivation.lines.size() > kScreenRows;
   Bytes hidden{};
   std::size_t rows = 0;
@@ -96,7 +98,7 @@ std::string derivation_text(const Derivation& derivation, const Style& style, bo
   }
   if (cut)
     result += spread(fmt::format("  {} more (--all)", derivation.lines.size() - rows),
-                     grouped(number(hidden)), style.width);
+                     print_count(number(hidden)), style.width);
   result += legend_text(derivation, style);
   for (const Derivation::PerToken& part : derivation.per_token)
     result += per_token_text(part, style);

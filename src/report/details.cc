@@ -14,7 +14,7 @@ constexpr std::size_t kAliveRows = 12;
 
 std::string ranks_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
-  const Scale scale = scale_of(prediction, style.unit);
+  const Scale scale = scale_of(prediction, style.units);
   Table table({{fmt::format("ranks, {}", scale.unit)},
                {"stage", true},
                {"alike", true},
@@ -24,16 +24,16 @@ std::string ranks_text(const Weighing& weighing, const Style& style) {
                {"device", true},
                {"resident", true}});
   for (const RankPrediction& rank : prediction.ranks)
-    table.add({std::to_string(rank.rank), std::to_string(rank.pipeline + 1), grouped(rank.replicas),
-               std::string(name_of(rank.phase)), number_of(rank.allocated, scale),
-               number_of(rank.reserved, scale), number_of(rank.device, scale),
-               number_of(rank.resident, scale)});
+    table.add({std::to_string(rank.rank), std::to_string(rank.pipeline + 1),
+               print_count(rank.replicas), std::string(name_of(rank.phase)),
+               number_of(rank.allocated, scale), number_of(rank.reserved, scale),
+               number_of(rank.device, scale), number_of(rank.resident, scale)});
   return table.text(style);
 }
 
 std::string alive_text(const Weighing& weighing, const Style& style) {
   if (!weighing.moment) return "";
-  const Scale scale = scale_of(weighing.prediction, style.unit);
+  const Scale scale = scale_of(weighing.prediction, style.units);
   Table table({{fmt::format("alive at the peak, {}", scale.unit)},
                {"of"},
                {"times", true},
@@ -46,8 +46,8 @@ std::string alive_text(const Weighing& weighing, const Style& style) {
       hidden += holding.total;
       continue;
     }
-    table.add({holding.name, holding.owner, grouped(holding.count), number_of(holding.total, scale),
-               words_of(holding.pile)});
+    table.add({holding.name, holding.owner, print_count(holding.count),
+               number_of(holding.total, scale), words_of(holding.pile)});
   }
   std::string result = table.text(style);
   if (rows > kAliveRows)
@@ -66,9 +66,9 @@ std::string schedule_text(const Job& job, const Style& style) {
           fmt::format(
               "batch: micro_batch {} x gradient_accumulation {} x data {} = {} sequences, {} "
               "tokens a step",
-              grouped(training.micro_batch), grouped(training.gradient_accumulation),
-              grouped(job.parallel.data), grouped(training.global_batch),
-              grouped(
+              print_count(training.micro_batch), print_count(training.gradient_accumulation),
+              print_count(job.parallel.data), print_count(training.global_batch),
+              print_count(
                   (Checked(training.global_batch) * Checked(training.sequence_length)).value())),
           7) +
       "\n";
@@ -81,7 +81,7 @@ std::string schedule_text(const Job& job, const Style& style) {
                       fmt::format("pipeline: {} stages, {} micro-batches; bubble (p-1)/m = {}/{} "
                                   "of the ideal time; in flight on the "
                                   "first stage: {} with 1f1b, {} with gpipe",
-                                  stages, grouped(micro_batches), stages - 1, micro_batches,
+                                  stages, print_count(micro_batches), stages - 1, micro_batches,
                                   std::min(stages, micro_batches), micro_batches),
                       10) +
               "\n";
@@ -105,15 +105,15 @@ std::string details_text(const Weighing& weighing, const Style& style) {
   if (const std::string alive = alive_text(weighing, style); !alive.empty()) result += "\n" + alive;
   result += "\n" + schedule_text(weighing.job, style);
   const PeakPrediction& peak = weighing.prediction.peak;
-  const Scale scale = scale_of(weighing.prediction, style.unit);
+  const Scale scale = scale_of(weighing.prediction, style.units);
   // The three numbers that people mix up, by the names they know.
   result += fmt::format("max_memory_allocated {}, max_memory_reserved {}, nvidia-smi {} {}\n",
                         number_of(peak.allocated, scale), number_of(peak.reserved, scale),
                         number_of(peak.device, scale), scale.unit);
   if (weighing.prediction.host > Bytes() || weighing.prediction.nvme > Bytes())
     result += fmt::format("beside the device, per rank: host {}, NVMe {}\n",
-                          amount_of(weighing.prediction.host, style.unit),
-                          amount_of(weighing.prediction.nvme, style.unit));
+                          print(weighing.prediction.host, style.units),
+                          print(weighing.prediction.nvme, style.units));
   if (const std::string assumed = assumptions_text(weighing.prediction, style); !assumed.empty())
     result += "\n" + assumed;
   return without_trailing_blanks(result);

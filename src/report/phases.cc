@@ -54,8 +54,8 @@ std::string activations_answer(const Weighing& weighing, const PhasePrediction& 
                   scale.unit, percent_of(bytes, phase.allocated));
   if (const Holding* first = largest_of(weighing.moment, Pile::kActivations);
       leads && first != nullptr)
-    answer +=
-        fmt::format("; most: {} ({}, {} times)", first->name, first->owner, grouped(first->count));
+    answer += fmt::format("; most: {} ({}, {} times)", first->name, first->owner,
+                          print_count(first->count));
   return answer;
 }
 
@@ -72,7 +72,9 @@ std::string replication_answer(const Job& job) {
   const Parallel& parallel = job.parallel;
   const std::int64_t shards = parallel.data / std::max<std::int64_t>(parallel.replicate, 1);
   if (parallel.data == 1) return "no: there is one data-parallel rank, nothing is stored twice";
-  const auto copies = [](std::int64_t count) { return fmt::format("{} times", grouped(count)); };
+  const auto copies = [](std::int64_t count) {
+    return fmt::format("{} times", print_count(count));
+  };
   switch (parallel.zero_stage) {
     case 0:
       return fmt::format(
@@ -100,7 +102,7 @@ std::string replication_answer(const Job& job) {
 std::string phases_table(const Weighing& weighing, std::size_t rank_index, const Style& style) {
   const Prediction& prediction = weighing.prediction;
   const RankPrediction& rank = prediction.ranks[rank_index];
-  const Scale scale = scale_of(prediction, style.unit);
+  const Scale scale = scale_of(prediction, style.units);
   std::array<bool, kPileCount> shown{};
   for (const PhasePrediction& phase : rank.phases)
     for (std::size_t i = 0; i < kPileCount; ++i)
@@ -131,7 +133,7 @@ std::string three_questions(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
   const PhasePrediction* phase = peak_phase(prediction.ranks[peak_rank_index(prediction)]);
   if (phase == nullptr) return "";
-  const Scale scale = scale_of(prediction, style.unit);
+  const Scale scale = scale_of(prediction, style.units);
   constexpr int kIndent = 19;
   const auto line = [&](std::string_view question, const std::string& answer) {
     return padded_right(std::string(question), kIndent) + wrapped(style, answer, kIndent) + "\n";

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace steelyard {
+#include "quantity/print.h"
 
-enum class MemoryUnit { kGibibytes, kGigabytes, kBytes };
+namespace steelyard {
 
 struct Style {
   bool colour = false;
@@ -18,7 +18,7 @@ struct Style {
   bool bars = true;
   bool elide = false;  // a terminal: long lists are cut, and what is hidden is counted
   int width = 80;
-  MemoryUnit unit = MemoryUnit::kGibibytes;
+  Units units = Units::kBinary;
 };
 
 // What a word means to the reader. Each is one of the 16 colours of the terminal's own theme.

@@ -54,7 +54,7 @@ std::string rank_fact(const Job& job, const Prediction& prediction, const Scale&
   if (prediction.ranks.size() == 1)
     return job.cluster.devices == 1
                ? "one device"
-               : fmt::format("all {} ranks alike", grouped(job.cluster.devices));
+               : fmt::format("all {} ranks alike", print_count(job.cluster.devices));
   const auto lightest =
       std::min_element(prediction.ranks.begin(), prediction.ranks.end(),
                        [](const auto& a, const auto& b) { return a.device < b.device; });
@@ -79,7 +79,7 @@ std::string note_of(const std::optional<Moment>& moment, Pile pile, Bytes bytes)
     if (holding.pile == pile) {
       if (holding.total + holding.total < bytes) return "";
       const std::string copies =
-          holding.count > 1 ? fmt::format(", {} times", grouped(holding.count)) : "";
+          holding.count > 1 ? fmt::format(", {} times", print_count(holding.count)) : "";
       return holding.name + copies;
     }
   return "";
@@ -152,7 +152,7 @@ std::string bar_line(const Style& style, const Layout& layout, const std::string
 
 std::string bars_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
-  const Scale scale = scale_of(prediction, style.unit);
+  const Scale scale = scale_of(prediction, style.units);
   const Layout layout = layout_of(style);
   const Bytes whole = std::max(prediction.peak.device, prediction.usable);
   const std::vector<Row> rows = rows_of(weighing);
@@ -211,7 +211,7 @@ std::string suggestions_text(const Weighing& weighing, const Style& style) {
                    0) +
            "\n";
   }
-  const Scale scale = scale_of(prediction, style.unit);
+  const Scale scale = scale_of(prediction, style.units);
   Table table({{"a change that fits"}, {"keys", true}, {"peak", true}, {"saves", true}, {"costs"}});
   int number = 0;
   for (const Suggestion& suggestion : weighing.suggestions) {
@@ -241,8 +241,8 @@ std::string closing_line(const Weighing& weighing, const Style& style) {
 
 }  // namespace
 
-Scale scale_of(const Prediction& prediction, MemoryUnit unit) {
-  return scale_for(prediction.peak.device, unit);
+Scale scale_of(const Prediction& prediction, Units units) {
+  return scale_for(prediction.peak.device, units);
 }
 
 std::string words_of(Pile pile) {
@@ -259,7 +259,7 @@ std::size_t peak_rank_index(const Prediction& prediction) {
 
 std::string verdict_line(const Prediction& prediction, const Style& style) {
   const PeakPrediction& peak = prediction.peak;
-  const Scale scale = scale_of(prediction, style.unit);
+  const Scale scale = scale_of(prediction, style.units);
   const std::int64_t spare = ticks_of(prediction.usable, scale) - ticks_of(peak.device, scale);
   std::string judged;
   if (prediction.verdict == Verdict::kDoesNotFit) {
@@ -278,7 +278,7 @@ std::string verdict_line(const Prediction& prediction, const Style& style) {
 
 std::string weighing_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
-  const Scale scale = scale_of(prediction, style.unit);
+  const Scale scale = scale_of(prediction, style.units);
   const int indent = indent_of(prediction);
   std::string result = verdict_line(prediction, style);
   result.append(static_cast<std::size_t>(indent), ' ');

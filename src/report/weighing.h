@@ -37,7 +37,7 @@ struct Weighing {
 };
 
 // One number of decimals for everything about this prediction.
-Scale scale_of(const Prediction& prediction, MemoryUnit unit);
+Scale scale_of(const Prediction& prediction, Units units);
 
 // "optimizer moments"
 std::string words_of(Pile pile);
