@@ -1,14 +1,11 @@
 #include "quantity/parse.h"
 
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <span>
 
 namespace steelyard {
 namespace {
-
-constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
 // A decimal number as written: digits x 10^exponent. "79.10" is 7910 x 10^-2.
 struct Decimal {
