@@ -1,0 +1,132 @@
+// Grouped-query attention: projections, norms of q and k, rotary embedding, core attention, output projection.
+#include <variant>
+
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+struct Widths {
+  N heads, key_value_heads, head, query, key_value;
+};
+
+template <class N>
+Widths<N> widths_of(const GroupedAttention& attention) {
+  using Book = Workbook<N>;
+  Widths<N> widths;
+  widths.heads = Book::symbol("n", attention.heads);
+  widths.key_value_heads = Book::symbol("m", attention.key_value_heads);
+  widths.head = Book::symbol("d", attention.head_width);
+  widths.query = Book::symbol("a", attention.heads * attention.head_width);
+  widths.key_value = Book::symbol("k", attention.key_value_heads * attention.head_width);
+  return widths;
+}
+
+}  // namespace
+
+template <class N>
+ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
+  const Widths<N> widths = widths_of<N>(attention);
+  // Key/value heads that tensor parallelism cannot divide are replicated.
+  const std::int64_t copies = style.tensor > attention.key_value_heads ? style.tensor / attention.key_value_heads : 1;
+  const N query = widths.query / sizes.tensor;
+  const N key_value = widths.key_value * N(copies) / sizes.tensor;
+  const N heads = widths.heads / sizes.tensor;
+  const N key_value_heads = widths.key_value_heads * N(copies) / sizes.tensor;
+  const bool transformers = style.implementation == Implementation::kTransformers;
+  const bool rotary_on = attention.rotary_width > 0;
+
+  ValueId q = kNoValue, k = kNoValue, v = kNoValue;
+  if (attention.fused) {
+    const ValueId packed = column_linear(x, *attention.fused, sizes.hidden, widths.query + N(2) * widths.key_value * N(copies));
+    const std::vector<ValueId> pieces = split(packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value}, attention.fused->name.c_str());
+    q = pieces[0];
+    k = pieces[1];
+    v = pieces[2];
+  } else {
+    q = column_linear(x, *attention.query, sizes.hidden, widths.query);
+    k = column_linear(x, *attention.key, sizes.hidden, widths.key_value * N(copies));
+    v = column_linear(x, *attention.value, sizes.hidden, widths.key_value * N(copies));
+  }
+  if (attention.query_norm) {
+    const N query_rows = attention.norm_over_whole_projection ? sizes.tokens : sizes.tokens * heads;
+    const N key_rows = attention.norm_over_whole_projection ? sizes.tokens : sizes.tokens * key_value_heads;
+    q = normalise(q, *attention.query_norm, query_rows, attention.norm_over_whole_projection ? query : widths.head);
+    k = normalise(k, *attention.key_norm, key_rows, attention.norm_over_whole_projection ? key_value : widths.head);
+  }
+  if (rotary_on) {
+    const ValueId raw_query = q, raw_key = k;
+    if (transformers) {
+      q = rotary(reshaped(q, true), {"attention", "q, rotated", "op.rotary.output"});
+      k = rotary(reshaped(k, true), {"attention", "k, rotated", "op.rotary.output"});
+      graph.hold(raw_query);
+      graph.hold(raw_key);
+    } else {
+      q = scale(q, {"attention", "q, rotated", "op.fused-rotary.output"});
+      k = scale(k, {"attention", "k, rotated", "op.fused-rotary.output"});
+    }
+  }
+  if (style.autocast) {
+    q = cast(q, style.compute, {"attention", "q, cast", "autocast.input-cast"});
+    k = cast(k, style.compute, {"attention", "k, cast", "autocast.input-cast"});
+  }
+  const double dropout_probability = style.attention_dropout;
+  const ValueId mixed = core_attention(q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads, query, query, key_value, attention.causal,
+                                       dropout_probability, attention.score_softcap.has_value(), attention.sinks, attention.eager_only && transformers);
+  return row_linear(mixed, attention.output, widths.query, sizes.hidden);
+}
+
+// DeepSeek: queries and keys/values pass through low-rank latents; q, k and v are then built at full width.
+template <class N>
+ValueId Composer<N>::attention(ValueId x, const LatentAttention& attention) {
+  using Book = Workbook<N>;
+  const N heads = Book::symbol("n", attention.heads) / sizes.tensor;
+  const N query_rank = Book::symbol("rq", attention.query_rank);
+  const N latent_rank = Book::symbol("rk", attention.key_value_rank);
+  const N plain_width = Book::symbol("dn", attention.plain_width);
+  const N rotary_width = Book::symbol("dr", attention.rotary_width);
+  const N value_head = Book::symbol("dv", attention.value_width);
+  const N all_heads = Book::symbol("n", attention.heads);
+  const N query = heads * (plain_width + rotary_width);
+  const N value = heads * value_head;
+
+  ValueId q;
+  if (attention.query_down) {
+    ValueId latent = linear(x, *attention.query_down, sizes.shard_tokens, sizes.hidden, query_rank);
+    latent = normalise(latent, *attention.query_norm, sizes.shard_tokens, query_rank);
+    q = column_linear(latent, *attention.query_up, query_rank, all_heads * (plain_width + rotary_width));
+  } else {
+    q = column_linear(x, *attention.query, sizes.hidden, all_heads * (plain_width + rotary_width));
+  }
+  const ValueId compressed = linear(x, attention.key_value_down, sizes.shard_tokens, sizes.hidden, latent_rank + rotary_width);
+  const std::vector<ValueId> parts = split(compressed, {sizes.shard_tokens * latent_rank, sizes.shard_tokens * rotary_width}, attention.key_value_down.name.c_str());
+  const ValueId latent = normalise(parts[0], attention.key_value_norm, sizes.shard_tokens, latent_rank);
+  const ValueId expanded = column_linear(latent, attention.key_value_up, latent_rank, all_heads * (plain_width + value_head));
+  const std::vector<ValueId> key_value = split(expanded, {sizes.tokens * heads * plain_width, sizes.tokens * value}, attention.key_value_up.name.c_str());
+
+  // The rotary part is turned, then joined with the plain part: q and k are new tensors of full width.
+  auto joined = [&](ValueId plain_part, ValueId rotary_part, const char* name) {
+    const ValueId whole = graph.tensor({"attention", name, "op.latent-attention.concatenated"}, sizes.tokens * query, style.compute, true);
+    Operator join;
+    join.label = "concatenate";
+    join.inputs = {plain_part, rotary_part};
+    join.outputs = {whole};
+    join.backward = {{BackwardStep::kInputGradient, 0, -1}, {BackwardStep::kInputGradient, 1, -1}};
+    graph.add(join);
+    return whole;
+  };
+  const std::vector<ValueId> query_parts = split(q, {sizes.tokens * heads * plain_width, sizes.tokens * heads * rotary_width}, "attention");
+  const ValueId query_rotated = scale(query_parts[1], {"attention", "q rotary part, rotated", "op.rotary.output"});
+  const ValueId key_rotated = scale(parts[1], {"attention", "k rotary part, rotated", "op.rotary.output"});
+  const ValueId full_query = joined(query_parts[0], query_rotated, "q");
+  const ValueId full_key = joined(key_value[0], key_rotated, "k");
+  const ValueId mixed = core_attention(full_query, full_key, key_value[1], heads, heads, query, value, query, true, style.attention_dropout, false, false, false);
+  return row_linear(mixed, attention.output, all_heads * value_head, sizes.hidden);
+}
+
+template class Composer<Checked>;
+template class Composer<Traced>;
+
+}  // namespace steelyard

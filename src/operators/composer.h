@@ -1,0 +1,99 @@
+// Writes operators into a graph: the vocabulary in which layers are composed.
+//
+//   ValueId y = composer.linear(x, attention.output, sizes.hidden);
+//
+// Each function is one operator (or a short run of them) of a real implementation; it states what is saved and names
+// the rule. Bytes follow from the tensors alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operators/graph.h"
+#include "operators/style.h"
+
+namespace steelyard {
+
+template <class N>
+class Composer {
+ public:
+  // `tensors`: those of the module that is composed; Linear and Norm index into them.
+  Composer(Workbook<N>& workbook, const OperatorStyle& operator_style, const Sizes<N>& micro_batch, const std::vector<ParameterTensor>& tensors)
+      : book(workbook), graph(workbook), style(operator_style), sizes(micro_batch), parameters_(tensors), parameter_ids_(tensors.size(), -1) {}
+
+  Workbook<N>& book;
+  Graph<N> graph;
+  const OperatorStyle& style;
+  const Sizes<N>& sizes;
+
+  // --- pointwise (operators/pointwise.cc)
+  ValueId cast(ValueId x, ElementType type, const SlotName& name);
+  ValueId add(ValueId x, ValueId y, const SlotName& name);
+  ValueId multiply(ValueId x, ValueId y, const SlotName& name);
+  // y = x * constant (cos, sin, scale): nothing of x is kept.
+  ValueId scale(ValueId x, const SlotName& name);
+  ValueId activate(ValueId x, Activation activation, const char* owner);
+  ValueId dropout(ValueId x, double probability, const char* owner);
+  // Same elements in another order: a copy, forward and backward.
+  ValueId copy(ValueId x, const SlotName& name);
+  // A view whose gradient comes back in another memory order and is copied (reshape after rotary embedding).
+  ValueId reshaped(ValueId x, bool gradient_copied);
+
+  // --- normalisation (operators/normalisation.cc)
+  // `rows` rows of norm.width elements.
+  ValueId normalise(ValueId x, const Norm& norm, const N& rows, const N& width);
+
+  // --- matrix products (operators/matrix.cc)
+  ValueId linear(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
+  // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
+  std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
+  // Tensor parallelism around matrix products.
+  ValueId column_linear(ValueId x, const Linear& linear, const N& in, const N& out);
+  ValueId row_linear(ValueId x, const Linear& linear, const N& in, const N& out);
+
+  // --- parts of a layer
+  ValueId attention(ValueId x, const GroupedAttention& attention);        // operators/attention.cc
+  ValueId attention(ValueId x, const LatentAttention& attention);         // operators/latent_attention.cc
+  ValueId mlp(ValueId x, const DenseMlp& mlp);                            // operators/mlp.cc
+  ValueId mlp(ValueId x, const ExpertMlp& mlp);                           // operators/experts.cc
+
+  int parameter(int index, const N& elements);
+  bool trainable(int index) const { return index >= 0; }
+  // Opens and closes recompute regions.
+  int position() const { return graph.size(); }
+  void recompute_from(int begin, bool discards_output = false) {
+    if (graph.size() > begin) graph.region({begin, graph.size(), discards_output, !style.recompute_reentrant});
+  }
+
+  // Which parts run again in backward.
+  struct Recomputed {
+    bool core_attention = false, mlp = false, norms = false, activation = false;
+  } recomputed;
+
+  // --- the fused kernels of a training framework (operators/fused.cc)
+  ValueId swiglu(ValueId gate_up, const N& rows, const N& width, const char* owner);
+  ValueId fused_activation(ValueId x, const char* owner);
+
+  // softmax(q k^T) v; q, k, v of the widths given per token
+  ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
+                         const N& key_value_width, bool causal, double dropout, bool softcap, bool sinks, bool eager);
+  ValueId rotary(ValueId x, const SlotName& name);
+
+ private:
+  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input, bool keeps_output);
+  ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool efficient);
+  ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool causal,
+                          double dropout, bool softcap, bool sinks);
+  ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
+  ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
+  ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
+
+  const std::vector<ParameterTensor>& parameters_;
+  std::vector<int> parameter_ids_;
+};
+
+// The whole layer, from the residual stream to the residual stream (operators/layer.cc).
+template <class N>
+ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x);
+
+}  // namespace steelyard

@@ -1,0 +1,194 @@
+// softmax(q k^T) v, as one kernel or written out.
+//
+//   flash      keeps q, k, v, out and one fp32 log-sum-exp per head and token
+//   efficient  the same, k and v repeated to all heads, log-sum-exp padded to 32 tokens
+//   eager      keeps q, k, v repeated to all heads, the fp32 softmax and its 16-bit copy: s x s for every head
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
+constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
+constexpr BackwardStep kGradient2{BackwardStep::kInputGradient, 2, -1};
+constexpr const char* kOwner = "attention";
+}  // namespace
+
+template <class N>
+ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
+                                    const N&, bool causal, double dropout, bool softcap, bool sinks, bool eager) {
+  const int begin = position();
+  const bool written_out = eager || style.attention == AttentionKernel::kEager;
+  const ValueId out = written_out ? eager_attention(q, k, v, heads, key_value_heads, query_width, value_width, causal, dropout, softcap, sinks)
+                                  : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, style.attention == AttentionKernel::kEfficient);
+  if (recomputed.core_attention) recompute_from(begin);
+  return out;
+}
+
+// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, mha_fwd and mha_bwd; attention.cu for the efficient kernel.
+template <class N>
+ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
+                                     bool efficient) {
+  const N head_width = query_width / heads;
+  const bool grouped = plain(heads) != plain(key_value_heads);
+  const ElementType type = style.compute;
+  if (efficient && grouped) {
+    // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
+    for (ValueId* tensor : {&k, &v}) {
+      const bool is_key = tensor == &k;
+      const ValueId repeated = graph.tensor({kOwner, is_key ? "k repeated to all heads" : "v repeated to all heads", "op.repeat-kv.copy"},
+                                            sizes.tokens * (is_key ? query_width : value_width), type, graph.needs_gradient(*tensor));
+      Operator repeat;
+      repeat.label = "repeat";
+      repeat.inputs = {*tensor};
+      repeat.outputs = {repeated};
+      repeat.backward = {kGradient0};
+      graph.add(repeat);
+      *tensor = repeated;
+    }
+  }
+  const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"}, sizes.tokens * value_width, type, true);
+  const N rows = efficient ? sizes.batch * heads * round_up(sizes.sequence, N(32)) : sizes.tokens * heads;
+  const ValueId log_sum = graph.tensor({kOwner, "log-sum-exp", "op.attention.saved-log-sum-exp"}, rows, ElementType::kFloat32, false);
+  Operator operation;
+  operation.label = efficient ? "efficient attention" : "flash attention";
+  operation.inputs = {q, k, v};
+  operation.outputs = {out, log_sum};
+  operation.saved = {q, k, v, out, log_sum};
+  if (!efficient) {
+    // random-number state, on the device even without dropout: two blocks
+    const ValueId state = graph.tensor({kOwner, "random state", "op.flash-attention.random-state"}, N(2), ElementType::kInt64, false);
+    const ValueId offset = graph.tensor({kOwner, "random offset", "op.flash-attention.random-state"}, N(1), ElementType::kInt64, false);
+    operation.outputs.push_back(state);
+    operation.outputs.push_back(offset);
+    operation.saved.push_back(state);
+    operation.saved.push_back(offset);
+    const N padded = sizes.batch * round_up(sizes.sequence, N(128));
+    const N padded_width = plain(head_width) <= 128 ? round_up(head_width, N(32)) : round_up(head_width, N(64));
+    operation.backward = {
+        kGradient0, kGradient1, kGradient2,
+        {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "row sums", "op.flash-attention.backward"}, padded * heads, ElementType::kFloat32)},
+        {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "fp32 query gradient", "op.flash-attention.backward"}, padded * heads * padded_width, ElementType::kFloat32)}};
+    if (grouped) {
+      operation.backward.push_back(
+          {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "key gradient for all heads", "op.flash-attention.backward"}, sizes.tokens * query_width, type)});
+      operation.backward.push_back(
+          {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "value gradient for all heads", "op.flash-attention.backward"}, sizes.tokens * value_width, type)});
+    }
+  } else {
+    operation.backward = {kGradient0, kGradient1, kGradient2,
+                          {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "row sums", "op.efficient-attention.backward"}, sizes.tokens * heads, ElementType::kFloat32)}};
+  }
+  operation.flops = 4.0 * static_cast<double>(plain(sizes.tokens)) * static_cast<double>(plain(sizes.sequence)) * static_cast<double>(plain(query_width));
+  graph.add(operation);
+  return out;
+}
+
+// eager_attention_forward of transformers (modeling_llama.py): scores, mask, fp32 softmax, copy back, dropout, product.
+template <class N>
+ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
+                                     bool causal, double dropout_probability, bool softcap, bool sinks) {
+  const ElementType type = style.compute;
+  if (plain(heads) != plain(key_value_heads)) {
+    for (ValueId* tensor : {&k, &v}) {
+      const bool is_key = tensor == &k;
+      const ValueId repeated = graph.tensor({kOwner, is_key ? "k repeated to all heads" : "v repeated to all heads", "op.repeat-kv.copy"},
+                                            sizes.tokens * (is_key ? query_width : value_width), type, graph.needs_gradient(*tensor));
+      Operator repeat;
+      repeat.label = "repeat";
+      repeat.inputs = {*tensor};
+      repeat.outputs = {repeated};
+      repeat.backward = {kGradient0};
+      graph.add(repeat);
+      *tensor = repeated;
+    }
+  }
+  const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
+  const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, type, true);
+  Operator product;
+  product.label = "q k^T";
+  product.inputs = {q, k};
+  product.outputs = {raw};
+  product.saved = {q, k};
+  product.backward = {kGradient1, kGradient0};
+  product.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
+  graph.add(product);
+  ValueId scores = scale(raw, {kOwner, "scaled scores", "op.scale"});
+  if (softcap) {
+    scores = scale(scores, {kOwner, "scores / cap", "op.scale"});
+    scores = pointwise("tanh", scores, {kOwner, "tanh(scores)", "op.tanh.saved-output"}, false, true);
+    scores = scale(scores, {kOwner, "capped scores", "op.scale"});
+  }
+  if (causal) scores = scale(scores, {kOwner, "masked scores", "op.mask.add"});
+  if (sinks) scores = scale(scores, {kOwner, "scores with the sink column", "op.attention.sinks"});
+  if (!sinks) scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
+  ValueId probabilities = pointwise("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, false, true);
+  probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
+  probabilities = dropout(probabilities, dropout_probability, kOwner);
+  const ValueId mixed = graph.tensor({kOwner, "output by head", "op.matmul.output"}, sizes.tokens * value_width, type, true);
+  Operator mix;
+  mix.label = "probabilities v";
+  mix.inputs = {probabilities, v};
+  mix.outputs = {mixed};
+  mix.saved = {probabilities, v};
+  mix.backward = {kGradient1, kGradient0};
+  mix.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(value_width / heads));
+  graph.add(mix);
+  return copy(mixed, {kOwner, "output", "op.attention.transposed-copy"});
+}
+
+// q·cos + rotate_half(q)·sin, written out (apply_rotary_pos_emb of modeling_llama.py).
+template <class N>
+ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
+  const N half = graph.elements(x) / N(2);
+  const bool needs = graph.needs_gradient(x);
+  // cos and sin come in the type of the residual stream; products promote
+  const ElementType wide = style.residual;
+  const ValueId cosine = graph.tensor({name.owner, "x·cos", "op.rotary.products"}, graph.elements(x), wide, needs);
+  Operator times_cosine;
+  times_cosine.label = "x·cos";
+  times_cosine.inputs = {x};
+  times_cosine.outputs = {cosine};
+  times_cosine.backward = {kGradient0};
+  graph.add(times_cosine);
+
+  auto slice = [&](const char* label) {
+    const ValueId part = graph.view(x, half);
+    Operator operation;
+    operation.label = label;
+    operation.inputs = {x};
+    operation.outputs = {part};
+    operation.backward = {kGradient0};  // zeros of the whole, the part copied in
+    graph.add(operation);
+    return part;
+  };
+  const ValueId first = slice("first half");
+  const ValueId second = slice("second half");
+  const ValueId negative = graph.tensor({name.owner, "negated half", "op.rotary.products"}, half, graph.type(x), needs);
+  Operator negate;
+  negate.label = "negate";
+  negate.inputs = {second};
+  negate.outputs = {negative};
+  negate.backward = {kGradient0};
+  graph.add(negate);
+  const ValueId rotated = graph.tensor({name.owner, "rotated", "op.rotary.products"}, graph.elements(x), graph.type(x), needs);
+  Operator join;
+  join.label = "concatenate";
+  join.inputs = {negative, first};
+  join.outputs = {rotated};
+  join.backward = {{BackwardStep::kAliasGradient, 0, -1}, {BackwardStep::kAliasGradient, 1, -1}};
+  graph.add(join);
+  const ValueId sine = graph.tensor({name.owner, "rotated·sin", "op.rotary.products"}, graph.elements(x), wide, needs);
+  Operator times_sine;
+  times_sine.label = "rotated·sin";
+  times_sine.inputs = {rotated};
+  times_sine.outputs = {sine};
+  times_sine.backward = {kGradient0};
+  graph.add(times_sine);
+  return add(cosine, sine, name);
+}
+
+template class Composer<Checked>;
+template class Composer<Traced>;
+
+}  // namespace steelyard

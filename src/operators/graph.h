@@ -1,0 +1,159 @@
+// A stretch of a model as autograd sees it: operators, the tensors between them, what each keeps for backward.
+//
+//   x ──cast──> x32 ──pow──> squares ──mean──> variance ──rsqrt──> r       rsqrt keeps its output
+//                └──────────────mul(x32, r)──────────────> n32 ──cast──> n ──mul(w)──> y
+//                   keeps x32 and r                                      keeps n
+//
+// From the graph follow the tapes. Forward: an output is allocated when its operator runs and freed after its last
+// use, unless an operator keeps it. Backward: operators run in reverse; each allocates the gradients of its inputs,
+// then its incoming gradients go, then what it kept; gradients that meet are added in place when nobody else holds
+// them (torch/csrc/autograd/engine.cpp, input_buffer.cpp). Recompute regions keep only their inputs and run again.
+//
+// Operators live in operators/*.cc: each states its tensors, what it saves and why (a rule), and what it needs only
+// while it runs. Nothing else in the program knows operators.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ledger/few.h"
+#include "ledger/workbook.h"
+
+namespace steelyard {
+
+using ValueId = int;
+constexpr ValueId kNoValue = -1;
+
+// What happens to a parameter's gradient when it appears.
+enum class GradientPolicy : std::uint8_t {
+  kKeep,    // stays: the first micro-batch, or a unit whose gradients are reduced later
+  kAdd,     // added into one that exists, then freed: later micro-batches
+  kFused,   // written by the kernel into a buffer that exists: no tensor of its own
+};
+
+// One step of an operator's backward, in the order in which PyTorch allocates.
+struct BackwardStep {
+  enum Kind : std::uint8_t {
+    kTemporary,          // allocate `slot`, free it when the operator has finished
+    kPassing,            // allocate `slot` and free it at once (before the next step)
+    kInputGradient,      // allocate the gradient of input `index`
+    kAliasGradient,      // the gradient of output 0 is the gradient of input `index`: no allocation
+    kParameterGradient,  // allocate the gradient of parameter `index`
+    kFreeOutputGradient, // the incoming gradient of output `index` is dropped early
+  } kind = kInputGradient;
+  int index = 0;
+  SlotId slot = -1;
+};
+
+struct Operator {
+  const char* label = "";
+  Few<ValueId, 6> inputs;
+  Few<ValueId, 4> outputs;
+  Few<ValueId, 10> saved;
+  Few<SlotId, 6> passing;       // forward: allocated one after the other while it runs, all freed at its end
+  Few<BackwardStep, 14> backward;
+  bool recorded = true;         // false: nothing needs its gradient, autograd keeps nothing
+  double flops = 0;
+};
+
+// A parameter gradient that the graph can produce.
+struct GradientSlots {
+  SlotId kept = -1;             // in the type it is kept in
+  SlotId computed = -1;         // first computed in another type and cast (autocast); -1: same
+};
+
+// A run of operators that keeps only its inputs and runs again before its backward.
+struct Region {
+  int begin = 0, end = 0;       // operators [begin, end)
+  bool discards_output = false; // the outputs are rebuilt too: consumers do not keep them
+  bool early_stop = true;       // stops after the last tensor that is needed (non-reentrant checkpoint)
+};
+
+template <class N>
+class Graph {
+ public:
+  explicit Graph(Workbook<N>& book) : book_(book) {}
+
+  Workbook<N>& book() { return book_; }
+
+  // A tensor that exists before the graph runs (`slot` is its storage, owned by whoever made it).
+  // `released`: the graph drops it after its last use (a layer's input); otherwise it is only looked at.
+  ValueId input(SlotId slot, const N& elements, ElementType type, bool needs_gradient, bool released);
+  // A new tensor, made by the operator that will list it as output.
+  ValueId tensor(const SlotName& name, const N& elements, ElementType type, bool needs_gradient);
+  // A view of `base`: other shape or part, same storage.
+  ValueId view(ValueId base, const N& elements);
+  void add(const Operator& operation);
+  // Python still holds `value` until the operator added last has run.
+  void hold(ValueId value);
+  // The result leaves the graph: its storage stays at the end of forward.
+  void result(ValueId value);
+  void region(const Region& region) { regions_.push_back(region); }
+  int size() const { return static_cast<int>(operators_.size()); }
+
+  int parameter(const GradientSlots& slots) {
+    parameters_.push_back(slots);
+    return static_cast<int>(parameters_.size()) - 1;
+  }
+
+  const N& elements(ValueId value) const { return values_[at(value)].elements; }
+  ElementType type(ValueId value) const { return values_[at(value)].type; }
+  bool needs_gradient(ValueId value) const { return values_[at(value)].needs_gradient; }
+  SlotId storage_slot(ValueId value) const { return storages_[at(values_[at(value)].storage)].slot; }
+  SlotId temporary(const SlotName& name, const N& elements, ElementType type) { return book_.slot(name, Pile::kTemporary, elements, type); }
+  // Where gradients of the input arrive and of the result start: shared by neighbouring graphs.
+  void gradient_slot(ValueId value, SlotId slot) { values_[at(value)].gradient = slot; }
+
+  // Marks saved storages as activations and works out lifetimes; call once, when the graph is complete.
+  void finish();
+  std::vector<Event> forward() const;
+  // `incoming`: the gradient of the result is alive when it starts and gone at its end; that of the input is then alive.
+  std::vector<Event> backward(GradientPolicy policy) const;
+  // Slots kept for backward when forward has run, in order of their making.
+  std::vector<SlotId> kept() const;
+  double flops() const;
+
+ private:
+  struct Value {
+    int storage = -1;
+    N elements{};
+    ElementType type = ElementType::kFloat32;
+    bool needs_gradient = false;
+    SlotId gradient = -1;
+  };
+  struct Storage {
+    SlotId slot = -1;
+    int made_by = -1;           // operator; -1: existed before
+    int last_use = -1;          // last operator that reads it or while Python holds it
+    int first_saver = -1;       // kept by the first run; freed in backward after this operator. -1: nobody keeps it
+    int rerun_last_use = -1;    // within the region that makes it, when that runs again
+    int rerun_first_saver = -1; // kept by the second run of its region; -1: nobody
+    bool external = false;      // existed before
+    bool released = true;       // ours to free
+    bool result = false;
+  };
+  struct Rerun {
+    int trigger = -1;           // runs again before this operator's backward
+    int end = 0;                // operators [region.begin, end) run again
+  };
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+  int region_at(int operation) const { return operation < 0 ? -1 : region_of_[at(operation)]; }
+  void find_uses();
+  void find_savers();
+  void plan_reruns();
+  void play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const;
+
+  Workbook<N>& book_;
+  std::vector<Value> values_;
+  std::vector<Storage> storages_;
+  std::vector<Operator> operators_;
+  std::vector<GradientSlots> parameters_;
+  std::vector<Region> regions_;
+  std::vector<int> region_of_;    // by operator; -1: none
+  std::vector<Rerun> reruns_;     // by region
+};
+
+extern template class Graph<Checked>;
+extern template class Graph<Traced>;
+
+}  // namespace steelyard

@@ -1,0 +1,70 @@
+// A layer: attention and mlp around the residual stream, in the six arrangements that models use.
+#include <variant>
+
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+class LayerWriter {
+ public:
+  LayerWriter(Composer<N>& composer, const Layer& layer) : composer_(composer), layer_(layer) {}
+
+  ValueId attend(ValueId x) {
+    const ValueId y = std::visit([&](const auto& attention) { return composer_.attention(x, attention); }, layer_.attention);
+    return composer_.dropout(y, composer_.style.residual_dropout, "attention");
+  }
+  ValueId feed(ValueId x) {
+    const ValueId y = std::visit([&](const auto& mlp) { return composer_.mlp(x, mlp); }, layer_.mlp);
+    return composer_.dropout(y, composer_.style.residual_dropout, "mlp");
+  }
+  ValueId norm(std::size_t index, ValueId x) { return composer_.normalise(x, layer_.norms.at(index), composer_.sizes.shard_tokens, composer_.sizes.hidden); }
+  ValueId add(ValueId x, ValueId y) { return composer_.add(x, y, {"residual", "hidden states", "op.residual.sum"}); }
+
+ private:
+  Composer<N>& composer_;
+  const Layer& layer_;
+};
+
+}  // namespace
+
+template <class N>
+ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x) {
+  LayerWriter<N> write(composer, layer);
+  switch (layer.arrangement) {
+    case Arrangement::kPreNorm: {
+      const ValueId middle = write.add(x, write.attend(write.norm(0, x)));
+      return write.add(middle, write.feed(write.norm(1, middle)));
+    }
+    case Arrangement::kPostNorm: {
+      const ValueId middle = write.norm(0, write.add(x, write.attend(x)));
+      return write.norm(1, write.add(middle, write.feed(middle)));
+    }
+    case Arrangement::kOutputNorm: {
+      const ValueId middle = write.add(x, write.norm(0, write.attend(x)));
+      return write.add(middle, write.norm(1, write.feed(middle)));
+    }
+    case Arrangement::kSandwich: {
+      const ValueId middle = write.add(x, write.norm(1, write.attend(write.norm(0, x))));
+      return write.add(middle, write.norm(3, write.feed(write.norm(2, middle))));
+    }
+    case Arrangement::kParallelOneNorm: {
+      const ValueId y = write.norm(0, x);
+      const ValueId attended = write.attend(y);
+      return write.add(write.add(attended, write.feed(y)), x);
+    }
+    case Arrangement::kParallelTwoNorms: {
+      const ValueId first = write.norm(0, x), second = write.norm(1, x);
+      const ValueId attended = write.attend(first);
+      return write.add(write.add(attended, write.feed(second)), x);
+    }
+  }
+  return x;
+}
+
+template ValueId compose_layer(Composer<Checked>&, const Layer&, ValueId);
+template ValueId compose_layer(Composer<Traced>&, const Layer&, ValueId);
+
+}  // namespace steelyard

@@ -1,0 +1,148 @@
+// RMSNorm and LayerNorm, written out in Python or as one kernel.
+//
+//   composite RMSNorm (transformers), per row of h:  x32 4h kept · rstd 4 kept · n 2h kept · y 2h kept by what reads it
+//   fused                                            x 2h kept · rstd 4 kept
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
+constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
+}  // namespace
+
+template <class N>
+ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const N& width) {
+  const bool fused = style.implementation != Implementation::kTransformers;
+  const int begin = position();
+  ValueId y;
+  switch (norm.kind) {
+    case NormKind::kLayerNorm: y = layer_norm(x, norm, rows, width); break;
+    default: y = fused ? rms_fused(x, norm, rows, width) : rms_composite(x, norm, rows, width); break;
+  }
+  if (recomputed.norms) recompute_from(begin, true);
+  return y;
+}
+
+// LlamaRMSNorm.forward and its relatives, operator by operator (transformers, modeling_llama.py; modular_gemma.py).
+template <class N>
+ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width) {
+  const char* owner = norm.name.c_str();
+  const bool needs = graph.needs_gradient(x);
+  const ElementType in = graph.type(x);
+  const N elements = rows * width;
+  const ValueId x32 = cast(x, ElementType::kFloat32, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
+
+  const ValueId squares = graph.tensor({owner, "squares", "op.pow.output"}, elements, ElementType::kFloat32, needs);
+  Operator pow;
+  pow.label = "pow";
+  pow.inputs = {x32};
+  pow.outputs = {squares};
+  pow.saved = {x32};
+  // grad * 2 * x.pow(1): a copy, twice the copy, the product
+  const SlotId temporary = graph.temporary({owner, "gradient of the squares, unscaled", "op.pow.backward"}, elements, ElementType::kFloat32);
+  pow.backward = {{BackwardStep::kTemporary, 0, temporary}, {BackwardStep::kTemporary, 0, temporary}, kGradient0};
+  pow.recorded = needs;
+  graph.add(pow);
+
+  const ValueId mean = graph.tensor({owner, "mean of squares", "op.mean.output"}, rows, ElementType::kFloat32, needs);
+  Operator reduce;
+  reduce.label = "mean";
+  reduce.inputs = {squares};
+  reduce.outputs = {mean};
+  reduce.backward = {kGradient0};
+  reduce.recorded = needs;
+  graph.add(reduce);
+
+  const ValueId reciprocal = graph.tensor({owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows, ElementType::kFloat32, needs);
+  Operator rsqrt;
+  rsqrt.label = "rsqrt";
+  rsqrt.inputs = {mean};
+  rsqrt.outputs = {reciprocal};
+  rsqrt.saved = {reciprocal};
+  rsqrt.backward = {kGradient0};
+  rsqrt.recorded = needs;
+  graph.add(rsqrt);
+
+  const ValueId n32 = graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements, ElementType::kFloat32, needs);
+  Operator scale_rows;
+  scale_rows.label = "multiply";
+  scale_rows.inputs = {x32, reciprocal};
+  scale_rows.outputs = {n32};
+  scale_rows.saved = {x32, reciprocal};
+  const SlotId product = graph.temporary({owner, "gradient of the row scale, unreduced", "op.multiply.broadcast-backward"}, elements, ElementType::kFloat32);
+  scale_rows.backward = {{BackwardStep::kTemporary, 0, product}, kGradient1, kGradient0};
+  scale_rows.recorded = needs;
+  graph.add(scale_rows);
+
+  // llama casts back and multiplies by w; gemma and gpt_oss multiply in fp32 and cast back.
+  const bool weight_in_float32 = norm.kind == NormKind::kRmsUnitOffset || norm.kind == NormKind::kRmsFloat32;
+  ValueId n = weight_in_float32 ? n32 : cast(n32, in, {owner, "normalised", "op.rms-norm.normalised"});
+  if (norm.kind == NormKind::kWeightless) return n;
+  const ElementType product_type = weight_in_float32 ? ElementType::kFloat32 : in;
+  ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, product_type, needs || trainable(norm.weight_index));
+  Operator weigh;
+  weigh.label = "multiply by weight";
+  weigh.inputs = {n};
+  weigh.outputs = {y};
+  if (trainable(norm.weight_index)) weigh.saved = {n};
+  weigh.backward.push_back(kGradient0);
+  if (trainable(norm.weight_index)) {
+    const SlotId unreduced = graph.temporary({owner, "weight gradient, unreduced", "op.multiply.broadcast-backward"}, elements, product_type);
+    weigh.backward.push_back({BackwardStep::kTemporary, 0, unreduced});
+    weigh.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+  }
+  weigh.recorded = graph.needs_gradient(y);
+  graph.add(weigh);
+  graph.hold(n32);
+  if (weight_in_float32) y = cast(y, in, {owner, "output", "op.rms-norm.output"});
+  return y;
+}
+
+template <class N>
+ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width) {
+  const char* owner = norm.name.c_str();
+  const N elements = rows * width;
+  const ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, graph.type(x), graph.needs_gradient(x));
+  const ValueId reciprocal = graph.tensor({owner, "reciprocal root mean square", "op.fused-norm.saved-statistics"}, rows, ElementType::kFloat32, false);
+  Operator operation;
+  operation.label = "rms norm";
+  operation.inputs = {x};
+  operation.outputs = {y, reciprocal};
+  operation.saved = {x, reciprocal};
+  operation.backward.push_back(kGradient0);
+  if (trainable(norm.weight_index)) {
+    // one partial sum for each multiprocessor
+    const SlotId partial = graph.temporary({owner, "weight gradient, partial sums", "op.fused-norm.partial-sums"}, N(style.multiprocessors) * width, ElementType::kFloat32);
+    operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
+    operation.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+  }
+  operation.recorded = graph.needs_gradient(y);
+  graph.add(operation);
+  return y;
+}
+
+template <class N>
+ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width) {
+  const char* owner = norm.name.c_str();
+  const N elements = rows * width;
+  const ValueId y = graph.tensor({owner, "output", "op.layer-norm.output"}, elements, graph.type(x), graph.needs_gradient(x));
+  const ValueId mean = graph.tensor({owner, "mean", "op.layer-norm.saved-statistics"}, rows, ElementType::kFloat32, false);
+  const ValueId deviation = graph.tensor({owner, "reciprocal deviation", "op.layer-norm.saved-statistics"}, rows, ElementType::kFloat32, false);
+  Operator operation;
+  operation.label = "layer norm";
+  operation.inputs = {x};
+  operation.outputs = {y, mean, deviation};
+  operation.saved = {x, mean, deviation};
+  operation.backward.push_back(kGradient0);
+  if (trainable(norm.weight_index)) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+  if (trainable(norm.bias_index)) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.bias_index, width), -1});
+  operation.recorded = graph.needs_gradient(y);
+  graph.add(operation);
+  return y;
+}
+
+template class Composer<Checked>;
+template class Composer<Traced>;
+
+}  // namespace steelyard

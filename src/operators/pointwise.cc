@@ -1,0 +1,145 @@
+// Pointwise operators: casts, sums, products, activations, dropout.
+// What is saved follows tools/autograd/derivatives.yaml; sizes are whole tensors of the micro-batch.
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
+constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
+constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
+constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
+}  // namespace
+
+template <class N>
+ValueId Composer<N>::pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input, bool keeps_output) {
+  const ValueId y = graph.tensor(name, graph.elements(x), graph.type(x), graph.needs_gradient(x));
+  Operator operation;
+  operation.label = label;
+  operation.inputs = {x};
+  operation.outputs = {y};
+  if (keeps_input) operation.saved.push_back(x);
+  if (keeps_output) operation.saved.push_back(y);
+  operation.backward = {kGradient0};
+  operation.recorded = graph.needs_gradient(x);
+  graph.add(operation);
+  return y;
+}
+
+template <class N>
+ValueId Composer<N>::cast(ValueId x, ElementType type, const SlotName& name) {
+  if (graph.type(x) == type) return x;
+  const ValueId y = graph.tensor(name, graph.elements(x), type, graph.needs_gradient(x));
+  Operator operation;
+  operation.label = "cast";
+  operation.inputs = {x};
+  operation.outputs = {y};
+  operation.backward = {kGradient0};
+  operation.recorded = graph.needs_gradient(x);
+  graph.add(operation);
+  return y;
+}
+
+// The gradient of a sum is the gradient of both: one tensor, held twice. Where types differ, one branch gets a cast copy.
+template <class N>
+ValueId Composer<N>::add(ValueId x, ValueId y, const SlotName& name) {
+  const ElementType wider = bits_of(graph.type(x)) >= bits_of(graph.type(y)) ? graph.type(x) : graph.type(y);
+  const ValueId sum = graph.tensor(name, graph.elements(x), wider, graph.needs_gradient(x) || graph.needs_gradient(y));
+  Operator operation;
+  operation.label = "add";
+  operation.inputs = {x, y};
+  operation.outputs = {sum};
+  operation.backward.push_back(graph.type(x) == wider ? kAlias0 : kGradient0);
+  operation.backward.push_back(graph.type(y) == wider ? kAlias1 : kGradient1);
+  operation.recorded = graph.needs_gradient(sum);
+  graph.add(operation);
+  return sum;
+}
+
+template <class N>
+ValueId Composer<N>::multiply(ValueId x, ValueId y, const SlotName& name) {
+  const ValueId product = graph.tensor(name, graph.elements(x), graph.type(x), graph.needs_gradient(x) || graph.needs_gradient(y));
+  Operator operation;
+  operation.label = "multiply";
+  operation.inputs = {x, y};
+  operation.outputs = {product};
+  if (graph.needs_gradient(y)) operation.saved.push_back(x);
+  if (graph.needs_gradient(x)) operation.saved.push_back(y);
+  operation.backward = {kGradient1, kGradient0};
+  operation.recorded = graph.needs_gradient(product);
+  graph.add(operation);
+  return product;
+}
+
+template <class N>
+ValueId Composer<N>::scale(ValueId x, const SlotName& name) {
+  return pointwise("scale", x, name, false, false);
+}
+
+template <class N>
+ValueId Composer<N>::copy(ValueId x, const SlotName& name) {
+  return pointwise("copy", x, name, false, false);
+}
+
+template <class N>
+ValueId Composer<N>::reshaped(ValueId x, bool gradient_copied) {
+  const ValueId y = graph.view(x, graph.elements(x));
+  Operator operation;
+  operation.label = "reshape";
+  operation.inputs = {x};
+  operation.outputs = {y};
+  operation.backward = {gradient_copied ? kGradient0 : kAlias0};
+  operation.recorded = graph.needs_gradient(x);
+  graph.add(operation);
+  return y;
+}
+
+template <class N>
+ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owner) {
+  switch (activation) {
+    case Activation::kSilu: return pointwise("silu", x, {owner, "silu(gate)", "op.silu.saved-input"}, true, false);
+    case Activation::kGeluErf:
+    case Activation::kGeluTanh: return pointwise("gelu", x, {owner, "gelu output", "op.gelu.saved-input"}, true, false);
+    case Activation::kGeluCustom: return pointwise("gelu", x, {owner, "gelu output", "op.bloom-gelu.saved-input"}, true, false);
+    case Activation::kRelu: return pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, false, true);
+    case Activation::kQuickGelu: {
+      const ValueId inner = scale(x, {owner, "1.702 x", "op.scale"});
+      const ValueId gate = pointwise("sigmoid", inner, {owner, "sigmoid(1.702 x)", "op.sigmoid.saved-output"}, false, true);
+      return multiply(x, gate, {owner, "quick gelu output", "op.multiply.saved-factors"});
+    }
+    case Activation::kGeluPython: {
+      // 0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))), each term its own operator
+      const ValueId half = scale(x, {owner, "0.5 x", "op.scale"});
+      const ValueId cube = pointwise("pow", x, {owner, "x^3", "op.pow.saved-input"}, true, false);
+      const ValueId small = scale(cube, {owner, "0.044715 x^3", "op.scale"});
+      const ValueId inner = add(x, small, {owner, "x + 0.044715 x^3", "op.add"});
+      const ValueId scaled = scale(inner, {owner, "sqrt(2/pi) (...)", "op.scale"});
+      const ValueId tanh = pointwise("tanh", scaled, {owner, "tanh", "op.tanh.saved-output"}, false, true);
+      const ValueId one = scale(tanh, {owner, "1 + tanh", "op.scale"});
+      return multiply(half, one, {owner, "gelu output", "op.multiply.saved-factors"});
+    }
+    case Activation::kClampedSwiglu: return pointwise("activation", x, {owner, "activation output", "op.silu.saved-input"}, true, false);
+  }
+  return x;
+}
+
+template <class N>
+ValueId Composer<N>::dropout(ValueId x, double probability, const char* owner) {
+  if (probability <= 0) return x;
+  const ValueId y = graph.tensor({owner, "dropout output", "op.dropout.output"}, graph.elements(x), graph.type(x), graph.needs_gradient(x));
+  const ValueId mask = graph.tensor({owner, "dropout mask", "op.dropout.saved-mask"}, graph.elements(x), ElementType::kBool, false);
+  Operator operation;
+  operation.label = "dropout";
+  operation.inputs = {x};
+  operation.outputs = {y, mask};
+  operation.saved = {mask};
+  operation.backward = {kGradient0};
+  operation.recorded = graph.needs_gradient(x);
+  graph.add(operation);
+  return y;
+}
+
+template class Composer<Checked>;
+template class Composer<Traced>;
+
+}  // namespace steelyard
