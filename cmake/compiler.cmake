@@ -1,0 +1,33 @@
+# The language, the warnings of our own code, and the sanitizers of the whole build.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(STEELYARD_CCACHE ccache)
+if(STEELYARD_CCACHE AND NOT EMSCRIPTEN AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${STEELYARD_CCACHE})
+endif()
+
+# Exceptions stay on everywhere: the JSON and TOML readers report faults with them.
+if(EMSCRIPTEN)
+  add_compile_options(-fexceptions)
+  add_link_options(-fexceptions)
+endif()
+
+add_library(steelyard_warnings INTERFACE)
+target_compile_options(steelyard_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow)
+if(STEELYARD_WARNINGS_AS_ERRORS)
+  target_compile_options(steelyard_warnings INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 warns inside its own std::string operator+ (GCC bug 105651).
+  target_compile_options(steelyard_warnings INTERFACE -Wno-restrict)
+endif()
+
+if(STEELYARD_SANITIZE)
+  add_compile_options(-fsanitize=${STEELYARD_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${STEELYARD_SANITIZE})
+endif()

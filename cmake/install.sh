@@ -1,0 +1,38 @@
+#!/bin/sh
+# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench ...
+# On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
+set -eu
+
+build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev"
+test="libgtest-dev clang-tidy clang-format"
+web="emscripten node-acorn"
+fuzz="clang libclang-rt-14-dev"
+bench="libbenchmark-dev"
+
+missing=""
+for task in "$@"; do
+  eval "packages=\${$task}"
+  for package in $packages; do
+    # What is there is used, wherever it came from.
+    case $package in
+      cmake | g++ | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
+      ninja-build) command -v ninja >/dev/null && continue ;;
+      emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;
+    esac
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' && continue
+    missing="$missing $package"
+  done
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "Missing, by their Debian names:$missing" >&2
+  exit 1
+fi
+echo "Installing with apt-get:$missing"
+as_root=""
+[ "$(id -u)" -eq 0 ] || as_root="sudo"
+$as_root apt-get update -qq
+# shellcheck disable=SC2086
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  -o DPkg::Lock::Timeout=300 $missing </dev/null
