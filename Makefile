@@ -1,0 +1,79 @@
+# make run      the main job: weigh Llama-3.1-8B on eight H100 and on one RTX 4090
+# make test     everything: unit tests, whole-program cases, sanitizers, WebAssembly, formatting, clang-tidy
+# make quick    the dev build's tests without clang-tidy: the daily loop
+# make bench    benchmarks        make fuzz    libFuzzer over every reader
+# make format   clang-format      make docs    rerun the commands that the documents show
+# make rebase   write what the cases print now as what is expected (read the diff before you commit it)
+#
+# Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
+
+.PHONY: run build test test-dev test-sanitize test-wasm quick bench fuzz format docs rebase clean
+.DEFAULT_GOAL := run
+
+PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(PROCESSORS)
+export CTEST_PARALLEL_LEVEL ?= $(PROCESSORS)
+
+STEELYARD := build/release/steelyard
+
+# The outcome of every tier, for the closing line of .ci/run.
+RESULTS := $(CURDIR)/build/results
+
+build:
+	@cmake/install.sh build
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target steelyard
+
+run: build
+	$(STEELYARD) weigh examples/llama-3.1-8b --on 8xh100-sxm-80gb --engine fsdp2 --sequence-length 8192
+	@echo
+	@# One 24 GB card is too small for a full fine-tune: "does not fit", exit 1, is the answer here.
+	$(STEELYARD) weigh examples/llama-3.1-8b --on 1xrtx-4090 --sequence-length 8192 || [ $$? -eq 1 ]
+
+test: test-dev test-sanitize test-wasm
+
+# $(call tier,PRESET,ctest options)
+define tier
+@rm -f $(RESULTS)/$(1).xml
+cmake --preset $(1) >/dev/null
+cmake --build --preset $(1)
+ctest --preset $(1) --output-junit $(RESULTS)/$(1).xml $(2)
+endef
+
+test-dev:
+	@cmake/install.sh build test
+	$(call tier,dev)
+
+test-sanitize:
+	@cmake/install.sh build test
+	$(call tier,sanitize)
+
+test-wasm:
+	@cmake/install.sh build web
+	$(call tier,wasm)
+
+quick:
+	@cmake/install.sh build test
+	$(call tier,dev,--label-exclude slow)
+
+bench:
+	@cmake/install.sh build bench
+	cmake --preset release >/dev/null
+	cmake --build --preset release --target steelyard_bench
+	build/release/bench/steelyard_bench
+
+fuzz:
+	@cmake/install.sh build fuzz
+	$(call tier,fuzz)
+
+format:
+	clang-format -i $$(git ls-files --cached --others --exclude-standard '*.h' '*.cc')
+
+docs rebase:
+	@cmake/install.sh build test
+	cmake --preset dev >/dev/null
+	cmake --build --preset dev --target steelyard
+	python3 $(if $(filter docs,$@),docs/regenerate.py,tests/run_cases.py --rebase)
+
+clean:
+	rm -rf build
