@@ -7,10 +7,10 @@
 //   final norm [h]
 //   head [V, h]
 //
-// Every module names its tensors as the checkpoint does ("self_attn.q_proj"); a layer's tensors get the prefix
-// of the layer ("model.layers.17."). Shapes are [out, in] unless `stored_transposed`.
-// Letters used in formulas: V vocabulary rows, h hidden, n query heads, d head width, k = key/value heads x d,
-// a = n x d, f feed-forward width, E experts, M width of one expert, L layers.
+// Every module names its tensors as the checkpoint does ("self_attn.q_proj"); a layer's tensors get
+// the prefix of the layer ("model.layers.17."). Shapes are [out, in] unless `stored_transposed`.
+// Letters used in formulas: V vocabulary rows, h hidden, n query heads, d head width, k = key/value
+// heads x d, a = n x d, f feed-forward width, E experts, M width of one expert, L layers.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,31 @@
 
 namespace steelyard {
 
-// How tensor parallelism cuts a tensor; dimensions as stored. In a fused expert tensor [E, ...] the dimensions
-// are counted after the expert: kRows of [E, I, H] cuts I, kColumns of [E, H, 2I] cuts 2I.
-enum class TensorCut : std::uint8_t { kReplicated, kRows, kColumns };  // kRows cuts dimension 0, kColumns dimension 1 (the last)
+// How tensor parallelism cuts a tensor; dimensions as stored. In a fused expert tensor [E, ...] the
+// dimensions are counted after the expert: kRows of [E, I, H] cuts I, kColumns of [E, H, 2I] cuts
+// 2I.
+enum class TensorCut : std::uint8_t {
+  kReplicated,
+  kRows,
+  kColumns
+};  // kRows cuts dimension 0, kColumns dimension 1 (the last)
 
 enum class TensorRole : std::uint8_t { kEmbedding, kHead, kMatrix, kBias, kNorm, kRouter, kOther };
 
 // One parameter tensor (or buffer) of a module.
 struct ParameterTensor {
-  std::string name;                  // within its owner: "self_attn.q_proj.weight"
-  std::vector<std::int64_t> shape;   // as stored in the checkpoint
+  std::string name;                 // within its owner: "self_attn.q_proj.weight"
+  std::vector<std::int64_t> shape;  // as stored in the checkpoint
   TensorRole role = TensorRole::kMatrix;
   TensorCut cut = TensorCut::kReplicated;
-  bool routed_expert = false;        // divided by expert parallelism; dimension 0 is the expert when `fused_experts`
-  bool fused_experts = false;        // one tensor [E, ...] holds all experts; otherwise `copies` = E equal tensors
-  std::int64_t copies = 1;           // equal tensors of this name pattern ("mlp.experts.*.w1.weight": E)
-  bool buffer = false;               // in memory and in the checkpoint, not a parameter (never counted, no gradient)
-  std::int64_t head_width = 0;       // of q, k, v projections: rows come in heads of this width
+  bool routed_expert =
+      false;  // divided by expert parallelism; dimension 0 is the expert when `fused_experts`
+  bool fused_experts =
+      false;  // one tensor [E, ...] holds all experts; otherwise `copies` = E equal tensors
+  std::int64_t copies = 1;  // equal tensors of this name pattern ("mlp.experts.*.w1.weight": E)
+  bool buffer =
+      false;  // in memory and in the checkpoint, not a parameter (never counted, no gradient)
+  std::int64_t head_width = 0;  // of q, k, v projections: rows come in heads of this width
 };
 
 // A dense matrix product y = x W^T (+ bias).
@@ -46,8 +54,8 @@ struct Linear {
   std::int64_t in = 0;
   std::int64_t out = 0;
   bool bias = false;
-  bool stored_transposed = false;    // GPT-2's Conv1D: [in, out]
-  int weight_index = -1;             // into the owner's `parameters`
+  bool stored_transposed = false;  // GPT-2's Conv1D: [in, out]
+  int weight_index = -1;           // into the owner's `parameters`
   int bias_index = -1;
 };
 
@@ -69,11 +77,11 @@ struct Norm {
 };
 
 enum class Activation : std::uint8_t {
-  kSilu,           // one operator
-  kGeluErf,        // one operator
-  kGeluTanh,       // one operator (gelu_pytorch_tanh)
-  kGeluPython,     // gelu_new: written out in Python, several operators
-  kGeluCustom,     // bloom: own autograd function that keeps only its input
+  kSilu,        // one operator
+  kGeluErf,     // one operator
+  kGeluTanh,    // one operator (gelu_pytorch_tanh)
+  kGeluPython,  // gelu_new: written out in Python, several operators
+  kGeluCustom,  // bloom: own autograd function that keeps only its input
   kRelu,
   kQuickGelu,      // x * sigmoid(1.702 x), two operators
   kClampedSwiglu,  // gpt_oss: (up + 1) * gate * sigmoid(1.702 gate), clamped
@@ -83,35 +91,37 @@ struct GroupedAttention {
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;
   std::int64_t head_width = 0;
-  std::optional<Linear> query, key, value;   // separate projections ...
-  std::optional<Linear> fused;               // ... or one for all three
+  std::optional<Linear> query, key, value;  // separate projections ...
+  std::optional<Linear> fused;              // ... or one for all three
   Linear output;
   std::optional<Norm> query_norm, key_norm;
-  bool norm_over_whole_projection = false;   // olmo2: [n*d] and [k*d]; otherwise per head, [d]
-  std::int64_t rotary_width = 0;             // of each head; 0: no rotary embedding
+  bool norm_over_whole_projection = false;  // olmo2: [n*d] and [k*d]; otherwise per head, [d]
+  std::int64_t rotary_width = 0;            // of each head; 0: no rotary embedding
   bool alibi = false;
-  bool sinks = false;                        // one more column of scores, parameter [n]
+  bool sinks = false;  // one more column of scores, parameter [n]
   int sinks_index = -1;
   std::optional<double> score_softcap;
   std::optional<std::int64_t> sliding_window;  // compute and scores, not the kept q, k, v
-  double dropout = 0;                        // of attention probabilities
+  double dropout = 0;                          // of attention probabilities
   bool causal = true;
-  bool always_repeats_key_value = false;     // falcon (new): k, v are copied out to n heads before attention
-  bool eager_only = false;                   // no fused kernel exists in the implementation (gpt_oss in transformers)
+  bool always_repeats_key_value =
+      false;  // falcon (new): k, v are copied out to n heads before attention
+  bool eager_only =
+      false;  // no fused kernel exists in the implementation (gpt_oss in transformers)
 };
 
 // DeepSeek's multi-head latent attention.
 struct LatentAttention {
   std::int64_t heads = 0;
-  std::int64_t query_rank = 0;      // 0: one plain q_proj
+  std::int64_t query_rank = 0;  // 0: one plain q_proj
   std::int64_t key_value_rank = 0;
-  std::int64_t plain_width = 0;     // qk_nope_head_dim
-  std::int64_t rotary_width = 0;    // qk_rope_head_dim
-  std::int64_t value_width = 0;     // v_head_dim
-  std::optional<Linear> query;                       // when query_rank == 0
-  std::optional<Linear> query_down, query_up;        // q_a_proj, q_b_proj
+  std::int64_t plain_width = 0;                // qk_nope_head_dim
+  std::int64_t rotary_width = 0;               // qk_rope_head_dim
+  std::int64_t value_width = 0;                // v_head_dim
+  std::optional<Linear> query;                 // when query_rank == 0
+  std::optional<Linear> query_down, query_up;  // q_a_proj, q_b_proj
   std::optional<Norm> query_norm;
-  Linear key_value_down, key_value_up;               // kv_a_proj_with_mqa, kv_b_proj
+  Linear key_value_down, key_value_up;  // kv_a_proj_with_mqa, kv_b_proj
   Norm key_value_norm;
   Linear output;
   double dropout = 0;
@@ -121,48 +131,51 @@ struct DenseMlp {
   bool gated = true;
   Activation activation = Activation::kSilu;
   std::int64_t width = 0;
-  std::optional<Linear> gate, up;   // plain mlp: only `up` (fc1)
-  std::optional<Linear> gate_up;    // fused [2f, h]
+  std::optional<Linear> gate, up;  // plain mlp: only `up` (fc1)
+  std::optional<Linear> gate_up;   // fused [2f, h]
   Linear down;
 };
 
 struct ExpertMlp {
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
-  std::int64_t width = 0;           // of one expert
+  std::int64_t width = 0;  // of one expert
   Activation activation = Activation::kSilu;
   bool expert_biases = false;
   Linear router;
-  bool router_in_float32 = false;   // casts the hidden states to fp32 first (deepseek, glm4_moe)
+  bool router_in_float32 = false;  // casts the hidden states to fp32 first (deepseek, glm4_moe)
   bool sigmoid_scores = false;
-  std::optional<DenseMlp> shared;   // shared expert(s), one mlp of their joint width
+  std::optional<DenseMlp> shared;     // shared expert(s), one mlp of their joint width
   std::optional<Linear> shared_gate;  // qwen2_moe: a sigmoid of [1, h] multiplies the shared output
-  int gate_up_index = -1, down_index = -1;         // fused tensors, or
-  int gate_index = -1, up_index = -1;              // per-expert tensors (copies = experts)
+  int gate_up_index = -1, down_index = -1;  // fused tensors, or
+  int gate_index = -1, up_index = -1;       // per-expert tensors (copies = experts)
   int gate_up_bias_index = -1, down_bias_index = -1;
-  // llama4 in transformers: every expert runs over every token (its scores are zero where it was not chosen).
+  // llama4 in transformers: every expert runs over every token (its scores are zero where it was
+  // not chosen).
   bool every_expert_runs_every_token = false;
 };
 
 enum class Arrangement : std::uint8_t {
-  kPreNorm,          // x + f(norm(x)), twice                          norms: attention, mlp
-  kPostNorm,         // norm(x + f(x)), twice (bert, opt-350m)         norms: attention, mlp
-  kOutputNorm,       // x + norm(f(x)), twice (olmo2)                  norms: attention, mlp
-  kSandwich,         // x + norm(f(norm(x))), twice (gemma2, glm4)     norms: input, post attention, pre mlp, post mlp
-  kParallelOneNorm,  // x + attention(norm(x)) + mlp(norm(x))          norms: input
-  kParallelTwoNorms, // x + attention(norm1(x)) + mlp(norm2(x))        norms: attention, mlp
+  kPreNorm,     // x + f(norm(x)), twice                          norms: attention, mlp
+  kPostNorm,    // norm(x + f(x)), twice (bert, opt-350m)         norms: attention, mlp
+  kOutputNorm,  // x + norm(f(x)), twice (olmo2)                  norms: attention, mlp
+  kSandwich,    // x + norm(f(norm(x))), twice (gemma2, glm4)     norms: input, post attention, pre
+                // mlp, post mlp
+  kParallelOneNorm,   // x + attention(norm(x)) + mlp(norm(x))          norms: input
+  kParallelTwoNorms,  // x + attention(norm1(x)) + mlp(norm2(x))        norms: attention, mlp
 };
 
 struct Layer {
   Arrangement arrangement = Arrangement::kPreNorm;
-  std::vector<Norm> norms;           // in the order given beside the arrangement
+  std::vector<Norm> norms;  // in the order given beside the arrangement
   std::variant<GroupedAttention, LatentAttention> attention;
   std::variant<DenseMlp, ExpertMlp> mlp;
-  double residual_dropout = 0;       // after attention and after the mlp
+  double residual_dropout = 0;              // after attention and after the mlp
   std::vector<ParameterTensor> parameters;  // every tensor of the layer, in module order
 };
 
-// `count` consecutive layers of one kind; runs in a group repeat together (gemma3: 5 local, 1 global, times).
+// `count` consecutive layers of one kind; runs in a group repeat together (gemma3: 5 local, 1
+// global, times).
 struct LayerRun {
   int kind = 0;
   std::int64_t count = 1;
@@ -173,38 +186,45 @@ struct LayerGroup {
 };
 
 struct Architecture {
-  std::string name;                  // preset name, or where it was read from
-  std::string family;                // model_type
-  std::string hub_id;                // "meta-llama/Llama-3.1-8B"; empty if unknown
-  std::string layer_prefix;          // "model.layers." ; tensor name = prefix + index + "." + tensor
-  std::int64_t vocabulary = 0;       // rows of the embedding as stored
+  std::string name;             // preset name, or where it was read from
+  std::string family;           // model_type
+  std::string hub_id;           // "meta-llama/Llama-3.1-8B"; empty if unknown
+  std::string layer_prefix;     // "model.layers." ; tensor name = prefix + index + "." + tensor
+  std::int64_t vocabulary = 0;  // rows of the embedding as stored
   std::int64_t hidden = 0;
   std::int64_t layers = 0;
   std::int64_t maximum_positions = 0;
-  bool encoder = false;              // bert: bidirectional, no causal loss shift
+  bool encoder = false;  // bert: bidirectional, no causal loss shift
   bool tied_head = false;
   std::int64_t embedding_width = 0;  // hidden, but for opt-350m
   bool learned_positions = false;
   bool embedding_norm_present = false;
   Norm embedding_norm;
   double embedding_dropout = 0;
-  bool scaled_embedding = false;     // gemma: times sqrt(h)
-  std::optional<Linear> project_in, project_out;   // opt-350m
+  bool scaled_embedding = false;                  // gemma: times sqrt(h)
+  std::optional<Linear> project_in, project_out;  // opt-350m
   std::vector<Layer> kinds;
   std::vector<LayerGroup> sequence;  // sums to `layers`
   std::optional<Norm> final_norm;
-  Linear head;                       // weight_index -1 when tied
+  Linear head;  // weight_index -1 when tied
   std::optional<double> final_softcap;
-  std::vector<ParameterTensor> embedding_parameters;   // token, position, type embeddings, their norm, project_in
-  std::vector<ParameterTensor> head_parameters;        // final norm, project_out, head (absent when tied), bias
-  // Parameters that exist beside `total` (multi-token prediction, poolers, heads): name -> count, as the reference lists them.
-  struct Beside { std::string name; std::int64_t parameters = 0; };
+  std::vector<ParameterTensor>
+      embedding_parameters;  // token, position, type embeddings, their norm, project_in
+  std::vector<ParameterTensor>
+      head_parameters;  // final norm, project_out, head (absent when tied), bias
+  // Parameters that exist beside `total` (multi-token prediction, poolers, heads): name -> count,
+  // as the reference lists them.
+  struct Beside {
+    std::string name;
+    std::int64_t parameters = 0;
+  };
   std::vector<Beside> beside_total;
-  std::int64_t prediction_layers = 0;                  // multi-token prediction depth (weights beside the total)
-  int prediction_layer_kind = -1;                      // the layer a prediction module repeats
-  std::vector<ParameterTensor> prediction_parameters;  // what one prediction module has besides: its norms and projection
-  bool guessed = false;              // made up from a size like "7B"
-  std::string guess_rule;            // how, in one sentence; empty unless guessed
+  std::int64_t prediction_layers = 0;  // multi-token prediction depth (weights beside the total)
+  int prediction_layer_kind = -1;      // the layer a prediction module repeats
+  std::vector<ParameterTensor>
+      prediction_parameters;  // what one prediction module has besides: its norms and projection
+  bool guessed = false;       // made up from a size like "7B"
+  std::string guess_rule;     // how, in one sentence; empty unless guessed
 };
 
 // Elements of one tensor, all copies together.
@@ -212,7 +232,8 @@ std::int64_t elements_of(const ParameterTensor& tensor);
 
 struct ParameterCounts {
   std::int64_t total = 0;
-  std::int64_t active = 0;           // touched by one token: routed experts count experts_per_token of experts
+  std::int64_t active =
+      0;  // touched by one token: routed experts count experts_per_token of experts
 };
 // Throws OverflowError when a count leaves 64 bits.
 ParameterCounts count_parameters(const Architecture& architecture);

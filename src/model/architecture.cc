@@ -1,0 +1,58 @@
+#include "model/architecture.h"
+
+#include "quantity/checked.h"
+
+namespace steelyard {
+namespace {
+
+struct Counts {
+  Checked total = 0;
+  Checked active = 0;
+
+  void add(const Counts& other, Checked times) {
+    total += other.total * times;
+    active += other.active * times;
+  }
+};
+
+// Without experts every parameter is active.
+Counts count(const std::vector<ParameterTensor>& tensors, const ExpertMlp* experts) {
+  Counts counts;
+  for (const ParameterTensor& tensor : tensors) {
+    if (tensor.buffer) continue;
+    const Checked elements = elements_of(tensor);
+    counts.total += elements;
+    if (experts != nullptr && tensor.routed_expert && experts->experts > 0) {
+      // All experts are equal, so the tensor divides without a rest.
+      counts.active += elements / Checked(experts->experts) * Checked(experts->experts_per_token);
+    } else {
+      counts.active += elements;
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
+std::int64_t elements_of(const ParameterTensor& tensor) {
+  Checked elements = tensor.copies;
+  for (const std::int64_t dimension : tensor.shape) elements = elements * Checked(dimension);
+  return elements.value();
+}
+
+ParameterCounts count_parameters(const Architecture& architecture) {
+  Counts all;
+  all.add(count(architecture.embedding_parameters, nullptr), 1);
+  all.add(count(architecture.head_parameters, nullptr), 1);
+  std::vector<Counts> of_kind;
+  of_kind.reserve(architecture.kinds.size());
+  for (const Layer& layer : architecture.kinds)
+    of_kind.push_back(count(layer.parameters, std::get_if<ExpertMlp>(&layer.mlp)));
+  for (const LayerGroup& group : architecture.sequence)
+    for (const LayerRun& run : group.runs)
+      all.add(of_kind[static_cast<std::size_t>(run.kind)],
+              Checked(group.times) * Checked(run.count));
+  return {all.total.value(), all.active.value()};
+}
+
+}  // namespace steelyard

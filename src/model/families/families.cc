@@ -1,0 +1,53 @@
+#include "model/families/families.h"
+
+#include <array>
+
+namespace steelyard {
+namespace {
+
+constexpr std::array kFamilies = {
+    Family{"bert", read_bert, "BERT: encoder, post-norm, learned positions"},
+    Family{"bloom", read_bloom, "BLOOM: ALiBi, a norm on the embedding"},
+    Family{"deepseek_v2", read_deepseek_v2, "DeepSeek-V2: latent attention, shared experts"},
+    Family{"deepseek_v3", read_deepseek_v3,
+           "DeepSeek-V3, R1, Moonlight: and sigmoid routing, multi-token prediction"},
+    Family{"falcon", read_falcon, "Falcon: parallel blocks, one or few key/value heads"},
+    Family{"gemma", read_gemma, "Gemma: wide heads, scaled embedding"},
+    Family{"gemma2", read_gemma2, "Gemma 2: four norms, softcaps, every other layer windowed"},
+    Family{"gemma3", read_gemma3, "Gemma 3: five windowed layers to one full"},
+    Family{"gemma3_text", read_gemma3, "Gemma 3, its language model"},
+    Family{"glm4", read_glm4, "GLM-4-0414: four norms"},
+    Family{"glm4_moe", read_glm4_moe, "GLM-4.5, 4.6, 4.7: mixture of experts"},
+    Family{"gpt2", read_gpt2, "GPT-2, and GPT-3 shapes: learned positions"},
+    Family{"gpt_neox", read_gpt_neox, "GPT-NeoX, Pythia: parallel blocks"},
+    Family{"gpt_oss", read_gpt_oss, "gpt-oss: sinks, fused experts with biases"},
+    Family{"gptj", read_gptj, "GPT-J: parallel blocks, one norm"},
+    Family{"kimi_k2", read_deepseek_v3, "Kimi K2: DeepSeek-V3's code"},
+    Family{"llama", read_llama, "Llama 1 to 3.3, CodeLlama, TinyLlama, SmolLM2, Falcon 3"},
+    Family{"llama4_text", read_llama4, "Llama 4, its language model"},
+    Family{"mistral", read_mistral, "Mistral"},
+    Family{"mixtral", read_mixtral, "Mixtral: mixture of experts"},
+    Family{"olmo2", read_olmo2, "OLMo 2: norms after the sublayers"},
+    Family{"opt", read_opt, "OPT: learned positions, ReLU"},
+    Family{"phi", read_phi, "Phi-1, 1.5, 2: parallel blocks"},
+    Family{"phi3", read_phi3, "Phi-3, Phi-4: fused projections"},
+    Family{"phimoe", read_phimoe, "Phi-3.5-MoE"},
+    Family{"qwen2", read_qwen2, "Qwen2, Qwen2.5"},
+    Family{"qwen2_moe", read_qwen2_moe, "Qwen1.5-MoE, Qwen2-57B: gated shared expert"},
+    Family{"qwen3", read_qwen3, "Qwen3: norms on queries and keys"},
+    Family{"qwen3_moe", read_qwen3_moe, "Qwen3 mixture of experts"},
+    Family{"roberta", read_roberta, "RoBERTa: encoder"},
+    Family{"starcoder2", read_starcoder2, "StarCoder2"},
+};
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+const Family* find_family(std::string_view model_type) {
+  for (const Family& family : kFamilies)
+    if (family.model_type == model_type) return &family;
+  return nullptr;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,56 @@
+// Qwen1.5-MoE and Qwen2-57B: Qwen2's attention; layers with experts and one shared expert that a
+// gate scales.
+#include <utility>
+
+#include "model/decoder.h"
+#include "model/families/families.h"
+#include "model/families/sparse_layers.h"
+
+namespace steelyard {
+
+Architecture read_qwen2_moe(Config& config) {
+  const DecoderShape shape = read_decoder_shape(config, {.key_value_heads = 16});
+  const std::vector<bool> sparse = qwen_sparse_layers(config, shape.layers);
+  const LateWindow late = read_late_window(config, shape.layers);
+  const bool bias = config.flag_or("qkv_bias", true);
+  const double dropout = config.fraction_or("attention_dropout", 0);
+  ExpertOptions experts = read_expert_counts(config, config.size("moe_intermediate_size"));
+  experts.activation = config.activation_or("hidden_act", Activation::kSilu);
+  const Checked shared_width = config.size("shared_expert_intermediate_size");
+  const Checked dense_width = config.size("intermediate_size");
+
+  const auto layer_with = [&](bool windowed, bool with_experts) {
+    Layer layer;
+    GroupedAttention attention =
+        add_attention(layer.parameters, shape.heads, {.bias = bias, .dropout = dropout});
+    if (windowed) attention.sliding_window = late.width;
+    layer.attention = std::move(attention);
+    const MlpOptions options{.activation = experts.activation};
+    if (with_experts) {
+      ExpertMlp mlp = add_separate_experts(layer.parameters, shape.hidden, experts);
+      mlp.shared = add_gated_mlp(layer.parameters, "mlp.shared_expert.", shape.hidden, shared_width,
+                                 options);
+      mlp.shared_gate = add_linear(layer.parameters, "mlp.shared_expert_gate", shape.hidden, 1,
+                                   {.split = Split::kNone});
+      layer.mlp = std::move(mlp);
+    } else {
+      layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, dense_width, options);
+    }
+    layer.norms = {
+        add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
+        add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+    return layer;
+  };
+
+  std::vector<int> kinds;
+  for (std::size_t i = 0; i < sparse.size(); ++i)
+    kinds.push_back((late.windowed[i] ? 1 : 0) + (sparse[i] ? 2 : 0));
+  Architecture model = begin_decoder(shape, {});
+  set_layers(model,
+             {layer_with(false, false), layer_with(true, false), layer_with(false, true),
+              layer_with(true, true)},
+             std::move(kinds));
+  return model;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,76 @@
+#include "model/families/scored_experts.h"
+
+#include <utility>
+
+#include "model/decoder.h"
+
+namespace steelyard {
+
+ScoredExperts read_scored_experts(Config& config, std::int64_t shared_by_default) {
+  ScoredExperts scored;
+  scored.experts = read_expert_counts(config, config.size("moe_intermediate_size"));
+  scored.experts.activation = config.activation_or("hidden_act", Activation::kSilu);
+  const Checked shared = config.is_null("n_shared_experts")
+                             ? Checked(0)
+                             : config.count_or("n_shared_experts", shared_by_default);
+  scored.shared_width = shared * scored.experts.width;
+  return scored;
+}
+
+ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExperts& scored) {
+  ExpertMlp mlp = add_separate_experts(tensors, hidden, scored.experts);
+  mlp.router_in_float32 = true;
+  mlp.sigmoid_scores = scored.sigmoid_scores;
+  if (scored.correction_bias) {
+    ParameterTensor bias;
+    bias.name = "mlp.gate.e_score_correction_bias";
+    bias.shape = {mlp.experts};
+    bias.role = TensorRole::kRouter;
+    bias.buffer = true;
+    add_tensor(tensors, std::move(bias));
+  }
+  if (scored.shared_width > Checked(0))
+    mlp.shared = add_gated_mlp(tensors, "mlp.shared_experts.", hidden, scored.shared_width,
+                               {.activation = scored.experts.activation});
+  return mlp;
+}
+
+std::vector<bool> leading_dense_layers(Config& config, Checked layers, std::int64_t by_default) {
+  const std::int64_t leading = config.count_or("first_k_dense_replace", by_default).value();
+  std::vector<bool> dense(static_cast<std::size_t>(layers.value()), false);
+  for (std::size_t i = 0; i < dense.size() && static_cast<std::int64_t>(i) < leading; ++i)
+    dense[i] = true;
+  return dense;
+}
+
+void add_prediction_modules(Architecture& model, std::int64_t depth) {
+  if (depth <= 0 || model.sequence.empty()) return;
+  model.prediction_layers = depth;
+  model.prediction_layer_kind = model.sequence.back().runs.back().kind;
+  Tensors& own = model.prediction_parameters;
+  add_norm(own, "enorm", NormKind::kRms, model.hidden);
+  add_norm(own, "hnorm", NormKind::kRms, model.hidden);
+  add_linear(own, "eh_proj", Checked(2) * Checked(model.hidden), model.hidden,
+             {.split = Split::kNone});
+  add_norm(own, "shared_head.norm", NormKind::kRms, model.hidden);
+
+  Checked elements = 0;
+  const Layer& layer = model.kinds[static_cast<std::size_t>(model.prediction_layer_kind)];
+  for (const ParameterTensor& tensor : own) elements += elements_of(tensor);
+  for (const ParameterTensor& tensor : layer.parameters)
+    if (!tensor.buffer) elements += elements_of(tensor);
+  model.beside_total.push_back({"mtp", (Checked(depth) * elements).value()});
+}
+
+void list_buffers(Architecture& model) {
+  Checked elements = 0;
+  for (const LayerGroup& group : model.sequence)
+    for (const LayerRun& run : group.runs)
+      for (const ParameterTensor& tensor :
+           model.kinds[static_cast<std::size_t>(run.kind)].parameters)
+        if (tensor.buffer)
+          elements += Checked(group.times) * Checked(run.count) * Checked(elements_of(tensor));
+  if (elements > Checked(0)) model.beside_total.push_back({"buffer", elements.value()});
+}
+
+}  // namespace steelyard

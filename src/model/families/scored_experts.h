@@ -1,0 +1,33 @@
+// Experts in DeepSeek's manner: a router in fp32, shared experts without a gate, dense layers
+// first, and modules that predict further tokens. GLM-4.5 has the same.
+#pragma once
+
+#include <vector>
+
+#include "model/architecture.h"
+#include "model/config.h"
+#include "model/modules.h"
+
+namespace steelyard {
+
+struct ScoredExperts {
+  ExpertOptions experts;
+  Checked shared_width;  // of all shared experts together; 0: none
+  bool sigmoid_scores = false;
+  bool correction_bias = false;  // a buffer [E] that steers the choice and gets no gradient
+};
+// `shared_by_default`: how many shared experts the class has when the file does not say; null means
+// none.
+ScoredExperts read_scored_experts(Config& config, std::int64_t shared_by_default);
+ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExperts& scored);
+
+// Layer i is dense when i < first_k_dense_replace.
+std::vector<bool> leading_dense_layers(Config& config, Checked layers, std::int64_t by_default);
+
+// `depth` modules that repeat the last layer's kind behind the model: two norms, a projection of
+// both inputs to one, the layer, a norm; embedding and head are the model's. Beside the total, as
+// are the buffers.
+void add_prediction_modules(Architecture& model, std::int64_t depth);
+void list_buffers(Architecture& model);
+
+}  // namespace steelyard
