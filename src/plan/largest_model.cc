@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/model_states.h"
+#include "plan/shared_states.h"
 
 namespace steelyard {
 namespace {
@@ -100,7 +100,7 @@ LargestModelAnswer largest_models(const Value& run, const std::vector<std::int64
       const std::int64_t ranks = small.job->parallel.data;
       point.states_alone =
           static_cast<std::int64_t>(static_cast<double>(small.prediction->usable.value().value()) /
-                                    states_per_rank(states, strategy.zero_stage, ranks));
+                                    bytes_per_rank(states, strategy.zero_stage, ranks));
       point.predicted = largest_that_fits(asked, weigh);
       curve.points.push_back(point);
     }
