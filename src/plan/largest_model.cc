@@ -95,8 +95,8 @@ LargestModelAnswer largest_models(const Value& run, const std::vector<std::int64
       }
       LargestModel point;
       point.devices = count;
-      const ModelStates states =
-          model_states_of(small.job->training.precision, small.job->training.optimizer);
+      const BytesPerParameter states =
+          bytes_per_parameter(small.job->training.optimizer, small.job->training.precision);
       const std::int64_t ranks = small.job->parallel.data;
       point.states_alone =
           static_cast<std::int64_t>(static_cast<double>(small.prediction->usable.value().value()) /
