@@ -5,6 +5,8 @@
 // Facts live in data/devices/*.json, each with its unit and its source.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,23 +15,47 @@
 
 namespace steelyard {
 
-struct Device {
-  std::string name;                 // "h100-sxm-80gb"
-  std::string description;          // "NVIDIA H100 SXM 80 GB"
-  std::string architecture;         // "sm_90", "gfx942"
-  Bytes capacity{};                 // what torch.cuda.get_device_properties(...).total_memory says (low end of the band)
-  Bytes capacity_high{};            // high end of what has been seen
-  Bytes context{};                  // CUDA context and modules of a training process, outside the caching allocator
-  Bytes context_low{}, context_high{};
-  Bytes cublas_workspace{};         // one for each handle and stream, inside the caching allocator
-  std::string capacity_source, context_source, cublas_source;
-  std::string capacity_mark;        // "read", "second hand", "vendor"
-  std::string source;
+// What joins the devices of one machine.
+enum class Fabric : std::uint8_t {
+  kPcie,          // no direct link: peers talk through the host's PCIe
+  kNvlinkBridge,  // pairs joined by a bridge
+  kNvlinkMesh,    // direct links between the devices, no switch (V100)
+  kNvswitch,      // every device reaches every other at full rate
+  kInfinity,      // AMD's fully connected links
 };
 
+// Dense peak rates as the vendor states them; absent: the device has no such unit.
+struct DeviceRates {
+  std::optional<FlopsPerSecond> fp32, tf32, fp16, bf16, fp8, int8;
+  std::string mark, source;
+};
+
+struct Device {
+  std::string name;          // "h100-sxm-80gb"
+  std::string description;   // "NVIDIA H100 SXM 80 GB"
+  std::string architecture;  // "sm_90", "gfx942"
+  Bytes capacity{};  // what torch.cuda.get_device_properties(...).total_memory says (low end of the
+                     // band)
+  Bytes capacity_high{};  // high end of what has been seen
+  Bytes context{};  // CUDA context and modules of a training process, outside the caching allocator
+  Bytes context_low{}, context_high{};
+  Bytes cublas_workspace{};  // one for each handle and stream, inside the caching allocator
+  std::string capacity_source, context_source, cublas_source;
+  std::string capacity_mark;  // "read", "second hand", "vendor"
+  std::string source;
+  Fabric fabric = Fabric::kPcie;
+  DeviceRates rates;
+  std::vector<std::string> short_forms;  // "h100"
+};
+
+// All known devices; the order is that of `steelyard list devices`.
 const std::vector<Device>& devices();
-// Accepts canonical names; `taken_for` is set when `name` was a short form ("h100" -> "h100-sxm-80gb").
-struct DeviceMatch { const Device* device = nullptr; bool short_form = false; };
+// Accepts canonical names; `taken_for` is set when `name` was a short form ("h100" ->
+// "h100-sxm-80gb").
+struct DeviceMatch {
+  const Device* device = nullptr;
+  bool short_form = false;
+};
 DeviceMatch find_device(std::string_view name);
 
 }  // namespace steelyard

@@ -1,0 +1,88 @@
+#include "machine/device.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "data/catalogue.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Fabric>, 5> kFabrics = {{
+    {"pcie", Fabric::kPcie},
+    {"nvlink-bridge", Fabric::kNvlinkBridge},
+    {"nvlink-mesh", Fabric::kNvlinkMesh},
+    {"nvswitch", Fabric::kNvswitch},
+    {"infinity", Fabric::kInfinity},
+}};
+
+Fabric read_fabric(const Fact& fact) {
+  const std::string text = fact.text();
+  for (const auto& [name, fabric] : kFabrics)
+    if (name == text) return fabric;
+  fact.fail("is not a known fabric: " + text);
+}
+
+DeviceRates read_rates(const Fact& fact) {
+  DeviceRates rates;
+  const auto rate = [&](std::string_view type) -> std::optional<FlopsPerSecond> {
+    if (!fact.has(type)) return std::nullopt;
+    return fact[type].flops_per_second();
+  };
+  rates.fp32 = rate("fp32");
+  rates.tf32 = rate("tf32");
+  rates.fp16 = rate("fp16");
+  rates.bf16 = rate("bf16");
+  rates.fp8 = rate("fp8");
+  rates.int8 = rate("int8");
+  rates.mark = fact["mark"].text();
+  rates.source = fact["source"].text();
+  return rates;
+}
+
+Device read_device(const Fact& fact) {
+  Device device;
+  device.name = fact["name"].text();
+  device.description = fact["description"].text();
+  device.architecture = fact["architecture"]["value"].text();
+  const Fact capacity = fact["capacity"];
+  device.capacity = capacity["low"].bytes();
+  device.capacity_high = capacity["high"].bytes();
+  device.capacity_mark = capacity["mark"].text();
+  device.capacity_source = capacity["source"].text();
+  const Fact context = fact["context"];
+  device.context_low = context["low"].bytes();
+  device.context = context["expected"].bytes();
+  device.context_high = context["high"].bytes();
+  device.context_source = context["source"].text();
+  device.cublas_workspace = fact["blas_workspace"]["value"].bytes();
+  device.cublas_source = fact["blas_workspace"]["source"].text();
+  device.fabric = read_fabric(fact["link"]["fabric"]);
+  device.rates = read_rates(fact["rates"]);
+  device.short_forms = fact.texts_or_none("short_forms");
+  device.source = fact["source"].text();
+  return device;
+}
+
+Catalogue<Device>& catalogue() {
+  static Catalogue<Device> devices("devices", read_device);
+  return devices;
+}
+
+}  // namespace
+
+const std::vector<Device>& devices() { return catalogue().all(); }
+
+DeviceMatch find_device(std::string_view name) {
+  std::string lower(name);
+  // Only ASCII names exist; the C library's tolower would ask the locale.
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (const Device* device = catalogue().find(lower)) return {device, false};
+  const Device* device = catalogue().find_short_form(lower);
+  return {device, device != nullptr};
+}
+
+}  // namespace steelyard
