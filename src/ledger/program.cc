@@ -78,6 +78,16 @@ NodeId Program::tape(Phase phase, const char* label, std::span<const Event> even
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
+NodeId Program::moment(Phase phase, const char* label) {
+  Node node;
+  node.kind = NodeKind::kTape;
+  node.phase = phase;
+  node.label = label;
+  node.span.peak[static_cast<std::size_t>(phase)] = 0;
+  nodes_.push_back(node);
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
 NodeId Program::sequence(const char* label, std::span<const NodeId> parts) {
   Node node;
   node.kind = NodeKind::kSequence;

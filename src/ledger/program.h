@@ -79,6 +79,8 @@ class Program {
   const char* intern(std::string text);
 
   NodeId tape(Phase phase, const char* label, std::span<const Event> events);
+  // A tape without events: says that `phase` is here, at the height it finds.
+  NodeId moment(Phase phase, const char* label);
   NodeId sequence(const char* label, std::span<const NodeId> parts);
   NodeId sequence(const char* label, std::initializer_list<NodeId> parts) { return sequence(label, std::span(parts.begin(), parts.size())); }
   NodeId repeat(const char* label, NodeId body, std::int64_t times);  // times >= 0; 0 gives the empty node

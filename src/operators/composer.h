@@ -58,6 +58,11 @@ class Composer {
   ValueId mlp(ValueId x, const ExpertMlp& mlp);                           // operators/experts.cc
 
   int parameter(int index, const N& elements);
+  // Two graphs of one module (with and without recompute) make the same gradients: `slots` remembers them by tensor.
+  void share_gradients(std::vector<GradientSlots>& slots) {
+    slots.resize(parameters_.size());
+    shared_gradients_ = &slots;
+  }
   bool trainable(int index) const { return index >= 0; }
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
@@ -90,6 +95,7 @@ class Composer {
 
   const std::vector<ParameterTensor>& parameters_;
   std::vector<int> parameter_ids_;
+  std::vector<GradientSlots>* shared_gradients_ = nullptr;
 };
 
 // The whole layer, from the residual stream to the residual stream (operators/layer.cc).

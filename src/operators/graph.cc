@@ -58,8 +58,16 @@ void Graph<N>::hold(ValueId value) {
 }
 
 template <class N>
-void Graph<N>::result(ValueId value) {
-  storages_[at(values_[at(value)].storage)].result = true;
+void Graph<N>::result(ValueId value, SlotId slot) {
+  Storage& storage = storages_[at(values_[at(value)].storage)];
+  storage.result = true;
+  storage.slot = slot;
+}
+
+template <class N>
+void Graph<N>::region(const Region& region) {
+  std::erase_if(regions_, [&](const Region& inner) { return inner.begin >= region.begin; });
+  regions_.push_back(region);
 }
 
 template <class N>
@@ -314,6 +322,13 @@ std::vector<SlotId> Graph<N>::kept() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
     if (storage.first_saver >= 0 && storage.released) slots.push_back(storage.slot);
+  return slots;
+}
+
+template <class N>
+std::vector<SlotId> Graph<N>::parameter_gradients() const {
+  std::vector<SlotId> slots;
+  for (const GradientSlots& parameter : parameters_) slots.push_back(parameter.kept);
   return slots;
 }
 

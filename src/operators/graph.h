@@ -86,9 +86,10 @@ class Graph {
   void add(const Operator& operation);
   // Python still holds `value` until the operator added last has run.
   void hold(ValueId value);
-  // The result leaves the graph: its storage stays at the end of forward.
-  void result(ValueId value);
-  void region(const Region& region) { regions_.push_back(region); }
+  // The result leaves the graph in the storage `slot`, which is alive at the end of forward and belongs to the next graph.
+  void result(ValueId value, SlotId slot);
+  // Regions do not nest: an outer one swallows those inside it.
+  void region(const Region& region);
   int size() const { return static_cast<int>(operators_.size()); }
 
   int parameter(const GradientSlots& slots) {
@@ -111,6 +112,8 @@ class Graph {
   std::vector<Event> backward(GradientPolicy policy) const;
   // Slots kept for backward when forward has run, in order of their making.
   std::vector<SlotId> kept() const;
+  // Gradients that backward(kKeep) leaves behind.
+  std::vector<SlotId> parameter_gradients() const;
   double flops() const;
 
  private:

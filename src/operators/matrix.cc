@@ -19,10 +19,12 @@ int Composer<N>::parameter(int index, const N& elements) {
   int& known = parameter_ids_[static_cast<std::size_t>(index)];
   if (known >= 0) return known;
   const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
+  if (shared_gradients_ && (*shared_gradients_)[static_cast<std::size_t>(index)].kept >= 0) return known = graph.parameter((*shared_gradients_)[static_cast<std::size_t>(index)]);
   GradientSlots slots;
   slots.kept = book.slot({name, "gradient", "autograd.parameter-gradient"}, Pile::kGradients, elements, style.gradient);
   if (style.weight_gradient != style.gradient)
     slots.computed = book.slot({name, "gradient before its cast", "autocast.gradient-cast"}, Pile::kTemporary, elements, style.weight_gradient);
+  if (shared_gradients_) (*shared_gradients_)[static_cast<std::size_t>(index)] = slots;
   return known = graph.parameter(slots);
 }
 

@@ -1,0 +1,61 @@
+// One device, and PyTorch DistributedDataParallel.
+//
+//   held: parameters · (fp32 master) · moments · with more than one rank: buckets as large as all gradients
+//   gradients appear layer by layer in the first backward, live beside the buckets (gradient_as_bucket_view is false
+//   by default) until zero_grad
+//   zero_stage 1: ZeroRedundancyOptimizer gives each rank whole tensors; the largest share is counted
+#include "engine/engine.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+class Ddp final : public EngineModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+  using Sharding = typename EngineModel<N>::Sharding;
+
+  explicit Ddp(const EngineContext<N>& context) : EngineModel<N>(context) {
+    const Precision& precision = this->job_.training.precision;
+    const bool sharded_states = this->job_.parallel.zero_stage >= 1 && this->job_.parallel.data > 1;
+    const std::int64_t ranks = sharded_states ? this->job_.parallel.data : 1;
+    const Sharding sharding = sharded_states ? Sharding::kFlat : Sharding::kWhole;
+    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
+    const bool master = precision.master.has_value() && this->job_.training.optimizer.keeps_master;
+    if (master) master_ = this->sharded_set("master weights", "states.master", Pile::kMasterWeights, *precision.master, sharding, ranks);
+    if (precision.accumulated_gradients)
+      accumulated_ = this->whole_set("accumulated gradients", "gradients.accumulated", Pile::kGradients, *precision.accumulated_gradients);
+    if (this->job_.parallel.data > 1) buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication, this->context_.style.gradient);
+    states_ = this->state_slots(sharding, ranks, master ? *precision.master : precision.parameters);
+  }
+
+  GradientPolicy gradient_policy(bool first_micro_batch) const override { return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd; }
+
+  void load(const Stage<N>& stage, Events& events) override {
+    this->hold(parameters_, stage, events);
+    this->hold(buckets_, stage, events);
+  }
+  void states(const Stage<N>& stage, Events& events) override {
+    this->hold_workspaces(events);
+    this->hold(accumulated_, stage, events);
+    this->hold(master_, stage, events);
+    this->hold_states(states_, stage, events);
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override { this->step_temporaries(states_, stage, events); }
+
+ private:
+  SlotSet parameters_, master_, accumulated_, buckets_;
+  typename EngineModel<N>::StateSlots states_;
+};
+
+}  // namespace
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_ddp(const EngineContext<N>& context) {
+  return std::make_unique<Ddp<N>>(context);
+}
+template std::unique_ptr<EngineModel<Checked>> make_ddp(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_ddp(const EngineContext<Traced>&);
+
+}  // namespace steelyard

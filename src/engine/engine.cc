@@ -1,0 +1,189 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "recipe/optimizer.h"
+
+namespace steelyard {
+
+template <class N>
+EngineModel<N>::EngineModel(const EngineContext<N>& context) : context_(context), job_(context.job), book_(context.book) {
+  const Bytes workspace = job_.cluster.device->cublas_workspace;
+  workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"}, Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
+}
+
+template <class N>
+std::vector<const Unit<N>*> EngineModel<N>::all_units() const {
+  std::vector<const Unit<N>*> units = {&context_.units.embedding};
+  for (const Unit<N>& kind : context_.units.kinds) units.push_back(&kind);
+  units.push_back(&context_.units.head);
+  units.push_back(&context_.units.tied_head_copy);
+  return units;
+}
+
+template <class N>
+std::vector<std::int64_t> EngineModel<N>::counts(const Stage<N>& stage) const {
+  std::vector<std::int64_t> counts = {stage.embedding ? 1 : 0};
+  counts.insert(counts.end(), stage.layers_of_kind.begin(), stage.layers_of_kind.end());
+  counts.push_back(stage.head ? 1 : 0);
+  counts.push_back(stage.head && !stage.embedding && job_.model->tied_head ? 1 : 0);
+  return counts;
+}
+
+template <class N>
+void EngineModel<N>::hold(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t times) const {
+  const std::vector<std::int64_t> count = counts(stage);
+  for (std::size_t unit = 0; unit < set.slots.size(); ++unit)
+    if (count[unit] > 0 && set.slots[unit] >= 0) events.push_back({set.slots[unit], static_cast<std::int32_t>(count[unit]) * times});
+}
+
+template <class N>
+SlotSet EngineModel<N>::whole_set(const char* name, const char* rule, Pile pile, ElementType type) {
+  SlotSet set;
+  for (const Unit<N>* unit : all_units()) set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, unit->elements, type, rounded_bytes(*unit, type)));
+  return set;
+}
+
+template <class N>
+SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pile, ElementType type, Sharding sharding, std::int64_t ranks) {
+  if (sharding == Sharding::kWhole) return whole_set(name, rule, pile, type);
+  SlotSet set;
+  for (const Unit<N>* unit : all_units()) {
+    const bool rows = sharding == Sharding::kRows;
+    const N elements = rows ? padded_shard_elements(*unit, ranks) : flat_shard_elements(*unit, ranks);
+    const Bytes bytes = rows ? padded_shard_bytes(*unit, ranks, type) : flat_shard_bytes(*unit, ranks, type);
+    set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, elements, type, bytes));
+  }
+  return set;
+}
+
+template <class N>
+SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, ElementType type, std::int64_t divided_by) {
+  SlotSet set;
+  for (const Unit<N>* unit : all_units())
+    set.slots.push_back(book_.slot({unit->name, name, rule}, pile, divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by)) : unit->elements, type));
+  return set;
+}
+
+// Slots of the optimizer for every unit: each state tensor rounded on its own.
+template <class N>
+typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped) {
+  const Optimizer& optimizer = job_.training.optimizer;
+  StateSlots states;
+  struct Sum {
+    N elements{};
+    Bytes bytes{};
+    ElementType type = ElementType::kFloat32;
+  };
+  const std::vector<const Unit<N>*> units = all_units();
+  std::vector<std::vector<Sum>> sums(optimizer.slots.size(), std::vector<Sum>(units.size()));
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const TensorShare<N>& share : units[u]->tensors) {
+      if (!share.trainable) continue;
+      std::vector<std::int64_t> shape = share.shape;
+      N cut = share.elements;
+      if (sharding == Sharding::kRows && !shape.empty()) {
+        cut = ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) * (share.elements / share.first_dimension);
+        shape[0] = ceil_divide(Checked(shape[0]), Checked(ranks)).value();
+      } else if (sharding == Sharding::kFlat) {
+        cut = ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
+      }
+      for (const StateTensor& state : state_tensors(optimizer, *share.tensor, shape, stepped)) {
+        Sum& sum = sums[static_cast<std::size_t>(state.slot - optimizer.slots.data())][u];
+        // A slot of one value for each parameter has the parameter's own formula.
+        N elements = state.slot->extent == SlotExtent::kParameter ? cut : N(state.elements);
+        if (sharding == Sharding::kFlat && state.slot->extent != SlotExtent::kParameter) elements = ceil_divide(N(state.elements), Workbook<N>::symbol("N", ranks));
+        sum.type = state.type;
+        sum.elements = sum.elements + N(state.count * share.copies) * elements;
+        sum.bytes += allocated_size(bytes_of(Elements(Checked(plain(elements))), state.type)) * Checked(state.count * share.copies);
+      }
+    }
+  for (std::size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
+    SlotSet set;
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      const Sum& sum = sums[slot][u];
+      set.slots.push_back(book_.slot_of_bytes({units[u]->name, optimizer.slots[slot].name.c_str(), "optimizer.state"}, Pile::kOptimizerMoments, sum.elements, sum.type, sum.bytes));
+    }
+    states.sets.push_back(std::move(set));
+  }
+  // The list of square roots that foreach Adam makes is as large as its second moments.
+  if (optimizer.foreach_list_of_second_moment > 0 && states.sets.size() >= 2) {
+    SlotSet list;
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      const Sum& sum = sums[1][u];
+      list.slots.push_back(book_.slot_of_bytes({units[u]->name, "square roots of the second moment", "optimizer.foreach-list"}, Pile::kTemporary, sum.elements, sum.type, sum.bytes));
+    }
+    states.second_moment = std::move(list);
+  }
+  if (job_.training.optimizer_form == OptimizerForm::kLoop) {
+    loop_temporary_ = {};
+    for (const Unit<N>* unit : units) {
+      std::int64_t largest = unit->largest();
+      if (sharding != Sharding::kWhole) largest = ceil_divide(Checked(largest), Checked(ranks)).value();
+      loop_temporary_.slots.push_back(book_.slot({unit->name, "temporary of the largest tensor", "optimizer.loop-temporary"}, Pile::kTemporary, N(largest), stepped));
+    }
+  }
+  return states;
+}
+
+template <class N>
+void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const {
+  for (const SlotSet& set : states.sets) hold(set, stage, events);
+}
+
+template <class N>
+void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events) {
+  switch (job_.training.optimizer_form) {
+    case OptimizerForm::kFused: return;
+    case OptimizerForm::kForeach:
+      if (states.second_moment.slots.empty()) return;
+      hold(states.second_moment, stage, events, 1);
+      hold(states.second_moment, stage, events, -1);
+      return;
+    case OptimizerForm::kLoop: {
+      // one tensor at a time; the largest decides
+      const std::vector<std::int64_t> count = counts(stage);
+      SlotId largest = -1;
+      for (std::size_t u = 0; u < loop_temporary_.slots.size(); ++u)
+        if (count[u] > 0 && (largest < 0 || book_.program.slot_at(loop_temporary_.slots[u]).bytes > book_.program.slot_at(largest).bytes)) largest = loop_temporary_.slots[u];
+      const auto times = static_cast<std::int32_t>(job_.training.optimizer.loop_largest_tensor);
+      if (largest < 0 || times == 0) return;
+      events.push_back({largest, times});
+      events.push_back({largest, -times});
+      return;
+    }
+  }
+}
+
+template <class N>
+void EngineModel<N>::hold_workspaces(Events& events) {
+  events.push_back({workspace_, 2});
+}
+
+template <class N>
+void EngineModel<N>::states(const Stage<N>&, Events& events) {
+  hold_workspaces(events);
+}
+
+template <class N>
+void EngineModel<N>::optimizer(const Stage<N>&, Events&) {}
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context) {
+  switch (context.job.engine) {
+    case Engine::kDdp: return make_ddp(context);
+    case Engine::kFsdp1: return make_fsdp1(context);
+    case Engine::kFsdp2: return make_fsdp2(context);
+    case Engine::kDeepSpeed: return make_deepspeed(context);
+    case Engine::kMegatron: return make_megatron(context);
+    case Engine::kNanotron: return make_nanotron(context);
+  }
+  return nullptr;
+}
+
+template class EngineModel<Checked>;
+template class EngineModel<Traced>;
+template std::unique_ptr<EngineModel<Checked>> make_engine(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_engine(const EngineContext<Traced>&);
+
+}  // namespace steelyard

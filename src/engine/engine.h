@@ -1,0 +1,137 @@
+// What a training engine allocates around the model's own operators, and when.
+//
+//   load            parameters, gradient buffers, buckets                     held from load on
+//   states          master weights, moments, workspaces                       held from the first step on
+//   before_forward  gather the unit's parameters        after_forward   free them
+//   before_backward gather them again                   after_backward  reduce the unit's gradients
+//   optimizer       temporaries of step(), zero_grad
+//   checkpoint      what saving gathers
+//
+// One class for each engine (engine/ddp.cc, fsdp2.cc, ...); stage_program.cc calls these in the order in which the
+// engine does. A unit is the embedding, one layer kind or the head; events name slots of the job's workbook.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/units.h"
+#include "operators/graph.h"
+#include "operators/style.h"
+
+namespace steelyard {
+
+// Where a unit stands in the order of execution.
+struct Neighbours {
+  int unit = -1;       // layer kind
+  int previous = -1;   // executed just before in this direction; -1: none (the root)
+  int next = -1;       // executed just after in this direction; -1: none
+};
+
+// One pipeline stage of one rank.
+template <class N>
+struct Stage {
+  std::int64_t index = 0;
+  bool embedding = false, head = false;
+  std::vector<std::int64_t> layers_of_kind;
+};
+
+// One slot for each unit: [embedding, kinds..., head, tied head copy].
+struct SlotSet {
+  std::vector<SlotId> slots;
+};
+
+template <class N>
+struct EngineContext {
+  const Job& job;
+  Workbook<N>& book;
+  const ModelUnits<N>& units;
+  const Sizes<N>& sizes;
+  const OperatorStyle& style;
+  // Parameter gradients that a layer kind's backward makes and leaves when its policy is kKeep.
+  const std::vector<std::vector<SlotId>>& gradients_of_kind;
+  const std::vector<SlotId>& gradients_of_embedding;
+  const std::vector<SlotId>& gradients_of_head;
+};
+
+template <class N>
+class EngineModel {
+ public:
+  using Events = std::vector<Event>;
+
+  explicit EngineModel(const EngineContext<N>& context);
+  virtual ~EngineModel() = default;
+
+  virtual GradientPolicy gradient_policy(bool first_micro_batch) const = 0;
+  // Whether units see their neighbours (prefetching); otherwise equal layers have equal tapes.
+  virtual bool uses_neighbours() const { return false; }
+  // The gradients that backward leaves stay until the end of the step and are then freed by zero_grad.
+  virtual bool keeps_gradients() const { return gradient_policy(true) == GradientPolicy::kKeep; }
+
+  virtual void load(const Stage<N>& stage, Events& events) = 0;
+  virtual void states(const Stage<N>& stage, Events& events);
+  virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
+  virtual void before_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
+  virtual void after_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
+  virtual void end_forward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/, Events&) {}
+  virtual void begin_backward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
+  virtual void before_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
+  virtual void after_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
+  virtual void end_backward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/, Events&) {}
+  // After the last micro-batch, before the optimizer (phase backward).
+  virtual void reduce(const Stage<N>&, Events&) {}
+  virtual void optimizer(const Stage<N>& stage, Events& events);
+  virtual void checkpoint(const Stage<N>&, Events&) {}
+  // Pipeline: whether a stage's output is freed once it has been sent.
+  virtual bool frees_sent_output() const { return true; }
+  // Host memory of this rank (offloaded states, staged checkpoints).
+  virtual Bytes host(const Stage<N>&) const { return Bytes{}; }
+
+ protected:
+  // How a tensor is cut over the ranks that share its states.
+  enum class Sharding { kWhole, kRows, kFlat };
+  struct StateSlots {
+    std::vector<SlotSet> sets;          // one for each slot of the optimizer
+    std::vector<SlotId> unused;
+    SlotSet second_moment;              // the set that foreach's temporary list copies; empty if none
+  };
+
+  std::vector<const Unit<N>*> all_units() const;
+  // How often each unit stands on `stage`, in the order of SlotSet.
+  std::vector<std::int64_t> counts(const Stage<N>& stage) const;
+  void hold(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t times = 1) const;
+  // One unit alone.
+  Event event(const SlotSet& set, int kind, std::int32_t count) const { return {set.slots[static_cast<std::size_t>(kind + 1)], count}; }
+
+  SlotSet whole_set(const char* name, const char* rule, Pile pile, ElementType type);
+  SlotSet sharded_set(const char* name, const char* rule, Pile pile, ElementType type, Sharding sharding, std::int64_t ranks);
+  // One flat tensor for each unit: a single rounding.
+  SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type, std::int64_t divided_by);
+  StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
+  void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
+  // The temporaries of step() on states cut as `states`: foreach lists, or the largest tensor.
+  void step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events);
+  // cuBLAS workspaces: one for the forward thread, one for autograd's.
+  void hold_workspaces(Events& events);
+
+  const EngineContext<N>& context_;
+  const Job& job_;
+  Workbook<N>& book_;
+
+ private:
+  SlotId workspace_ = -1;
+  SlotSet loop_temporary_;
+};
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context);
+
+// One factory for each engine.
+template <class N> std::unique_ptr<EngineModel<N>> make_ddp(const EngineContext<N>& context);
+template <class N> std::unique_ptr<EngineModel<N>> make_fsdp1(const EngineContext<N>& context);
+template <class N> std::unique_ptr<EngineModel<N>> make_fsdp2(const EngineContext<N>& context);
+template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed(const EngineContext<N>& context);
+template <class N> std::unique_ptr<EngineModel<N>> make_megatron(const EngineContext<N>& context);
+template <class N> std::unique_ptr<EngineModel<N>> make_nanotron(const EngineContext<N>& context);
+
+}  // namespace steelyard

@@ -1,0 +1,206 @@
+// PyTorch FSDP2 (fully_shard on every layer, then on the model).
+//
+//   forward, layer i     +gather_i  -gather_(i-1)  +parameters_i  ...compute...  -parameters_i
+//   backward, layer i    +parameters_i  -gather_i  +gather_(i-1)  ...gradients_i...
+//                        -parameters_i  -reduce_input_(i+1)  +reduce_input_i  -gradients_i  +shard of gradients
+//
+// Sources: torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py. Embedding, final norm and head
+// belong to the root, which stays gathered from its forward to the end of backward. zero_stage 2 keeps every layer
+// gathered as well (reshard_after_forward=False).
+#include "engine/engine.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+class Fsdp2 final : public EngineModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+  using Sharding = typename EngineModel<N>::Sharding;
+
+  explicit Fsdp2(const EngineContext<N>& context) : EngineModel<N>(context) {
+    const Precision& precision = this->job_.training.precision;
+    ranks_ = this->job_.parallel.data * this->job_.parallel.context / this->job_.parallel.replicate;
+    stored_ = precision.master.value_or(precision.parameters);
+    const ElementType compute = precision.autocast ? precision.parameters : precision.compute;
+    const ElementType reduction = precision.accumulated_gradients.value_or(precision.reduction);
+    // Pipeline stages keep their parameters gathered and reduce gradients once, after the last micro-batch.
+    keeps_gathered_ = this->job_.parallel.zero_stage == 2 || this->job_.parallel.pipeline > 1;
+    reduces_once_ = this->job_.parallel.pipeline > 1;
+    shards_ = this->sharded_set("parameter shards", "fsdp2.shard", Pile::kParameters, stored_, Sharding::kRows, ranks_);
+    if (compute != stored_) cast_shards_ = padded_set("parameter shards, cast", "fsdp2.cast-shard", Pile::kCommunication, compute, ranks_);
+    gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication, compute, 1);
+    parameters_ = this->whole_set("gathered parameters", "fsdp2.unsharded-parameters", Pile::kParameters, compute);
+    reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input", Pile::kCommunication, reduction, 1);
+    reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output", Pile::kCommunication, reduction, ranks_);
+    gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_, ranks_);
+    reduction_is_cast_ = reduction != stored_;
+    states_ = this->state_slots(Sharding::kRows, ranks_, stored_);
+  }
+
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    return !reduces_once_ || first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
+  bool keeps_gradients() const override { return false; }
+  bool uses_neighbours() const override { return true; }
+
+  void load(const Stage<N>& stage, Events& events) override { this->hold(shards_, stage, events); }
+  void states(const Stage<N>& stage, Events& events) override {
+    this->hold_workspaces(events);
+    this->hold_states(states_, stage, events);
+  }
+
+  void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
+    if (keeps_gathered_ && !first) return;
+    root(cast_shards_, stage, events, 1);
+    root(gathered_, stage, events, 1);
+    root(cast_shards_, stage, events, -1);
+    root(parameters_, stage, events, 1);
+    stage_ = stage;
+  }
+  void before_forward(const Neighbours& here, bool first, Events& events) override {
+    if (keeps_gathered_ && !first) return;
+    gather(here.unit, events);
+    free_previous_gather(here.previous, events);
+    one(parameters_, here.unit, 1, events);
+  }
+  void after_forward(const Neighbours& here, bool, Events& events) override {
+    if (!keeps_gathered_) one(parameters_, here.unit, -1, events);
+  }
+  void end_forward(const Stage<N>&, int last_unit, bool first, Events& events) override {
+    if (keeps_gathered_ && !first) return;
+    free_previous_gather(last_unit, events);
+  }
+  void before_backward(const Neighbours& here, bool, Events& events) override {
+    if (keeps_gathered_) return;
+    if (here.previous < 0) gather(here.unit, events);  // later ones have been prefetched
+    one(parameters_, here.unit, 1, events);
+    one(gathered_, here.unit, -1, events);
+    if (here.next >= 0) gather(here.next, events);
+  }
+  void after_backward(const Neighbours& here, bool first, Events& events) override {
+    if (reduces_once_) return;
+    one(parameters_, here.unit, -1, events);
+    if (here.previous >= 0) one(reduce_input_, here.previous, -1, events);
+    one(reduce_input_, here.unit, 1, events);
+    for (SlotId gradient : this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)]) events.push_back({gradient, -1});
+    one(reduce_output_, here.unit, 1, events);
+    if (first) {
+      one(gradients_, here.unit, 1, events);
+      one(reduce_output_, here.unit, -1, events);
+    } else {
+      if (reduction_is_cast_) {
+        one(gradients_, here.unit, 1, events);
+        one(gradients_, here.unit, -1, events);
+      }
+      one(reduce_output_, here.unit, -1, events);  // added in place to the shards that exist
+    }
+  }
+  void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
+    if (reduces_once_) return;
+    root(parameters_, stage, events, -1);
+    if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
+    reduce_root(stage, first, events);
+  }
+  // Pipeline: units are reduced one after the other when the last micro-batch has run.
+  void reduce(const Stage<N>& stage, Events& events) override {
+    if (!reduces_once_) return;
+    int previous = -1;
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer) {
+        const int unit = static_cast<int>(kind);
+        one(parameters_, unit, -1, events);
+        if (previous >= 0) one(reduce_input_, previous, -1, events);
+        one(reduce_input_, unit, 1, events);
+        for (SlotId gradient : this->context_.gradients_of_kind[kind]) events.push_back({gradient, -1});
+        one(gradients_, unit, 1, events);
+        previous = unit;
+      }
+    root(parameters_, stage, events, -1);
+    if (previous >= 0) one(reduce_input_, previous, -1, events);
+    reduce_root(stage, true, events);
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    this->step_temporaries(states_, stage, events);
+    this->hold(gradients_, stage, events, -1);
+  }
+  // get_model_state_dict(full_state_dict=True, cpu_offload=True) gathers one tensor at a time.
+  void checkpoint(const Stage<N>& stage, Events& events) override {
+    if (this->job_.checkpoint != CheckpointSave::kFullRankZero) return;
+    const SlotId largest = largest_tensor(stage);
+    events.push_back({largest, 1});
+    events.push_back({largest, -1});
+  }
+  bool frees_sent_output() const override { return false; }
+
+ private:
+  SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type, std::int64_t divided_by) {
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units()) {
+      const N shard = padded_shard_elements(*unit, ranks_);
+      const N elements = divided_by > 1 ? shard : shard * Workbook<N>::symbol("W", ranks_);
+      set.slots.push_back(this->book_.slot({unit->name, name, rule}, pile, elements, type));
+    }
+    return set;
+  }
+  void one(const SlotSet& set, int kind, std::int32_t count, Events& events) const {
+    if (!set.slots.empty()) events.push_back(this->event(set, kind, count));
+  }
+  void root(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t count) const {
+    if (set.slots.empty()) return;
+    const std::size_t head = set.slots.size() - 2;
+    if (stage.embedding) events.push_back({set.slots.front(), count});
+    if (stage.head) events.push_back({set.slots[head], count});
+    if (stage.head && !stage.embedding && this->job_.model->tied_head) events.push_back({set.slots.back(), count});
+  }
+  void gather(int kind, Events& events) const {
+    one(cast_shards_, kind, 1, events);
+    one(gathered_, kind, 1, events);
+    one(cast_shards_, kind, -1, events);
+  }
+  void free_previous_gather(int previous, Events& events) const {
+    if (previous >= 0)
+      one(gathered_, previous, -1, events);
+    else
+      root(gathered_, stage_, events, -1);
+  }
+  void reduce_root(const Stage<N>& stage, bool first, Events& events) const {
+    root(reduce_input_, stage, events, 1);
+    if (stage.embedding)
+      for (SlotId gradient : this->context_.gradients_of_embedding) events.push_back({gradient, -1});
+    if (stage.head)
+      for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
+    root(reduce_output_, stage, events, 1);
+    if (first || reduction_is_cast_) root(gradients_, stage, events, 1);
+    if (!first && reduction_is_cast_) root(gradients_, stage, events, -1);
+    root(reduce_output_, stage, events, -1);
+    root(reduce_input_, stage, events, -1);
+  }
+  SlotId largest_tensor(const Stage<N>& stage) {
+    std::int64_t largest = 0;
+    const std::vector<std::int64_t> count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units();
+    for (std::size_t u = 0; u < units.size(); ++u)
+      if (count[u] > 0) largest = std::max(largest, units[u]->largest());
+    return this->book_.slot({"checkpoint", "largest tensor, gathered", "checkpoint.gathered-tensor"}, Pile::kTemporary, N(largest), stored_);
+  }
+
+  std::int64_t ranks_ = 1;
+  ElementType stored_ = ElementType::kFloat32;
+  bool keeps_gathered_ = false, reduces_once_ = false, reduction_is_cast_ = false;
+  Stage<N> stage_;
+  SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;
+  typename EngineModel<N>::StateSlots states_;
+};
+
+}  // namespace
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_fsdp2(const EngineContext<N>& context) {
+  return std::make_unique<Fsdp2<N>>(context);
+}
+template std::unique_ptr<EngineModel<Checked>> make_fsdp2(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_fsdp2(const EngineContext<Traced>&);
+
+}  // namespace steelyard

@@ -1,0 +1,68 @@
+// Megatron-LM: gradients live in one contiguous buffer that exists from load on; weight gradients are accumulated into
+// it by the kernels.
+//
+//   no distributed optimizer   2P parameters + 4P gradient buffer + 4P main + 8P moments
+//   distributed optimizer      2P + 4P + 12P/d; parameters are views of a second contiguous buffer
+//
+// Sources: megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py.
+// d counts data x context ranks.
+#include "engine/engine.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+class Megatron final : public EngineModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+  using Sharding = typename EngineModel<N>::Sharding;
+
+  explicit Megatron(const EngineContext<N>& context) : EngineModel<N>(context) {
+    const Precision& precision = this->job_.training.precision;
+    distributed_ = this->job_.parallel.zero_stage >= 1;
+    const std::int64_t ranks = distributed_ ? this->job_.parallel.data * this->job_.parallel.context : 1;
+    // bf16 accumulates in fp32 by default (arguments.py sets accumulate_allreduce_grads_in_fp32); fp16 does not.
+    const ElementType main_gradient = precision.parameters == ElementType::kBFloat16 ? ElementType::kFloat32 : precision.gradients;
+    parameters_ = distributed_ ? this->flat_set("parameters", "megatron.parameter-buffer", Pile::kParameters, precision.parameters, 1)
+                               : this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
+    gradients_ = this->flat_set("gradient buffer", "megatron.gradient-buffer", Pile::kGradients, main_gradient, 1);
+    const bool master = precision.master.has_value();
+    const Sharding sharding = distributed_ ? Sharding::kFlat : Sharding::kWhole;
+    if (master) master_ = this->sharded_set("main parameters", "megatron.main-parameters", Pile::kMasterWeights, *precision.master, sharding, ranks);
+    // Without fp32 gradients the optimizer steps on fp32 copies of them.
+    if (master && bits_of(main_gradient) < 32) main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients", Pile::kGradients, ElementType::kFloat32, sharding, ranks);
+    states_ = this->state_slots(sharding, ranks, master ? *precision.master : precision.parameters);
+  }
+
+  GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kFused; }
+  bool keeps_gradients() const override { return false; }
+
+  void load(const Stage<N>& stage, Events& events) override {
+    this->hold(parameters_, stage, events);
+    this->hold(gradients_, stage, events);
+    this->hold(master_, stage, events);
+  }
+  void states(const Stage<N>& stage, Events& events) override {
+    this->hold_workspaces(events);
+    this->hold(main_gradients_, stage, events);
+    this->hold_states(states_, stage, events);
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override { this->step_temporaries(states_, stage, events); }
+
+ private:
+  bool distributed_ = false;
+  SlotSet parameters_, gradients_, master_, main_gradients_;
+  typename EngineModel<N>::StateSlots states_;
+};
+
+}  // namespace
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_megatron(const EngineContext<N>& context) {
+  return std::make_unique<Megatron<N>>(context);
+}
+template std::unique_ptr<EngineModel<Checked>> make_megatron(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_megatron(const EngineContext<Traced>&);
+
+}  // namespace steelyard

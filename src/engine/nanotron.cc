@@ -1,0 +1,89 @@
+// nanotron: bf16 parameters, a contiguous fp32 gradient buffer, fp32 master weights.
+//
+//   held from step 2 on   18P (one rank) · 20P (ZeRO-0: + bf16 DDP buckets) · 6P + 12P/N (ZeRO-1)
+//   backward              + bf16 .grad of each layer, added into fp32 and freed when the micro-batch is through
+//   step, ZeRO-1          + 4P + 2P/N: all parameters are gathered in one call, flattened twice
+//
+// Sources: optim/gradient_accumulator.py, optim/zero.py, trainer.py of nanotron (2025-02).
+#include "engine/engine.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+class Nanotron final : public EngineModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+  using Sharding = typename EngineModel<N>::Sharding;
+
+  explicit Nanotron(const EngineContext<N>& context) : EngineModel<N>(context) {
+    const Precision& precision = this->job_.training.precision;
+    const std::int64_t data = this->job_.parallel.data;
+    accumulates_ = precision.accumulated_gradients.has_value();
+    sharded_ = this->job_.parallel.zero_stage >= 1 && data > 1;
+    const std::int64_t ranks = sharded_ ? data : 1;
+    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
+    if (accumulates_) {
+      accumulated_ = this->flat_set("fp32 gradient buffer", "nanotron.gradient-buffer", Pile::kGradients, *precision.accumulated_gradients, 1);
+      master_ = this->flat_set("master weights", "nanotron.master", Pile::kMasterWeights, ElementType::kFloat32, ranks);
+    }
+    if (data > 1 && !(accumulates_ && sharded_)) buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication, precision.gradients);
+    states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks, accumulates_ ? ElementType::kFloat32 : precision.parameters);
+    if (sharded_) {
+      gather_input_ = this->flat_set("slices to gather, flattened", "nanotron.zero-gather", Pile::kCommunication, precision.parameters, ranks);
+      gather_output_ = this->flat_set("gathered parameters, flattened", "nanotron.zero-gather", Pile::kCommunication, precision.parameters, 1);
+    }
+  }
+
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    // With fp32 accumulation every micro-batch starts without .grad.
+    return accumulates_ || first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
+  bool keeps_gradients() const override { return !accumulates_; }
+
+  void load(const Stage<N>& stage, Events& events) override {
+    this->hold(parameters_, stage, events);
+    this->hold(accumulated_, stage, events);
+    this->hold(master_, stage, events);
+    this->hold(buckets_, stage, events);
+  }
+  void states(const Stage<N>& stage, Events& events) override {
+    this->hold_workspaces(events);
+    this->hold_states(states_, stage, events);
+  }
+  void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
+    if (!accumulates_) return;
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      for (SlotId gradient : this->context_.gradients_of_kind[kind])
+        if (stage.layers_of_kind[kind] > 0) events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
+    if (stage.head)
+      for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
+    if (stage.embedding && !(this->job_.model->tied_head && stage.head))
+      for (SlotId gradient : this->context_.gradients_of_embedding) events.push_back({gradient, -1});
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    this->step_temporaries(states_, stage, events);
+    if (!sharded_) return;
+    this->hold(gather_input_, stage, events);
+    this->hold(gather_output_, stage, events, 2);
+    this->hold(gather_output_, stage, events, -2);
+    this->hold(gather_input_, stage, events, -1);
+  }
+
+ private:
+  bool accumulates_ = false, sharded_ = false;
+  SlotSet parameters_, accumulated_, master_, buckets_, gather_input_, gather_output_;
+  typename EngineModel<N>::StateSlots states_;
+};
+
+}  // namespace
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_nanotron(const EngineContext<N>& context) {
+  return std::make_unique<Nanotron<N>>(context);
+}
+template std::unique_ptr<EngineModel<Checked>> make_nanotron(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_nanotron(const EngineContext<Traced>&);
+
+}  // namespace steelyard

@@ -1,0 +1,385 @@
+#include "engine/stage_program.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "operators/ends.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+void append(std::vector<N>& to, const std::vector<N>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+bool has_module(const Recompute& recompute, RecomputeModule module) {
+  return std::find(recompute.modules.begin(), recompute.modules.end(), module) != recompute.modules.end();
+}
+
+// Micro-batches whose activations a stage holds at once (pytorch-memory: schedules; Megatron-LM core/pipeline_parallel).
+std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage) {
+  const std::int64_t micro_batches = job.training.gradient_accumulation;
+  if (job.parallel.pipeline == 1) return 1;
+  if (job.parallel.schedule == PipelineSchedule::kGPipe) return micro_batches;
+  return std::min(micro_batches, job.parallel.pipeline - stage);
+}
+
+}  // namespace
+
+template <class N>
+StagePrograms<N>::StagePrograms(const Job& job) : job_(job), style_(style_of(job)), sizes_(sizes_of<N>(job)), units_(units_of<N>(job)) {
+  const Architecture& model = *job.model;
+  hidden_ = book_.slot({"residual", "hidden states", "op.residual.stream"}, Pile::kActivations, sizes_.shard_tokens * sizes_.hidden, style_.residual);
+  hidden_gradient_ = book_.slot({"residual", "gradient of the hidden states", "autograd.input-gradient"}, Pile::kTemporary, sizes_.shard_tokens * sizes_.hidden, style_.residual);
+  ids_ = book_.slot({"inputs", "token ids", "inputs.token-ids"}, Pile::kActivations, sizes_.tokens, ElementType::kInt64);
+  labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens, ElementType::kInt64);
+  std::int64_t rotary = 0;
+  for (const Layer& layer : model.kinds)
+    std::visit([&](const auto& attention) { rotary = std::max(rotary, attention.rotary_width); }, layer.attention);
+  if (rotary > 0)
+    rotary_table_ = book_.slot({"inputs", "cos or sin", "op.rotary.table"}, Pile::kActivations, sizes_.sequence * Workbook<N>::symbol("d", rotary), style_.residual);
+
+  layers_.resize(model.kinds.size() * 2);
+  gradients_of_kind_.resize(model.kinds.size());
+  gradient_slots_of_kind_.resize(model.kinds.size());
+  const RecomputeMode mode = job.recompute.mode;
+  const bool some_whole = mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery || mode == RecomputeMode::kBlock;
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+    if (mode != RecomputeMode::kFull) compose_layer_kind(kind, false);
+    if (some_whole) compose_layer_kind(kind, true);
+  }
+  compose_ends();
+  context_ = std::make_unique<EngineContext<N>>(EngineContext<N>{job_, book_, units_, sizes_, style_, gradients_of_kind_, embedding_.gradients, head_.gradients});
+  engine_ = make_engine(*context_);
+}
+
+template <class N>
+StagePrograms<N>::~StagePrograms() = default;
+
+template <class N>
+void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
+  const Layer& layer = job_.model->kinds[kind];
+  Composer<N> composer(book_, style_, sizes_, layer.parameters);
+  composer.share_gradients(gradient_slots_of_kind_[kind]);
+  if (!recomputed && (job_.recompute.mode == RecomputeMode::kSelective || job_.recompute.mode == RecomputeMode::kModules)) {
+    const bool of_experts = std::holds_alternative<ExpertMlp>(layer.mlp);
+    composer.recomputed.core_attention = has_module(job_.recompute, RecomputeModule::kCoreAttention);
+    composer.recomputed.mlp = has_module(job_.recompute, of_experts ? RecomputeModule::kExperts : RecomputeModule::kMlp);
+    composer.recomputed.norms = has_module(job_.recompute, RecomputeModule::kNorms);
+    composer.recomputed.activation = of_experts && has_module(job_.recompute, RecomputeModule::kExpertActivation);
+  }
+  Graph<N>& graph = composer.graph;
+  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
+  const ValueId y = compose_layer(composer, layer, x);
+  graph.result(y, hidden_);
+  graph.gradient_slot(x, hidden_gradient_);
+  graph.gradient_slot(y, hidden_gradient_);
+  if (recomputed) composer.recompute_from(0);
+  graph.finish();
+  Tapes& tapes = layers_[kind * 2 + (recomputed ? 1 : 0)];
+  tapes.forward = graph.forward();
+  tapes.backward_keep = graph.backward(GradientPolicy::kKeep);
+  tapes.backward_add = graph.backward(GradientPolicy::kAdd);
+  tapes.kept = graph.kept();
+  tapes.gradients = graph.parameter_gradients();
+  tapes.built = true;
+  gradients_of_kind_[kind] = tapes.gradients;
+}
+
+template <class N>
+void StagePrograms<N>::compose_ends() {
+  const Architecture& model = *job_.model;
+  {
+    Composer<N> composer(book_, style_, sizes_, model.embedding_parameters);
+    const ValueId ids = composer.graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
+    const ValueId y = compose_embedding(composer, model, ids);
+    composer.graph.result(y, hidden_);
+    composer.graph.gradient_slot(y, hidden_gradient_);
+    composer.graph.finish();
+    embedding_.forward = composer.graph.forward();
+    embedding_.backward_keep = composer.graph.backward(GradientPolicy::kKeep);
+    embedding_.backward_add = composer.graph.backward(GradientPolicy::kAdd);
+    embedding_.kept = composer.graph.kept();
+    embedding_.gradients = composer.graph.parameter_gradients();
+  }
+  Composer<N> composer(book_, style_, sizes_, model.head_parameters);
+  const ValueId x = composer.graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
+  const ValueId labels = composer.graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
+  compose_head(composer, model, x, labels);
+  composer.graph.gradient_slot(x, hidden_gradient_);
+  composer.graph.finish();
+  head_.forward = composer.graph.forward();
+  head_.backward_keep = composer.graph.backward(GradientPolicy::kKeep);
+  head_.backward_add = composer.graph.backward(GradientPolicy::kAdd);
+  head_.kept = composer.graph.kept();
+  head_.gradients = composer.graph.parameter_gradients();
+}
+
+template <class N>
+bool StagePrograms<N>::recomputes(std::int64_t layer_in_stage, std::int64_t layer) const {
+  switch (job_.recompute.mode) {
+    case RecomputeMode::kFull: return true;
+    case RecomputeMode::kEvery: return layer % job_.recompute.every == 0;
+    case RecomputeMode::kBlock: return layer_in_stage < job_.recompute.layers;
+    default: return false;
+  }
+}
+
+template <class N>
+const std::vector<SlotId>& StagePrograms<N>::kept_of_kind(std::size_t kind, bool recomputed) const {
+  return layers_[kind * 2 + (recomputed ? 1 : 0)].kept;
+}
+
+template <class N>
+Stage<N> StagePrograms<N>::stage_of(std::int64_t index) const {
+  Stage<N> stage;
+  stage.index = index;
+  stage.embedding = index == 0;
+  stage.head = index == job_.parallel.pipeline - 1;
+  stage.layers_of_kind.assign(job_.model->kinds.size(), 0);
+  for (const Group& group : groups_of(index))
+    for (const Run& run : group.runs) stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
+  return stage;
+}
+
+// The layers of a stage as runs of equal ones. Whole repeats of the model's own pattern stay folded; where the layers
+// that recompute follow another rhythm (every k-th), runs are written out.
+template <class N>
+std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(std::int64_t stage) const {
+  const std::vector<std::int64_t>& counts = job_.parallel.stage_layers;
+  const std::int64_t from = std::accumulate(counts.begin(), counts.begin() + stage, std::int64_t{0});
+  const std::int64_t until = from + counts[static_cast<std::size_t>(stage)];
+  const bool folded = job_.recompute.mode != RecomputeMode::kEvery && job_.recompute.mode != RecomputeMode::kBlock;
+  const bool whole = job_.recompute.mode == RecomputeMode::kFull;
+  std::vector<Group> groups;
+  auto add_run = [&](int kind, std::int64_t first, std::int64_t last) {
+    const std::int64_t begin = std::max(first, from), end = std::min(last, until);
+    if (begin >= end) return;
+    if (folded) {
+      groups.push_back({{{kind * 2 + (whole ? 1 : 0), end - begin}}, 1});
+      return;
+    }
+    for (std::int64_t layer = begin; layer < end; ++layer) {
+      const int variant = kind * 2 + (recomputes(layer - from, layer) ? 1 : 0);
+      if (!groups.empty() && groups.back().runs.back().variant == variant)
+        ++groups.back().runs.back().count;
+      else
+        groups.push_back({{{variant, 1}}, 1});
+    }
+  };
+  std::int64_t at = 0;
+  for (const LayerGroup& group : job_.model->sequence) {
+    std::int64_t length = 0;
+    for (const LayerRun& run : group.runs) length += run.count;
+    std::int64_t round = 0;
+    while (round < group.times) {
+      const std::int64_t begin = at + round * length;
+      const std::int64_t inside = begin >= from && begin < until ? std::min(group.times - round, (until - begin) / length) : 0;
+      if (folded && inside > 1) {
+        Group repeated;
+        repeated.times = inside;
+        for (const LayerRun& run : group.runs) repeated.runs.push_back({run.kind * 2 + (whole ? 1 : 0), run.count});
+        if (repeated.runs.size() == 1) repeated = {{{repeated.runs[0].variant, repeated.runs[0].count * inside}}, 1};
+        groups.push_back(std::move(repeated));
+        round += inside;
+        continue;
+      }
+      if (begin + length <= from) {  // skip what lies before this stage in one stride
+        const std::int64_t skipped = std::max<std::int64_t>(1, std::min(group.times - round, (from - begin) / length));
+        round += skipped;
+        continue;
+      }
+      if (begin >= until) break;
+      std::int64_t position = begin;
+      for (const LayerRun& run : group.runs) {
+        add_run(run.kind, position, position + run.count);
+        position += run.count;
+      }
+      ++round;
+    }
+    at += group.times * length;
+  }
+  return groups;
+}
+
+template <class N>
+NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool forward, bool first) {
+  const bool aware = engine_->uses_neighbours();
+  const int previous = aware ? here.previous : -2, next = aware ? here.next : -2;
+  for (const CachedNode& known : cache_)
+    if (known.variant == variant && known.previous == previous && known.next == next && known.forward == forward && known.first == first) return known.node;
+  const Tapes& tape = tapes(variant);
+  std::vector<Event> events;
+  if (forward) {
+    engine_->before_forward(here, first, events);
+    append(events, tape.forward);
+    engine_->after_forward(here, first, events);
+  } else {
+    engine_->before_backward(here, first, events);
+    append(events, engine_->gradient_policy(first) == GradientPolicy::kKeep ? tape.backward_keep : tape.backward_add);
+    engine_->after_backward(here, first, events);
+  }
+  const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "", events);
+  cache_.push_back({variant, previous, next, forward, first, node});
+  return node;
+}
+
+// Layers in execution order. Where an engine looks at neighbours, the first and last of a run differ from those between.
+template <class N>
+NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forward, bool first) {
+  std::vector<Run> runs;  // in execution order, repeats written out once as (first, middle..., last) where needed
+  struct Part { std::vector<Run> runs; std::int64_t times; };
+  std::vector<Part> parts;
+  for (const Group& group : groups) parts.push_back({group.runs, group.times});
+  if (!forward) {
+    std::reverse(parts.begin(), parts.end());
+    for (Part& part : parts) std::reverse(part.runs.begin(), part.runs.end());
+  }
+  auto kind_of = [](int variant) { return variant / 2; };
+  Program& program = book_.program;
+  auto run_node = [&](const Run& run, int previous, int next) {
+    const int self = kind_of(run.variant);
+    if (!engine_->uses_neighbours() || run.count == 1)
+      return program.repeat("layer", layer_node(run.variant, {self, previous, next}, forward, first), run.count);
+    return program.sequence("", {program.repeat("layer", layer_node(run.variant, {self, previous, self}, forward, first), 1),
+                                 program.repeat("layer", layer_node(run.variant, {self, self, self}, forward, first), run.count - 2),
+                                 program.repeat("layer", layer_node(run.variant, {self, self, next}, forward, first), 1)});
+  };
+  auto round_node = [&](const Part& part, int previous, int next) {
+    std::vector<NodeId> nodes;
+    for (std::size_t i = 0; i < part.runs.size(); ++i) {
+      const int before = i == 0 ? previous : kind_of(part.runs[i - 1].variant);
+      const int after = i + 1 == part.runs.size() ? next : kind_of(part.runs[i + 1].variant);
+      nodes.push_back(run_node(part.runs[i], before, after));
+    }
+    return program.sequence("", nodes);
+  };
+  std::vector<NodeId> nodes;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const Part& part = parts[p];
+    const int previous = p == 0 ? -1 : kind_of(parts[p - 1].runs.back().variant);
+    const int next = p + 1 == parts.size() ? -1 : kind_of(parts[p + 1].runs.front().variant);
+    if (part.times == 1) {
+      nodes.push_back(round_node(part, previous, next));
+      continue;
+    }
+    const int first_kind = kind_of(part.runs.front().variant), last_kind = kind_of(part.runs.back().variant);
+    nodes.push_back(round_node(part, previous, first_kind));
+    if (part.times > 2) nodes.push_back(program.repeat("pattern", round_node(part, last_kind, first_kind), part.times - 2));
+    nodes.push_back(round_node(part, last_kind, next));
+  }
+  return program.sequence("layers", nodes);
+}
+
+template <class N>
+NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first) {
+  Program& program = book_.program;
+  std::vector<Event> start;
+  if (stage.embedding) start.push_back({ids_, 1});
+  if (stage.head) start.push_back({labels_, 1});
+  if (rotary_table_ >= 0) start.push_back({rotary_table_, 2});
+  engine_->begin_forward(stage, first, start);
+  if (stage.embedding)
+    append(start, embedding_.forward);
+  else
+    start.push_back({hidden_, 1});  // received from the stage before
+  std::vector<Event> finish;
+  if (stage.head)
+    append(finish, head_.forward);
+  else if (engine_->frees_sent_output())
+    finish.push_back({hidden_, -1});
+  const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
+  engine_->end_forward(stage, last, first, finish);
+  return program.sequence("forward", {program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start), layers_node(groups, true, first),
+                                      program.tape(Phase::kForward, stage.head ? "loss" : "send", finish)});
+}
+
+template <class N>
+NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first) {
+  Program& program = book_.program;
+  const bool keep = engine_->gradient_policy(first) == GradientPolicy::kKeep;
+  std::vector<Event> start;
+  engine_->begin_backward(stage, first, start);
+  if (stage.head)
+    append(start, keep ? head_.backward_keep : head_.backward_add);
+  else
+    start.push_back({hidden_gradient_, 1});
+  std::vector<Event> finish;
+  if (stage.embedding) {
+    // A tied embedding adds to the gradient that the head has made.
+    const bool add = !keep || (job_.model->tied_head && stage.head);
+    append(finish, add ? embedding_.backward_add : embedding_.backward_keep);
+  } else {
+    finish.push_back({hidden_gradient_, -1});
+  }
+  const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
+  engine_->end_backward(stage, last, first, finish);
+  if (!stage.head && !engine_->frees_sent_output()) finish.push_back({hidden_, -1});
+  if (rotary_table_ >= 0) finish.push_back({rotary_table_, -2});
+  if (stage.head) finish.push_back({labels_, -1});
+  if (stage.embedding) finish.push_back({ids_, -1});
+  return program.sequence("backward", {program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start), layers_node(groups, false, first),
+                                       program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
+}
+
+template <class N>
+NodeId StagePrograms<N>::step_node(const Stage<N>&, std::int64_t in_flight, NodeId first_forward, NodeId forward, NodeId first_backward, NodeId backward) {
+  Program& program = book_.program;
+  const std::int64_t micro_batches = job_.training.gradient_accumulation;
+  const std::int64_t warm_up = in_flight - 1;
+  if (warm_up == 0)
+    return program.sequence("micro-batches", {program.sequence("", {first_forward, first_backward}),
+                                              program.repeat("micro-batch", program.sequence("", {forward, backward}), micro_batches - 1)});
+  return program.sequence("micro-batches", {first_forward, program.repeat("warm-up", forward, warm_up - 1), program.sequence("", {forward, first_backward}),
+                                            program.repeat("micro-batch", program.sequence("", {forward, backward}), micro_batches - warm_up - 1),
+                                            program.repeat("drain", backward, warm_up)});
+}
+
+template <class N>
+StageProgram StagePrograms<N>::build(std::int64_t index) {
+  Program& program = book_.program;
+  const std::vector<Group> groups = groups_of(index);
+  Stage<N> stage = stage_of(index);
+  StageProgram result;
+  result.in_flight = micro_batches_in_flight(job_, index);
+
+  std::vector<Event> load, states;
+  engine_->load(stage, load);
+  engine_->states(stage, states);
+  const NodeId load_node = program.tape(Phase::kLoad, "load", load);
+  const NodeId states_node = program.tape(Phase::kOptimizer, "states", states);
+
+  const NodeId first_forward = forward_node(stage, groups, true);
+  const NodeId first_backward = backward_node(stage, groups, true);
+  const bool several = job_.training.gradient_accumulation > 1;
+  const NodeId forward = several ? forward_node(stage, groups, false) : program.empty();
+  const NodeId backward = several ? backward_node(stage, groups, false) : program.empty();
+  std::vector<Event> reduce, optimizer, save;
+  engine_->reduce(stage, reduce);
+  engine_->optimizer(stage, optimizer);
+  if (engine_->keeps_gradients()) {  // zero_grad
+    for (const Group& group : groups)
+      for (const Run& run : group.runs)
+        for (SlotId slot : tapes(run.variant).gradients) optimizer.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
+    if (stage.head)
+      for (SlotId slot : head_.gradients) optimizer.push_back({slot, -1});
+    if (stage.embedding && !(job_.model->tied_head && stage.head))
+      for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
+  }
+  engine_->checkpoint(stage, save);
+  const NodeId micro_batches = step_node(stage, result.in_flight, first_forward, forward, first_backward, backward);
+  const NodeId step = program.sequence("step", {micro_batches, program.tape(Phase::kBackward, "reduce", reduce),
+                                              program.moment(Phase::kOptimizer, "optimizer"), program.tape(Phase::kOptimizer, "optimizer", optimizer)});
+  const NodeId checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"), program.tape(Phase::kCheckpoint, "checkpoint", save)});
+  result.held = program.sequence("", {load_node, states_node});
+  result.root = program.sequence("", {load_node, states_node, step, checkpoint});
+  result.first_step = program.sequence("", {load_node, step});
+  return result;
+}
+
+template class StagePrograms<Checked>;
+template class StagePrograms<Traced>;
+
+}  // namespace steelyard

@@ -1,0 +1,88 @@
+// The whole step of one pipeline stage, as a program.
+//
+//   root
+//     load        parameters, buffers
+//     states      moments, workspaces
+//     step
+//       warm-up   F x w            1F1B: w = min(m, p - r) - 1 ... GPipe: all
+//       steady    (F B) x (m - w)
+//       drain     B x w
+//       optimizer
+//     checkpoint
+//
+// F and B are the forward and backward of one micro-batch on this stage; the first backward makes the gradients that
+// later ones add to.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace steelyard {
+
+struct StageProgram {
+  NodeId root = 0;      // from nothing to the end of a steady step (checkpoint included)
+  NodeId held = 0;      // load and states alone: the resident state at the start of a step
+  NodeId first_step = 0;  // load and a step without states
+  std::int64_t in_flight = 1;
+};
+
+template <class N>
+class StagePrograms {
+ public:
+  explicit StagePrograms(const Job& job);
+  ~StagePrograms();
+
+  StageProgram build(std::int64_t stage);
+  Workbook<N>& book() { return book_; }
+  const Program& program() const { return book_.program; }
+  const ModelUnits<N>& units() const { return units_; }
+  const Sizes<N>& sizes() const { return sizes_; }
+  Stage<N> stage_of(std::int64_t index) const;
+  EngineModel<N>& engine() { return *engine_; }
+  // What one layer of `kind` keeps for backward of one micro-batch (slots of the workbook).
+  const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;
+  const std::vector<SlotId>& kept_of_head() const { return head_.kept; }
+  bool recomputes(std::int64_t layer_in_stage, std::int64_t layer) const;
+
+ private:
+  struct Tapes {
+    std::vector<Event> forward, backward_keep, backward_add;
+    std::vector<SlotId> kept, gradients;
+    bool built = false;
+  };
+  struct Variant { int kind = 0; bool recomputed = false; };
+  struct Run { int variant = 0; std::int64_t count = 1; };
+  struct Group { std::vector<Run> runs; std::int64_t times = 1; };
+
+  void compose_layer_kind(std::size_t kind, bool recomputed);
+  void compose_ends();
+  std::vector<Group> groups_of(std::int64_t stage) const;
+  const Tapes& tapes(int variant) const { return layers_[static_cast<std::size_t>(variant)]; }
+  NodeId layer_node(int variant, const Neighbours& here, bool forward, bool first);
+  NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first);
+  NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
+  NodeId backward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
+  NodeId step_node(const Stage<N>& stage, std::int64_t in_flight, NodeId first_forward, NodeId forward, NodeId first_backward, NodeId backward);
+
+  const Job& job_;
+  Workbook<N> book_;
+  OperatorStyle style_;
+  Sizes<N> sizes_;
+  ModelUnits<N> units_;
+  SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
+  std::vector<Tapes> layers_;   // by variant: kind * 2 + recomputed
+  Tapes embedding_, head_;
+  std::vector<std::vector<SlotId>> gradients_of_kind_;
+  std::vector<std::vector<GradientSlots>> gradient_slots_of_kind_;  // by tensor; both variants of a kind use the same
+  std::unique_ptr<EngineContext<N>> context_;
+  std::unique_ptr<EngineModel<N>> engine_;
+  struct CachedNode { int variant, previous, next; bool forward, first; NodeId node; };
+  std::vector<CachedNode> cache_;
+};
+
+extern template class StagePrograms<Checked>;
+extern template class StagePrograms<Traced>;
+
+}  // namespace steelyard

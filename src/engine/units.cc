@@ -1,0 +1,149 @@
+#include "engine/units.h"
+
+#include <algorithm>
+
+#include "operators/style.h"
+
+namespace steelyard {
+
+namespace {
+
+// A dimension with its letter, where the model has one for it.
+template <class N>
+N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t value) {
+  using Book = Workbook<N>;
+  if (value == padded_rows) return Book::symbol("V", value);
+  if (value == model.hidden) return Book::symbol("h", value);
+  if (!model.kinds.empty()) {
+    const Layer& layer = model.kinds.front();
+    if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
+      if (value == attention->heads * attention->head_width) return Book::symbol("a", value);
+      if (value == attention->key_value_heads * attention->head_width) return Book::symbol("k", value);
+    }
+    if (const auto* mlp = std::get_if<DenseMlp>(&layer.mlp); mlp != nullptr && value == mlp->width) return Book::symbol("f", value);
+    if (const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp)) {
+      if (value == mlp->width) return Book::symbol("M", value);
+      if (value == mlp->experts) return Book::symbol("E", value);
+    }
+  }
+  return N(value);
+}
+
+template <class N>
+Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterTensor>& tensors) {
+  const Architecture& model = *job.model;
+  const std::int64_t rows = padded_vocabulary(job);
+  const std::int64_t tensor_ranks = job.parallel.tensor;
+  Unit<N> unit;
+  unit.name = name;
+  unit.tensors.reserve(tensors.size());
+  for (const ParameterTensor& tensor : tensors) {
+    if (tensor.buffer) continue;
+    TensorShare<N> share;
+    share.tensor = &tensor;
+    share.copies = tensor.copies;
+    share.shape = tensor.shape;
+    const bool of_vocabulary = (tensor.role == TensorRole::kEmbedding || tensor.role == TensorRole::kHead) && !share.shape.empty() && share.shape[0] == model.vocabulary;
+    if (of_vocabulary) share.shape[0] = rows;
+    share.elements = N(1);
+    for (std::size_t axis = 0; axis < share.shape.size(); ++axis) {
+      N size = dimension<N>(model, rows, share.shape[axis]);
+      const bool cut = (tensor.cut == TensorCut::kRows && axis == 0) || (tensor.cut == TensorCut::kColumns && axis + 1 == share.shape.size() && axis > 0);
+      if (cut && tensor_ranks > 1) {
+        size = ceil_divide(size, Workbook<N>::symbol("t", tensor_ranks));
+        share.shape[axis] = plain(size);
+      }
+      if (axis == 0) share.first_dimension = size;
+      share.elements = share.elements * size;
+    }
+    unit.elements = unit.elements + N(share.copies) * share.elements;
+    unit.tensor_count += share.copies;
+    unit.tensors.push_back(std::move(share));
+  }
+  return unit;
+}
+
+Bytes rounded(Checked elements, ElementType type) { return allocated_size(bytes_of(Elements(elements), type)); }
+
+}  // namespace
+
+template <class N>
+std::int64_t Unit<N>::largest() const {
+  std::int64_t largest = 0;
+  for (const TensorShare<N>& share : tensors) largest = std::max(largest, plain(share.elements));
+  return largest;
+}
+
+template <class N>
+Bytes rounded_bytes(const Unit<N>& unit, ElementType type) {
+  Bytes sum{};
+  for (const TensorShare<N>& share : unit.tensors) sum += rounded(Checked(plain(share.elements)), type) * Checked(share.copies);
+  return sum;
+}
+
+namespace {
+
+template <class N>
+N padded_shard(const TensorShare<N>& share, std::int64_t ranks) {
+  return ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) * (share.elements / share.first_dimension);
+}
+
+}  // namespace
+
+template <class N>
+N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
+  N sum{};
+  for (const TensorShare<N>& share : unit.tensors) sum = sum + N(share.copies) * padded_shard(share, ranks);
+  return sum;
+}
+
+template <class N>
+Bytes padded_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
+  Bytes sum{};
+  for (const TensorShare<N>& share : unit.tensors) sum += rounded(Checked(plain(padded_shard(share, ranks))), type) * Checked(share.copies);
+  return sum;
+}
+
+template <class N>
+N flat_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
+  N sum{};
+  for (const TensorShare<N>& share : unit.tensors) sum = sum + N(share.copies) * ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
+  return sum;
+}
+
+template <class N>
+Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
+  Bytes sum{};
+  for (const TensorShare<N>& share : unit.tensors)
+    sum += rounded(Checked(plain(ceil_divide(share.elements, Workbook<N>::symbol("N", ranks)))), type) * Checked(share.copies);
+  return sum;
+}
+
+template <class N>
+ModelUnits<N> units_of(const Job& job) {
+  const Architecture& model = *job.model;
+  ModelUnits<N> units;
+  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters);
+  for (const Layer& layer : model.kinds) units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters));
+  units.head = make_unit<N>(job, "head", model.head_parameters);
+  if (model.tied_head && !model.embedding_parameters.empty()) {
+    units.tied_head_copy = make_unit<N>(job, "tied head", {model.embedding_parameters.front()});
+    // the copy's tensor lives in the model, not in the temporary list above
+    units.tied_head_copy.tensors.front().tensor = &model.embedding_parameters.front();
+  }
+  return units;
+}
+
+#define STEELYARD_UNITS(N)                                                    \
+  template struct Unit<N>;                                                    \
+  template Bytes rounded_bytes(const Unit<N>&, ElementType);                  \
+  template N padded_shard_elements(const Unit<N>&, std::int64_t);             \
+  template Bytes padded_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
+  template N flat_shard_elements(const Unit<N>&, std::int64_t);               \
+  template Bytes flat_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
+  template ModelUnits<N> units_of(const Job&);
+STEELYARD_UNITS(Checked)
+STEELYARD_UNITS(Traced)
+#undef STEELYARD_UNITS
+
+}  // namespace steelyard

@@ -1,0 +1,65 @@
+// The parameters of one stage, in the units that engines handle: the embedding, each kind of layer, the head.
+//
+//   unit "layer"   9 tensors, 218,112,000 elements on this rank after tensor parallelism
+//     self_attn.q_proj.weight   h·a/t
+//
+// A unit knows its tensors on this rank and adds up what engines allocate for them, rounding each tensor as the
+// allocator does.
+#pragma once
+
+#include <vector>
+
+#include "job/job.h"
+#include "ledger/workbook.h"
+#include "model/architecture.h"
+
+namespace steelyard {
+
+template <class N>
+struct TensorShare {
+  const ParameterTensor* tensor = nullptr;
+  N elements{};                        // of one copy, on this rank
+  N first_dimension{};                 // rows of one copy on this rank
+  std::int64_t copies = 1;             // equal tensors
+  std::vector<std::int64_t> shape;     // on this rank
+  bool trainable = true;
+};
+
+template <class N>
+struct Unit {
+  const char* name = "";
+  std::vector<TensorShare<N>> tensors;
+  N elements{};                        // all tensors and copies
+  std::int64_t tensor_count = 0;
+
+  std::int64_t largest() const;        // elements of the largest tensor
+};
+
+// Each tensor rounded to 512 bytes on its own.
+template <class N>
+Bytes rounded_bytes(const Unit<N>& unit, ElementType type);
+
+// Rows cut into equal chunks of ceil(rows / ranks), the last ones padded (torch FSDP2: _fsdp_param.py).
+template <class N>
+N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks);
+template <class N>
+Bytes padded_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type);
+
+// Each tensor flattened and cut into ceil(elements / ranks) (DeepSpeed ZeRO-3, nanotron ZeRO-1).
+template <class N>
+N flat_shard_elements(const Unit<N>& unit, std::int64_t ranks);
+template <class N>
+Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type);
+
+template <class N>
+struct ModelUnits {
+  Unit<N> embedding;
+  std::vector<Unit<N>> kinds;          // by layer kind
+  Unit<N> head;                        // final norm and head; without the head's weight when it is tied and here
+  Unit<N> tied_head_copy;              // the embedding's weight once more, for a last stage that has no embedding
+};
+
+template <class N>
+ModelUnits<N> units_of(const Job& job);
+
+}  // namespace steelyard

@@ -1,0 +1,16 @@
+// The two ends of a model: from token ids to the residual stream, and from the residual stream to the loss.
+#pragma once
+
+#include "operators/composer.h"
+
+namespace steelyard {
+
+// Token (and position) embeddings, their norm and dropout. `ids` are the int64 token ids of the micro-batch.
+template <class N>
+ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids);
+
+// Final norm, head and cross entropy. There is no result: backward starts here.
+template <class N>
+void compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels);
+
+}  // namespace steelyard

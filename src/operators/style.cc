@@ -1,0 +1,55 @@
+#include "operators/style.h"
+
+namespace steelyard {
+
+OperatorStyle style_of(const Job& job) {
+  OperatorStyle style;
+  const Precision& precision = job.training.precision;
+  style.implementation = job.implementation;
+  style.compute = precision.compute;
+  style.autocast = precision.autocast;
+  // Under autocast the embedding gives fp32 and sums promote: the residual stream stays fp32.
+  style.residual = precision.autocast ? ElementType::kFloat32 : precision.compute;
+  const bool sharded_by_fsdp = job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2;
+  // FSDP computes on a copy in the compute type; the gradient has that copy's type.
+  style.gradient = sharded_by_fsdp && !precision.autocast ? precision.compute : precision.gradients;
+  style.weight_gradient = precision.autocast ? precision.compute : style.gradient;
+  style.attention = job.training.attention;
+  style.loss = job.training.loss;
+  style.tensor = job.parallel.tensor;
+  style.sequence_parallel = job.parallel.sequence_parallel && job.parallel.tensor > 1;
+  style.recompute_reentrant = job.recompute.reentrant;
+  const Architecture& model = *job.model;
+  const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();
+  style.residual_dropout = job.training.hidden_dropout.value_or(first ? first->residual_dropout : 0);
+  double attention_dropout = 0;
+  if (first) std::visit([&](const auto& attention) { attention_dropout = attention.dropout; }, first->attention);
+  style.attention_dropout = job.training.attention_dropout.value_or(attention_dropout);
+  style.embedding_dropout = job.training.hidden_dropout.value_or(model.embedding_dropout);
+  return style;
+}
+
+std::int64_t padded_vocabulary(const Job& job) {
+  const Checked multiple = Checked(job.training.vocabulary_multiple) * Checked(job.parallel.tensor);
+  return round_up(job.model->vocabulary, multiple).value();
+}
+
+template <class N>
+Sizes<N> sizes_of(const Job& job) {
+  using Book = Workbook<N>;
+  Sizes<N> sizes;
+  sizes.batch = Book::symbol("b", job.training.micro_batch);
+  sizes.sequence = Book::symbol("s", job.training.sequence_length);
+  if (job.parallel.context > 1) sizes.sequence = sizes.sequence / Book::symbol("c", job.parallel.context);
+  sizes.tokens = sizes.batch * sizes.sequence;
+  sizes.tensor = job.parallel.tensor > 1 ? Book::symbol("t", job.parallel.tensor) : N(1);
+  sizes.shard_tokens = job.parallel.sequence_parallel && job.parallel.tensor > 1 ? sizes.tokens / sizes.tensor : sizes.tokens;
+  sizes.hidden = Book::symbol("h", job.model->hidden);
+  sizes.vocabulary = Book::symbol("V", padded_vocabulary(job));
+  return sizes;
+}
+
+template Sizes<Checked> sizes_of(const Job&);
+template Sizes<Traced> sizes_of(const Job&);
+
+}  // namespace steelyard
