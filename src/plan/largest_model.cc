@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "model/guess.h"
 #include "plan/shared_states.h"
 
 namespace steelyard {
 namespace {
 
-constexpr std::int64_t kSmallest = 10;          // millions of parameters
+constexpr std::int64_t kSmallest = kSmallestGuess / 1'000'000;  // millions of parameters
 constexpr std::int64_t kLargest = 100'000'000;  // 100 T
 
 void put(Value& run, std::string_view key, Value value) {

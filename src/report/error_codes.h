@@ -1,0 +1,20 @@
+// Every code that a problem may carry, and why its rule exists: what `steelyard explain E210`
+// prints.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace steelyard {
+
+struct ErrorCode {
+  std::string_view code;   // "E210"
+  std::string_view title;  // "the product is not the device count"
+  std::string_view why;
+};
+
+// In order of their codes. A test holds this list equal to the codes that the sources use.
+const std::vector<ErrorCode>& error_codes();
+const ErrorCode* find_error_code(std::string_view code);
+
+}  // namespace steelyard

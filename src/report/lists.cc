@@ -1,0 +1,271 @@
+#include "report/lists.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "job/job.h"
+#include "job/keys.h"
+#include "machine/device.h"
+#include "predict/explain.h"
+#include "recipe/bytes_per_parameter.h"
+#include "recipe/optimizer.h"
+#include "recipe/precision.h"
+#include "report/amount.h"
+#include "report/error_codes.h"
+#include "report/model_list.h"
+#include "report/table.h"
+
+namespace steelyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json document(std::string_view schema, Json rows) {
+  return {{"schema", fmt::format("steelyard.{}/1", schema)}, {schema, std::move(rows)}};
+}
+
+std::string devices_text(const Style& style) {
+  const Scale scale = scale_for(Bytes(Checked(std::int64_t{99} << 30)), style.units);
+  Table table({{"device"},
+               {fmt::format("usable, {}", scale.unit), true},
+               {"seen up to", true},
+               {"context", true},
+               {"read"},
+               {"description"}});
+  for (const Device& device : devices())
+    table.add({device.name, number_of(device.capacity, scale),
+               number_of(device.capacity_high, scale), number_of(device.context, scale),
+               device.capacity_mark, device.description});
+  return table.text(style);
+}
+
+Json devices_json() {
+  Json rows = Json::array();
+  for (const Device& device : devices())
+    rows.push_back({{"name", device.name},
+                    {"description", device.description},
+                    {"architecture", device.architecture},
+                    {"capacity_bytes", device.capacity.value().value()},
+                    {"capacity_high_bytes", device.capacity_high.value().value()},
+                    {"capacity_mark", device.capacity_mark},
+                    {"capacity_source", device.capacity_source},
+                    {"context_bytes", device.context.value().value()},
+                    {"context_source", device.context_source},
+                    {"short_forms", device.short_forms},
+                    {"source", device.source}});
+  return document("devices", std::move(rows));
+}
+
+// A row of the smaller lists: a name and what it means.
+struct Meaning {
+  std::string_view name, meaning;
+};
+
+std::string meanings_text(std::string_view heading, const std::vector<Meaning>& rows,
+                          const Style& style) {
+  Table table({{std::string(heading)}, {""}});
+  for (const Meaning& row : rows) table.add({std::string(row.name), std::string(row.meaning)});
+  return table.text(style);
+}
+
+Json meanings_json(std::string_view schema, const std::vector<Meaning>& rows) {
+  Json listed = Json::array();
+  for (const Meaning& row : rows) listed.push_back({{"name", row.name}, {"meaning", row.meaning}});
+  return document(schema, std::move(listed));
+}
+
+const std::vector<Meaning>& engines() {
+  static const std::vector<Meaning> kRows = {
+      {name_of(Engine::kDdp),
+       "PyTorch DistributedDataParallel; zero_stage 0, or 1 for ZeroRedundancyOptimizer"},
+      {name_of(Engine::kFsdp1),
+       "PyTorch FullyShardedDataParallel; zero_stage 3, or 2 to keep gathered parameters; "
+       "replicate > 1: hybrid"},
+      {name_of(Engine::kFsdp2),
+       "PyTorch fully_shard; zero_stage 3, or 2 to keep gathered parameters; replicate > 1: "
+       "hybrid"},
+      {name_of(Engine::kDeepSpeed), "DeepSpeed ZeRO; zero_stage 0 to 3"},
+      {name_of(Engine::kMegatron),
+       "Megatron-LM; zero_stage 1: distributed optimizer; 2 and 3: Megatron-FSDP"},
+      {name_of(Engine::kNanotron), "nanotron; zero_stage 0 or 1"},
+  };
+  return kRows;
+}
+
+const std::vector<Meaning>& schedules() {
+  static const std::vector<Meaning> kRows = {
+      {name_of(PipelineSchedule::kGPipe),
+       "all forwards, then all backwards: every micro-batch is in flight"},
+      {name_of(PipelineSchedule::kOneForwardOneBackward),
+       "one forward, one backward: at most as many in flight as stages follow"},
+      {name_of(PipelineSchedule::kInterleaved),
+       "1f1b over several model chunks a stage (virtual_pipeline)"},
+      {name_of(PipelineSchedule::kZeroBubbleH1),
+       "zero bubble, handcrafted 1: weight gradients fill the bubble, memory of 1f1b"},
+      {name_of(PipelineSchedule::kZeroBubbleH2),
+       "zero bubble, handcrafted 2: no bubble, about twice the memory of 1f1b"},
+      {name_of(PipelineSchedule::kZeroBubbleV), "zero bubble over a V of two chunks a stage"},
+      {name_of(PipelineSchedule::kDualPipe),
+       "two directions at once, two copies of the parameters"},
+      {name_of(PipelineSchedule::kDualPipeV),
+       "DualPipe folded into a V: one copy of the parameters"},
+  };
+  return kRows;
+}
+
+std::string number_text(double value) { return value == 0 ? "-" : fmt::format("{:.4g}", value); }
+
+std::string optimizers_text(const Style& style) {
+  const Precision* mixed = find_precision("bf16-mixed");
+  Table table({{"optimizer"}, {"bytes/parameter", true}, {"what it keeps"}});
+  for (const Optimizer& optimizer : optimizers()) {
+    const double states = mixed == nullptr ? 0 : bytes_per_parameter(optimizer, *mixed).states;
+    table.add({optimizer.name, number_text(states), optimizer.description});
+  }
+  return table.text(style) +
+         "  bytes of state for each parameter of a square matrix, under bf16-mixed\n";
+}
+
+Json optimizers_json() {
+  const Precision* mixed = find_precision("bf16-mixed");
+  Json rows = Json::array();
+  for (const Optimizer& optimizer : optimizers()) {
+    Json slots = Json::array();
+    for (const OptimizerSlot& slot : optimizer.slots)
+      slots.push_back({{"name", slot.name}, {"count", slot.count}, {"reason", slot.reason}});
+    rows.push_back({{"name", optimizer.name},
+                    {"description", optimizer.description},
+                    {"state_bytes_per_parameter",
+                     mixed == nullptr ? 0 : bytes_per_parameter(optimizer, *mixed).states},
+                    {"slots", std::move(slots)},
+                    {"source", optimizer.source}});
+  }
+  return document("optimizers", std::move(rows));
+}
+
+std::string type_text(std::optional<ElementType> type) {
+  return type ? std::string(name_of(*type)) : "-";
+}
+
+std::string precisions_text(const Style& style) {
+  const Optimizer* adamw = find_optimizer("adamw");
+  Table table({{"precision"},
+               {"parameters"},
+               {"compute"},
+               {"gradients"},
+               {"kept too"},
+               {"reduced in"},
+               {"master"},
+               {"adamw", true}});
+  for (const Precision& precision : precisions())
+    table.add(
+        {precision.name, type_text(precision.parameters), type_text(precision.compute),
+         type_text(precision.gradients), type_text(precision.accumulated_gradients),
+         type_text(precision.reduction), type_text(precision.master),
+         adamw == nullptr ? "-" : number_text(bytes_per_parameter(*adamw, precision).total())});
+  std::string result = table.text(style) + "  adamw: bytes of model states for each parameter\n\n";
+  Table formats({{"format"}, {"sign/exponent/mantissa"}, {"bits", true}});
+  for (const Meaning& row : {Meaning{"fp32", "1/8/23"}, Meaning{"tf32", "1/8/10 (32 in memory)"},
+                             Meaning{"bf16", "1/8/7"}, Meaning{"fp16", "1/5/10"},
+                             Meaning{"e4m3", "1/4/3"}, Meaning{"e5m2", "1/5/2"}}) {
+    const auto type = element_type_named(row.name);
+    formats.add({std::string(row.name), std::string(row.meaning),
+                 type ? std::to_string(bits_of(*type)) : "32"});
+  }
+  return result + formats.text(style);
+}
+
+Json precisions_json() {
+  const Optimizer* adamw = find_optimizer("adamw");
+  Json rows = Json::array();
+  for (const Precision& precision : precisions()) {
+    const auto optional = [](std::optional<ElementType> type) {
+      return type ? Json(name_of(*type)) : Json(nullptr);
+    };
+    rows.push_back({{"name", precision.name},
+                    {"description", precision.description},
+                    {"parameters", name_of(precision.parameters)},
+                    {"compute", name_of(precision.compute)},
+                    {"gradients", name_of(precision.gradients)},
+                    {"accumulated_gradients", optional(precision.accumulated_gradients)},
+                    {"reduction", name_of(precision.reduction)},
+                    {"master", optional(precision.master)},
+                    {"adamw_bytes_per_parameter",
+                     adamw == nullptr ? 0 : bytes_per_parameter(*adamw, precision).total()},
+                    {"source", precision.source}});
+  }
+  return document("precisions", std::move(rows));
+}
+
+std::string rules_text(const Style& style) {
+  std::string result;
+  for (const Rule& rule : rules())
+    result += rule.id + "\n  " + wrapped(style, rule.sentence, 2) + "\n" +
+              painted(style, Ink::kQuiet, "  " + wrapped(style, "source: " + rule.source, 2)) +
+              "\n";
+  return result;
+}
+
+Json rules_json() {
+  Json rows = Json::array();
+  for (const Rule& rule : rules())
+    rows.push_back({{"id", rule.id}, {"sentence", rule.sentence}, {"source", rule.source}});
+  return document("rules", std::move(rows));
+}
+
+std::string keys_text(const Style& style) {
+  Table table({{"key"}, {"flag"}, {"what it says"}});
+  for (const Key& key : run_file_keys()) table.add({key.path, key.flag, std::string(key.help)});
+  return table.text(style);
+}
+
+Json keys_json() {
+  Json rows = Json::array();
+  for (const Key& key : run_file_keys())
+    rows.push_back({{"key", key.path},
+                    {"flag", key.flag},
+                    {"aliases", key.flag_aliases},
+                    {"names", key.names},
+                    {"absent", key.fallback},
+                    {"help", key.help}});
+  return document("keys", std::move(rows));
+}
+
+std::string errors_text(const Style& style) {
+  Table table({{"code"}, {""}});
+  for (const ErrorCode& code : error_codes())
+    table.add({std::string(code.code), std::string(code.title)});
+  return table.text(style);
+}
+
+Json errors_json() {
+  Json rows = Json::array();
+  for (const ErrorCode& code : error_codes())
+    rows.push_back({{"code", code.code}, {"title", code.title}, {"why", code.why}});
+  return document("errors", std::move(rows));
+}
+
+}  // namespace
+
+const std::vector<List>& lists() {
+  static const std::vector<List> kLists = {
+      {"models", "presets, with exact parameter counts and sources", models_text, models_json},
+      {"devices", "accelerators, with what CUDA reports of their memory", devices_text,
+       devices_json},
+      {"engines", "training engines and the zero_stage each takes",
+       [](const Style& style) { return meanings_text("engine", engines(), style); },
+       [] { return meanings_json("engines", engines()); }},
+      {"optimizers", "optimizers and their state", optimizers_text, optimizers_json},
+      {"precisions", "recipes of types, and number formats", precisions_text, precisions_json},
+      {"schedules", "pipeline schedules",
+       [](const Style& style) { return meanings_text("schedule", schedules(), style); },
+       [] { return meanings_json("schedules", schedules()); }},
+      {"rules", "every modelling rule, with its source", rules_text, rules_json},
+      {"keys", "keys of the run file and their flags", keys_text, keys_json},
+      {"errors", "codes of problems", errors_text, errors_json},
+  };
+  return kLists;
+}
+
+}  // namespace steelyard
