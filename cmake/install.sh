@@ -6,7 +6,7 @@ set -eu
 build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev"
 test="libgtest-dev clang-tidy clang-format"
 web="emscripten node-acorn"
-fuzz="clang libclang-rt-14-dev"
+fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
 
 missing=""

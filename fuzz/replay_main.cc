@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
       if (!entry.is_regular_file()) continue;
       std::ifstream file(entry.path(), std::ios::binary);
       const std::string text((std::istreambuf_iterator<char>(file)), {});
-      std::fprintf(stderr, "%s\n", entry.path().c_str());  // the last line names the input that crashed
+      std::fprintf(stderr, "%s\n",
+                   entry.path().c_str());  // the last line names the input that crashed
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
       ++inputs;
     }

@@ -8,10 +8,9 @@ namespace {
 
 const EmbeddedFile* first_not_before(std::string_view path) {
   const auto files = embedded_files();
-  return std::lower_bound(files.data(), files.data() + files.size(), path,
-                          [](const EmbeddedFile& file, std::string_view wanted) {
-                            return file.path < wanted;
-                          });
+  return std::lower_bound(
+      files.data(), files.data() + files.size(), path,
+      [](const EmbeddedFile& file, std::string_view wanted) { return file.path < wanted; });
 }
 
 }  // namespace
