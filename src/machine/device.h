@@ -34,14 +34,16 @@ struct Device {
   std::string name;          // "h100-sxm-80gb"
   std::string description;   // "NVIDIA H100 SXM 80 GB"
   std::string architecture;  // "sm_90", "gfx942"
-  Bytes capacity{};  // what torch.cuda.get_device_properties(...).total_memory says (low end of the
-                     // band)
-  Bytes capacity_high{};  // high end of what has been seen
-  Bytes context{};  // CUDA context and modules of a training process, outside the caching allocator
+  // What torch.cuda.get_device_properties(...).total_memory says: the low end of what has been seen,
+  // and the high end.
+  Bytes capacity{};
+  Bytes capacity_high{};
+  // CUDA context and modules of a training process, outside the caching allocator.
+  Bytes context{};
   Bytes context_low{}, context_high{};
   Bytes cublas_workspace{};  // one for each handle and stream, inside the caching allocator
   std::string capacity_source, context_source, cublas_source;
-  std::string capacity_mark;  // "read", "second hand", "vendor"
+  std::string capacity_mark;  // "read", "second hand", "vendor, unconfirmed"
   std::string source;
   Fabric fabric = Fabric::kPcie;
   DeviceRates rates;
@@ -50,8 +52,7 @@ struct Device {
 
 // All known devices; the order is that of `steelyard list devices`.
 const std::vector<Device>& devices();
-// Accepts canonical names; `taken_for` is set when `name` was a short form ("h100" ->
-// "h100-sxm-80gb").
+// Accepts canonical names in either case, and short forms ("h100" is taken for "h100-sxm-80gb").
 struct DeviceMatch {
   const Device* device = nullptr;
   bool short_form = false;

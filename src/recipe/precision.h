@@ -5,8 +5,7 @@
 //   bf16-mixed-fp32-gradients   bf16        bf16     bf16       fp32         fp32       fp32
 //   bf16-autocast               fp32        bf16     fp32       -            fp32       -
 //
-// Engines read these in their own way (FSDP2 stores the fp32 copy as the sharded parameter); see
-// engine/.
+// Engines read these in their own way (FSDP2 stores the fp32 copy as the sharded parameter).
 #pragma once
 
 #include <optional>
@@ -24,16 +23,13 @@ struct Precision {
   ElementType parameters = ElementType::kFloat32;
   ElementType compute = ElementType::kFloat32;
   ElementType gradients = ElementType::kFloat32;
-  std::optional<ElementType>
-      accumulated_gradients;  // a second, persistent set (figure 3 of the mission: 20 bytes)
+  std::optional<ElementType> accumulated_gradients;  // a second, persistent set: 20 bytes in all
   ElementType reduction = ElementType::kFloat32;
   std::optional<ElementType> master;
-  bool autocast =
-      false;  // torch.autocast: fp32 weights are cast for each matrix product, casts are kept
+  bool autocast = false;      // fp32 weights are cast for each matrix product, the casts are kept
   bool loss_scaling = false;  // fp16
   std::string float8_recipe;  // empty, or delayed, tensorwise, rowwise, blockwise, mxfp8, nanotron
-  std::optional<ElementType>
-      moments;  // states narrower than what is stepped; absent: as the optimizer says
+  std::optional<ElementType> moments;  // narrower than what is stepped; absent: not narrower
   // Bytes of 8-bit copies for each weight of a matrix product, alive from its forward to its
   // backward, beside `parameters`. Hopper also keeps the transposed copy; Blackwell multiplies
   // without it. 0: no copies.
@@ -47,11 +43,9 @@ struct Precision {
 const std::vector<Precision>& precisions();
 const Precision* find_precision(std::string_view name);
 
-// The type of the tensor that the optimizer updates: the master copy where there is one and the
-// optimizer uses it.
+// What the optimizer updates: the master copy, where there is one and the optimizer uses it.
 ElementType stepped_type(const Precision& precision, bool optimizer_keeps_master);
-// The type of states that name none of their own: `moments`, else the stepped type. Pass it to
-// state_tensors().
+// The type of states whose slot names none: `moments`, else the stepped type. For state_tensors().
 ElementType state_type(const Precision& precision, bool optimizer_keeps_master);
 
 }  // namespace steelyard
