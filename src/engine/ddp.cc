@@ -30,7 +30,11 @@ class Ddp final : public EngineModel<N> {
     states_ = this->state_slots(sharding, ranks, master ? *precision.master : precision.parameters);
   }
 
-  GradientPolicy gradient_policy(bool first_micro_batch) const override { return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd; }
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    // LOMO applies a gradient as soon as it appears and drops it.
+    if (this->job_.training.optimizer.fused_into_backward) return GradientPolicy::kAdd;
+    return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
 
   void load(const Stage<N>& stage, Events& events) override {
     this->hold(parameters_, stage, events);

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cmath>
+
+#include "engine/stage_program.h"
+#include "ledger/replay.h"
+#include "predict/prediction.h"
+#include "predict/runtime.h"
+
+namespace steelyard {
+
+namespace {
+
+// Large segments come in multiples of 2 MiB (CUDACachingAllocator.cpp, kRoundLarge).
+Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), std::int64_t{2} << 20)); }
+
+Bytes share(Bytes bytes, double part) { return Bytes(static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.value().value()) * part))); }
+
+std::int64_t trainable_parameters(const Job& job, std::int64_t total) {
+  if (job.training.frozen.empty()) return total;
+  return total;
+}
+
+// Height and piles of one phase, from spans or from the judge.
+struct PhaseReading {
+  std::int64_t peak = kNoPeak;
+  Piles piles;
+};
+struct RootReading {
+  std::array<PhaseReading, kPhaseCount> phases;
+  std::int64_t resident = 0;
+  std::string fault;
+};
+
+RootReading read_spans(const Program& program, NodeId root) {
+  RootReading reading;
+  const Span& span = program.span(root);
+  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+    reading.phases[phase].peak = span.peak[phase];
+    reading.phases[phase].piles = piles_at_peak(program, root, static_cast<Phase>(phase));
+  }
+  reading.resident = span.change;
+  return reading;
+}
+
+RootReading read_replay(const Program& program, NodeId root) {
+  RootReading reading;
+  const Replay judged = replay(program, root);
+  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) reading.phases[phase] = {judged.peak[phase], judged.piles[phase]};
+  reading.resident = judged.height;
+  reading.fault = judged.fault;
+  return reading;
+}
+
+struct Band {
+  Bytes low, high;
+};
+
+template <class Read>
+Prediction predict_with(const Job& job, Read read) {
+  StagePrograms<Checked> stages(job);
+  Prediction prediction;
+  prediction.parameters = count_parameters(*job.model);
+  prediction.trainable = trainable_parameters(job, prediction.parameters.total);
+  prediction.capacity = job.cluster.device->capacity;
+  prediction.usable = prediction.capacity;
+  prediction.weights_alone = bytes_of(Elements(Checked(prediction.parameters.total)), job.training.precision.compute);
+  prediction.assumptions = job.assumptions;
+  for (const Diagnostic& warning : job.warnings) prediction.warnings.push_back(warning.message);
+
+  const SlackAllowance slack = slack_allowance();
+  const std::int64_t replicas = job.cluster.devices / job.parallel.pipeline;
+  std::vector<Band> bands;
+  for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
+    const StageProgram built = stages.build(stage);
+    const RootReading reading = read(stages.program(), built.root);
+    if (!reading.fault.empty()) prediction.warnings.push_back("the judge found a fault: " + reading.fault);
+    const RuntimeBytes runtime = runtime_bytes(job, stage);
+    RankPrediction rank;
+    rank.rank = stage * replicas;
+    rank.pipeline = stage;
+    rank.replicas = replicas;
+    rank.resident = Bytes(reading.resident);
+    std::int64_t highest = 0;
+    for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+      if (reading.phases[phase].peak <= highest) continue;
+      highest = reading.phases[phase].peak;
+      rank.phase = static_cast<Phase>(phase);
+    }
+    rank.allocated = Bytes(highest);
+    const Bytes moving = rank.allocated - std::min(rank.allocated, rank.resident);
+    rank.reserved = segments(rank.allocated + share(moving, slack.expected));
+    rank.device = rank.reserved + runtime.expected;
+    bands.push_back({segments(rank.allocated + share(moving, slack.low)) + runtime.low, segments(rank.allocated + share(moving, slack.high)) + runtime.high});
+    for (std::size_t index = 0; index < kPhaseCount; ++index) {
+      PhasePrediction phase;
+      phase.phase = static_cast<Phase>(index);
+      phase.allocated = Bytes(reading.phases[index].peak);
+      phase.piles = reading.phases[index].piles;
+      // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
+      phase.reserved = phase.phase == Phase::kLoad ? segments(phase.allocated) : rank.reserved;
+      phase.slack = phase.reserved - phase.allocated;
+      phase.runtime = runtime.expected;
+      rank.phases.push_back(phase);
+    }
+    prediction.ranks.push_back(std::move(rank));
+  }
+
+  std::size_t worst = 0;
+  for (std::size_t i = 1; i < prediction.ranks.size(); ++i)
+    if (prediction.ranks[i].device > prediction.ranks[worst].device) worst = i;
+  const RankPrediction& rank = prediction.ranks[worst];
+  prediction.peak = {rank.rank, rank.pipeline, rank.phase, rank.allocated, rank.reserved, rank.device, bands[worst].low, bands[worst].high};
+  for (const Band& band : bands) prediction.peak.high = std::max(prediction.peak.high, band.high);
+  if (prediction.peak.low > prediction.usable)
+    prediction.verdict = Verdict::kDoesNotFit;
+  else
+    prediction.verdict = prediction.peak.high > prediction.usable ? Verdict::kTight : Verdict::kFits;
+  return prediction;
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFits: return "fits";
+    case Verdict::kTight: return "tight";
+    case Verdict::kDoesNotFit: return "does_not_fit";
+  }
+  return "";
+}
+
+Prediction predict(const Job& job) { return predict_with(job, read_spans); }
+
+Prediction predict_by_replay(const Job& job) { return predict_with(job, read_replay); }
+
+}  // namespace steelyard
