@@ -149,17 +149,9 @@ std::string batch_text(const Compared& before, const Compared& after, const Styl
   return without_trailing_blanks(result);
 }
 
-std::string comparison_text(const Compared& before, const Compared& after,
-                            const std::vector<ChangedKey>& changed, const Style& style) {
+std::string piles_table(const Compared& before, const Compared& after, const Style& style) {
   const Scale scale = scale_of(before, after, style);
   const std::vector<Row> rows = rows_of(before.prediction, after.prediction);
-  std::string result = comparison_line(before, after, style);
-  Bytes moved{};
-  for (const Row& row : rows) moved += row.size();
-  if (moved > Bytes() && rows.front().size().value() * Checked(5) >= moved.value() * Checked(4))
-    result += fmt::format("       one pile explains it: {} {}\n", rows.front().label,
-                          signed_number_of_ticks(ticks_of(rows.front().delta(), scale), scale));
-
   // Rounded so that each column adds up to its total as printed.
   std::vector<Bytes> left;
   std::vector<Bytes> right;
@@ -183,21 +175,35 @@ std::string comparison_text(const Compared& before, const Compared& after,
   const std::int64_t total_b = ticks_of(after.prediction.peak.device, scale);
   table.add({"total", number_of_ticks(total_a, scale), number_of_ticks(total_b, scale),
              signed_number_of_ticks(total_b - total_a, scale), ""});
-  result += "\n" + table.text(style);
+  return table.text(style);
+}
 
-  if (!changed.empty()) {
-    result += "\n";
-    int wide = 0;
-    for (const ChangedKey& key : changed) wide = std::max(wide, columns_of(key.key));
-    for (const ChangedKey& key : changed) {
-      const char mark = key.before.empty() ? '+' : key.after.empty() ? '-' : '~';
-      std::string line = fmt::format("{} {}  ", mark, padded_right(key.key, wide));
-      if (!key.before.empty()) line += key.before;
-      if (!key.before.empty() && !key.after.empty()) line += " -> ";
-      line += key.after;
-      result += line + "\n";
-    }
+std::string changed_keys_text(const std::vector<ChangedKey>& changed) {
+  std::string result;
+  int wide = 0;
+  for (const ChangedKey& key : changed) wide = std::max(wide, columns_of(key.key));
+  for (const ChangedKey& key : changed) {
+    const char mark = key.before.empty() ? '+' : key.after.empty() ? '-' : '~';
+    std::string line = fmt::format("{} {}  ", mark, padded_right(key.key, wide));
+    if (!key.before.empty()) line += key.before;
+    if (!key.before.empty() && !key.after.empty()) line += " -> ";
+    result += line + key.after + "\n";
   }
+  return result;
+}
+
+std::string comparison_text(const Compared& before, const Compared& after,
+                            const std::vector<ChangedKey>& changed, const Style& style) {
+  const Scale scale = scale_of(before, after, style);
+  const std::vector<Row> rows = rows_of(before.prediction, after.prediction);
+  std::string result = comparison_line(before, after, style);
+  Bytes moved{};
+  for (const Row& row : rows) moved += row.size();
+  if (moved > Bytes() && rows.front().size().value() * Checked(5) >= moved.value() * Checked(4))
+    result += fmt::format("       one pile explains it: {} {}\n", rows.front().label,
+                          signed_number_of_ticks(ticks_of(rows.front().delta(), scale), scale));
+  result += "\n" + piles_table(before, after, style);
+  if (!changed.empty()) result += "\n" + changed_keys_text(changed);
   result += "\n" + batch_line(before, after, style);
   return without_trailing_blanks(result);
 }

@@ -38,6 +38,10 @@ std::string comparison_line(const Compared& before, const Compared& after, const
 std::string comparison_text(const Compared& before, const Compared& after,
                             const std::vector<ChangedKey>& changed, const Style& style);
 
+// Their parts: piles side by side, the largest change first; and "~ parallel.context  1 -> 2" lines.
+std::string piles_table(const Compared& before, const Compared& after, const Style& style);
+std::string changed_keys_text(const std::vector<ChangedKey>& changed);
+
 // "same batch   64 sequences, ...", and (batch_text) its factors side by side.
 std::string batch_line(const Compared& before, const Compared& after, const Style& style);
 std::string batch_text(const Compared& before, const Compared& after, const Style& style);

@@ -1,0 +1,59 @@
+#include "cli/flags.h"
+
+#include <algorithm>
+
+namespace steelyard {
+
+const std::vector<Flag>& flags() {
+  using enum FlagKind;
+  static const std::vector<Flag> kFlags = {
+      // name     letter kind     value      choices              commands  help
+      {"phases", 0, kSwitch, "", "", "weigh", "phases against piles, and the three questions"},
+      {"apply", 0, kRepeated, "N", "", "weigh",
+       "answer again with suggestion N applied; several add up"},
+      {"write", 0, kValue, "FILE", "", "weigh",
+       "write the run file that was weighed (with --apply: changed)"},
+      {"jobs", 0, kValue, "FILE", "", "weigh",
+       "one run file as JSON a line, answers in order; - is stdin"},
+      {"brief", 0, kSwitch, "", "", "weigh",
+       "JSON: verdict, parameters, peak and ranks, without phases"},
+      {"replay", 0, kSwitch, "", "", "weigh", "check the answer by replaying every event (slow)"},
+      {"fail-on", 0, kValue, "VERDICT", "tight", "weigh", "exit 1 on this verdict too"},
+      {"over", 0, kRepeated, "KEY=VALUES", "", "sweep",
+       "a..b doubles, a..b:step steps, a,b,c lists; several multiply"},
+      {"largest", 0, kValue, "WHAT", "parameters", "sweep",
+       "the largest model that fits, for DDP and ZeRO 1, 2, 3"},
+      {"batch", 0, kSwitch, "", "", "compare", "the global batch and the data, side by side"},
+      {"all", 0, kSwitch, "", "", "weigh explain sweep compare list",
+       "every row, whatever the screen"},
+      {"verbose", 'v', kCounted, "", "", "weigh",
+       "assumptions, phases, other ranks, what was alive"},
+      {"quiet", 'q', kSwitch, "", "", "weigh compare", "the verdict line only"},
+      {"json", 0, kSwitch, "", "", "weigh explain sweep compare list",
+       "one JSON document on stdout, also for errors"},
+      {"units", 0, kValue, "UNITS", "iec si bytes", "weigh explain sweep compare list",
+       "GiB (iec), GB (si) or bytes"},
+      {"ascii", 0, kSwitch, "", "", "weigh explain sweep compare list", "no characters above 127"},
+      {"no-bars", 0, kSwitch, "", "", "weigh sweep compare", "numbers only"},
+      {"color", 0, kValue, "WHEN", "auto always never", "weigh explain sweep compare list",
+       "colour: auto asks the terminal and NO_COLOR"},
+  };
+  return kFlags;
+}
+
+std::vector<std::string_view> words_in(std::string_view list) {
+  std::vector<std::string_view> words;
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(' '));
+    if (!word.empty()) words.push_back(word);
+    list.remove_prefix(std::min(list.size(), word.size() + 1));
+  }
+  return words;
+}
+
+bool belongs(const Flag& flag, std::string_view command) {
+  const std::vector<std::string_view> words = words_in(flag.commands);
+  return words.empty() || std::find(words.begin(), words.end(), command) != words.end();
+}
+
+}  // namespace steelyard
