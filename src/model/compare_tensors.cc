@@ -104,7 +104,7 @@ class Comparison {
         return;
   }
 
-  // Whether it is there.
+  // Whether it is there. What need not be there is no parameter of the model: a buffer, a prediction module.
   bool expect_one(const std::string& name, const Shape& shape, bool required) {
     const auto found = take(name);
     if (!found) {
@@ -117,7 +117,7 @@ class Comparison {
       add({TensorMismatch::Kind::kShape, tensor.name, shape, tensor.shape});
     else
       ++result_.matched;
-    count(tensor.elements);
+    if (required) count(tensor.elements);
     return true;
   }
 
@@ -198,7 +198,6 @@ class Comparison {
 
   // Stored behind the last layer; transformers drops them, so their absence means nothing.
   void look_at_prediction_modules() {
-    const std::int64_t parameters = result_.stored_parameters;
     for (std::int64_t i = 0; i < model_.prediction_layers && !result_.cut; ++i) {
       const std::int64_t index = model_.layers + i;
       const std::string prefix = fmt::format("{}{}.", model_.layer_prefix, index);
@@ -210,7 +209,6 @@ class Comparison {
       take(prefix + "embed_tokens.weight");
       take(prefix + "shared_head.head.weight");
     }
-    result_.stored_parameters = parameters;  // beside the total, as everywhere
   }
 
   void look_at_the_rest() {

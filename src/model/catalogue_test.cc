@@ -1,0 +1,77 @@
+#include "model/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace steelyard {
+namespace {
+
+struct Answer {
+  std::string name;
+  std::string understood;
+  Diagnostics problems;
+};
+
+Answer ask(std::string_view written) {
+  Answer answer;
+  if (const auto found = find_model(written, Place{}, answer.problems)) {
+    answer.name = found->architecture->name;
+    answer.understood = found->understood;
+  }
+  return answer;
+}
+
+TEST(Catalogue, FindsEveryPresetByNameAndByHubName) {
+  for (const std::string_view name : preset_names()) {
+    EXPECT_EQ(ask(name).name, name);
+    EXPECT_EQ(ask(name).understood, "");
+    const std::string hub_id = find_preset(name)->hub_id;
+    if (hub_id.empty()) continue;
+    EXPECT_EQ(preset_of_hub_id(hub_id), name) << hub_id;
+  }
+}
+
+TEST(Catalogue, UnderstandsHubNamesAndLinks) {
+  for (const char* written :
+       {"meta-llama/Llama-3.1-8B", "META-LLAMA/llama-3.1-8b", "LLAMA-3.1-8B",
+        "https://huggingface.co/meta-llama/Llama-3.1-8B",
+        "https://huggingface.co/meta-llama/Llama-3.1-8B/blob/main/config.json",
+        "https://huggingface.co/meta-llama/Llama-3.1-8B/resolve/main/config.json?download=true",
+        "https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main",
+        "huggingface.co/meta-llama/Llama-3.1-8B/", "hf.co/meta-llama/Llama-3.1-8B",
+        "hf://meta-llama/Llama-3.1-8B", "llama3.1-8b", "meta-llama/Llama-3.1-8B-Instruct"}) {
+    const Answer answer = ask(written);
+    EXPECT_EQ(answer.name, "llama-3.1-8b") << written;
+    EXPECT_FALSE(answer.understood.empty()) << written;
+  }
+}
+
+TEST(Catalogue, SuggestsTheNearestName) {
+  const Answer answer = ask("lama-3.1-8b");
+  EXPECT_TRUE(answer.name.empty());
+  ASSERT_EQ(answer.problems.size(), 1U);
+  EXPECT_EQ(answer.problems[0].code, "E308");
+  EXPECT_NE(answer.problems[0].help.find("\"llama-3.1-8b\""), std::string::npos);
+}
+
+TEST(Catalogue, RefusesWhatIsNothing) {
+  for (const char* written : {"", " ", "qwertzuiop", "https://example.com/a/b", "hf://", "a/b/c/d"})
+    EXPECT_EQ(ask(written).problems.size(), 1U) << written;
+}
+
+TEST(Catalogue, GuessesFromASizeAndSaysSo) {
+  const auto answer = ask("7B");
+  EXPECT_EQ(answer.name, "7B");
+  EXPECT_NE(answer.understood.find("llama-like"), std::string::npos);
+}
+
+TEST(Catalogue, KnowsTheHubNameOfWhatItFound) {
+  Diagnostics problems;
+  const auto found = find_model("llama-3.1-8b", Place{}, problems);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->architecture->hub_id, "meta-llama/Llama-3.1-8B");
+}
+
+}  // namespace
+}  // namespace steelyard
