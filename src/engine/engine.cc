@@ -77,6 +77,7 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
   };
   const std::vector<const Unit<N>*> units = all_units();
   std::vector<std::vector<Sum>> sums(optimizer.slots.size(), std::vector<Sum>(units.size()));
+  paged_.assign(units.size(), Bytes{});
   for (std::size_t u = 0; u < units.size(); ++u)
     for (const TensorShare<N>& share : units[u]->tensors) {
       if (!share.trainable) continue;
@@ -87,27 +88,41 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
         shape[0] = ceil_divide(Checked(shape[0]), Checked(ranks)).value();
       } else if (sharding == Sharding::kFlat) {
         cut = ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
+        shape = {plain(cut)};
       }
       for (const StateTensor& state : state_tensors(optimizer, *share.tensor, shape, stepped)) {
+        const Checked copies = Checked(state.count) * Checked(share.copies);
+        const Bytes bytes = allocated_size(bytes_of(Elements(Checked(state.elements)), state.type)) * copies;
+        if (state.paged) {  // managed memory: on the host, outside PyTorch's allocator
+          paged_[u] += bytes;
+          continue;
+        }
         Sum& sum = sums[static_cast<std::size_t>(state.slot - optimizer.slots.data())][u];
-        // A slot of one value for each parameter has the parameter's own formula.
-        N elements = state.slot->extent == SlotExtent::kParameter ? cut : N(state.elements);
-        if (sharding == Sharding::kFlat && state.slot->extent != SlotExtent::kParameter) elements = ceil_divide(N(state.elements), Workbook<N>::symbol("N", ranks));
         sum.type = state.type;
-        sum.elements = sum.elements + N(state.count * share.copies) * elements;
-        sum.bytes += allocated_size(bytes_of(Elements(Checked(plain(elements))), state.type)) * Checked(state.count * share.copies);
+        // A slot of one value for each parameter has the parameter's own formula.
+        sum.elements = sum.elements + N(copies.value()) * (state.slot->extent == SlotExtent::kParameter ? cut : N(state.elements));
+        sum.bytes += bytes;
       }
     }
   for (std::size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
     SlotSet set;
     for (std::size_t u = 0; u < units.size(); ++u) {
       const Sum& sum = sums[slot][u];
-      set.slots.push_back(book_.slot_of_bytes({units[u]->name, optimizer.slots[slot].name.c_str(), "optimizer.state"}, Pile::kOptimizerMoments, sum.elements, sum.type, sum.bytes));
+      set.slots.push_back(sum.bytes == Bytes{} ? -1 : book_.slot_of_bytes({units[u]->name, optimizer.slots[slot].name.c_str(), "optimizer.state"}, Pile::kOptimizerMoments, sum.elements, sum.type, sum.bytes));
     }
     states.sets.push_back(std::move(set));
   }
+  const OptimizerForm form = form_of(job_.training);
+  const bool torch_optimizer = job_.engine != Engine::kMegatron && job_.engine != Engine::kDeepSpeed;
+  if (form == OptimizerForm::kFused && optimizer.step_on_device_when_fused && torch_optimizer) {
+    SlotSet steps;
+    for (const Unit<N>* unit : units)
+      steps.slots.push_back(book_.slot_of_bytes({unit->name, "step counters", "optimizer.step-on-device"}, Pile::kOptimizerMoments, N(unit->tensor_count), ElementType::kFloat32,
+                                                Bytes(Checked(kAllocationGranularity) * Checked(unit->tensor_count))));
+    states.sets.push_back(std::move(steps));
+  }
   // The list of square roots that foreach Adam makes is as large as its second moments.
-  if (optimizer.foreach_list_of_second_moment > 0 && states.sets.size() >= 2) {
+  if (form == OptimizerForm::kForeach && optimizer.foreach_list_of_second_moment > 0 && optimizer.slots.size() >= 2) {
     SlotSet list;
     for (std::size_t u = 0; u < units.size(); ++u) {
       const Sum& sum = sums[1][u];
@@ -115,15 +130,41 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     }
     states.second_moment = std::move(list);
   }
-  if (job_.training.optimizer_form == OptimizerForm::kLoop) {
+  if (form == OptimizerForm::kLoop) {
+    // One tensor at a time: so many times the largest, and for Muon the matrices of its Newton-Schulz iteration.
     loop_temporary_ = {};
     for (const Unit<N>* unit : units) {
-      std::int64_t largest = unit->largest();
-      if (sharding != Sharding::kWhole) largest = ceil_divide(Checked(largest), Checked(ranks)).value();
-      loop_temporary_.slots.push_back(book_.slot({unit->name, "temporary of the largest tensor", "optimizer.loop-temporary"}, Pile::kTemporary, N(largest), stepped));
+      Checked elements = 0;
+      for (const TensorShare<N>& share : unit->tensors) {
+        Checked size = plain(share.elements);
+        if (sharding != Sharding::kWhole) size = ceil_divide(size, Checked(ranks));
+        Checked needed = Checked(static_cast<std::int64_t>(optimizer.loop_largest_tensor)) * size;
+        if (share.shape.size() >= 2 && share.tensor->role == TensorRole::kMatrix) {
+          const Checked shorter = std::min(share.shape[0], share.shape[1]);
+          needed = std::max(needed, Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_matrix)) * size +
+                                        Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_gram)) * shorter * shorter);
+        }
+        elements = std::max(elements, needed);
+      }
+      loop_temporary_.slots.push_back(
+          book_.slot({unit->name, "temporaries of the largest tensor", "optimizer.loop-temporary"}, Pile::kTemporary, N(elements.value()), optimizer.temporary_type.value_or(stepped)));
     }
   }
   return states;
+}
+
+OptimizerForm form_of(const Training& training) {
+  if (training.optimizer.only_form == "loop") return OptimizerForm::kLoop;
+  if (training.optimizer.only_form == "fused") return OptimizerForm::kFused;
+  return training.optimizer_form;
+}
+
+template <class N>
+Bytes EngineModel<N>::paged_states(const Stage<N>& stage) const {
+  Bytes sum{};
+  const std::vector<std::int64_t> count = counts(stage);
+  for (std::size_t u = 0; u < paged_.size(); ++u) sum += paged_[u] * Checked(count[u]);
+  return sum;
 }
 
 template <class N>
@@ -133,7 +174,7 @@ void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage
 
 template <class N>
 void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events) {
-  switch (job_.training.optimizer_form) {
+  switch (form_of(job_.training)) {
     case OptimizerForm::kFused: return;
     case OptimizerForm::kForeach:
       if (states.second_moment.slots.empty()) return;
@@ -146,10 +187,9 @@ void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& 
       SlotId largest = -1;
       for (std::size_t u = 0; u < loop_temporary_.slots.size(); ++u)
         if (count[u] > 0 && (largest < 0 || book_.program.slot_at(loop_temporary_.slots[u]).bytes > book_.program.slot_at(largest).bytes)) largest = loop_temporary_.slots[u];
-      const auto times = static_cast<std::int32_t>(job_.training.optimizer.loop_largest_tensor);
-      if (largest < 0 || times == 0) return;
-      events.push_back({largest, times});
-      events.push_back({largest, -times});
+      if (largest < 0 || book_.program.slot_at(largest).bytes == Bytes{}) return;
+      events.push_back({largest, 1});
+      events.push_back({largest, -1});
       return;
     }
   }

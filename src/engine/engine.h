@@ -85,14 +85,13 @@ class EngineModel {
   // Pipeline: whether a stage's output is freed once it has been sent.
   virtual bool frees_sent_output() const { return true; }
   // Host memory of this rank (offloaded states, staged checkpoints).
-  virtual Bytes host(const Stage<N>&) const { return Bytes{}; }
+  virtual Bytes host(const Stage<N>& stage) const { return paged_states(stage); }
 
  protected:
   // How a tensor is cut over the ranks that share its states.
   enum class Sharding { kWhole, kRows, kFlat };
   struct StateSlots {
     std::vector<SlotSet> sets;          // one for each slot of the optimizer
-    std::vector<SlotId> unused;
     SlotSet second_moment;              // the set that foreach's temporary list copies; empty if none
   };
 
@@ -107,10 +106,13 @@ class EngineModel {
   SlotSet sharded_set(const char* name, const char* rule, Pile pile, ElementType type, Sharding sharding, std::int64_t ranks);
   // One flat tensor for each unit: a single rounding.
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type, std::int64_t divided_by);
+  // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
   // The temporaries of step() on states cut as `states`: foreach lists, or the largest tensor.
   void step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events);
+  // Paged optimizers keep their large states in managed memory.
+  Bytes paged_states(const Stage<N>& stage) const;
   // cuBLAS workspaces: one for the forward thread, one for autograd's.
   void hold_workspaces(Events& events);
 
@@ -121,7 +123,11 @@ class EngineModel {
  private:
   SlotId workspace_ = -1;
   SlotSet loop_temporary_;
+  std::vector<Bytes> paged_;  // by unit
 };
+
+// The form that runs: some optimizers have only one.
+OptimizerForm form_of(const Training& training);
 
 template <class N>
 std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context);

@@ -36,7 +36,7 @@ class Fsdp2 final : public EngineModel<N> {
     reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output", Pile::kCommunication, reduction, ranks_);
     gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_, ranks_);
     reduction_is_cast_ = reduction != stored_;
-    states_ = this->state_slots(Sharding::kRows, ranks_, stored_);
+    states_ = this->state_slots(Sharding::kRows, ranks_, precision.moments.value_or(stored_));
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {

@@ -32,7 +32,7 @@ class Megatron final : public EngineModel<N> {
     if (master) master_ = this->sharded_set("main parameters", "megatron.main-parameters", Pile::kMasterWeights, *precision.master, sharding, ranks);
     // Without fp32 gradients the optimizer steps on fp32 copies of them.
     if (master && bits_of(main_gradient) < 32) main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients", Pile::kGradients, ElementType::kFloat32, sharding, ranks);
-    states_ = this->state_slots(sharding, ranks, master ? *precision.master : precision.parameters);
+    states_ = this->state_slots(sharding, ranks, state_type(precision, true));
   }
 
   GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kFused; }

@@ -29,7 +29,7 @@ class Nanotron final : public EngineModel<N> {
       master_ = this->flat_set("master weights", "nanotron.master", Pile::kMasterWeights, ElementType::kFloat32, ranks);
     }
     if (data > 1 && !(accumulates_ && sharded_)) buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication, precision.gradients);
-    states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks, accumulates_ ? ElementType::kFloat32 : precision.parameters);
+    states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks, accumulates_ ? ElementType::kFloat32 : state_type(precision, true));
     if (sharded_) {
       gather_input_ = this->flat_set("slices to gather, flattened", "nanotron.zero-gather", Pile::kCommunication, precision.parameters, ranks);
       gather_output_ = this->flat_set("gathered parameters, flattened", "nanotron.zero-gather", Pile::kCommunication, precision.parameters, 1);

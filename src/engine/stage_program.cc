@@ -59,9 +59,20 @@ template <class N>
 StagePrograms<N>::~StagePrograms() = default;
 
 template <class N>
+void StagePrograms<N>::play(Tapes& tapes) {
+  Graph<N>& graph = tapes.composer->graph;
+  graph.finish();
+  tapes.forward = graph.forward();
+  tapes.kept = graph.kept();
+  tapes.gradients = graph.parameter_gradients();
+}
+
+template <class N>
 void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
   const Layer& layer = job_.model->kinds[kind];
-  Composer<N> composer(book_, style_, sizes_, layer.parameters);
+  Tapes& tapes = layers_[kind * 2 + (recomputed ? 1 : 0)];
+  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, layer.parameters);
+  Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
   if (!recomputed && (job_.recompute.mode == RecomputeMode::kSelective || job_.recompute.mode == RecomputeMode::kModules)) {
     const bool of_experts = std::holds_alternative<ExpertMlp>(layer.mlp);
@@ -77,14 +88,7 @@ void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
   graph.gradient_slot(x, hidden_gradient_);
   graph.gradient_slot(y, hidden_gradient_);
   if (recomputed) composer.recompute_from(0);
-  graph.finish();
-  Tapes& tapes = layers_[kind * 2 + (recomputed ? 1 : 0)];
-  tapes.forward = graph.forward();
-  tapes.backward_keep = graph.backward(GradientPolicy::kKeep);
-  tapes.backward_add = graph.backward(GradientPolicy::kAdd);
-  tapes.kept = graph.kept();
-  tapes.gradients = graph.parameter_gradients();
-  tapes.built = true;
+  play(tapes);
   gradients_of_kind_[kind] = tapes.gradients;
 }
 
@@ -92,29 +96,21 @@ template <class N>
 void StagePrograms<N>::compose_ends() {
   const Architecture& model = *job_.model;
   {
-    Composer<N> composer(book_, style_, sizes_, model.embedding_parameters);
-    const ValueId ids = composer.graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
-    const ValueId y = compose_embedding(composer, model, ids);
-    composer.graph.result(y, hidden_);
-    composer.graph.gradient_slot(y, hidden_gradient_);
-    composer.graph.finish();
-    embedding_.forward = composer.graph.forward();
-    embedding_.backward_keep = composer.graph.backward(GradientPolicy::kKeep);
-    embedding_.backward_add = composer.graph.backward(GradientPolicy::kAdd);
-    embedding_.kept = composer.graph.kept();
-    embedding_.gradients = composer.graph.parameter_gradients();
+    embedding_.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
+    Graph<N>& graph = embedding_.composer->graph;
+    const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
+    const ValueId y = compose_embedding(*embedding_.composer, model, ids);
+    graph.result(y, hidden_);
+    graph.gradient_slot(y, hidden_gradient_);
+    play(embedding_);
   }
-  Composer<N> composer(book_, style_, sizes_, model.head_parameters);
-  const ValueId x = composer.graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
-  const ValueId labels = composer.graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
-  compose_head(composer, model, x, labels);
-  composer.graph.gradient_slot(x, hidden_gradient_);
-  composer.graph.finish();
-  head_.forward = composer.graph.forward();
-  head_.backward_keep = composer.graph.backward(GradientPolicy::kKeep);
-  head_.backward_add = composer.graph.backward(GradientPolicy::kAdd);
-  head_.kept = composer.graph.kept();
-  head_.gradients = composer.graph.parameter_gradients();
+  head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, model.head_parameters);
+  Graph<N>& graph = head_.composer->graph;
+  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
+  const ValueId labels = graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
+  compose_head(*head_.composer, model, x, labels);
+  graph.gradient_slot(x, hidden_gradient_);
+  play(head_);
 }
 
 template <class N>
@@ -210,7 +206,7 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool fo
   const int previous = aware ? here.previous : -2, next = aware ? here.next : -2;
   for (const CachedNode& known : cache_)
     if (known.variant == variant && known.previous == previous && known.next == next && known.forward == forward && known.first == first) return known.node;
-  const Tapes& tape = tapes(variant);
+  Tapes& tape = tapes(variant);
   std::vector<Event> events;
   if (forward) {
     engine_->before_forward(here, first, events);
@@ -218,7 +214,7 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool fo
     engine_->after_forward(here, first, events);
   } else {
     engine_->before_backward(here, first, events);
-    append(events, engine_->gradient_policy(first) == GradientPolicy::kKeep ? tape.backward_keep : tape.backward_add);
+    append(events, tape.backward_under(engine_->gradient_policy(first)));
     engine_->after_backward(here, first, events);
   }
   const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "", events);
@@ -299,18 +295,18 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
 template <class N>
 NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first) {
   Program& program = book_.program;
-  const bool keep = engine_->gradient_policy(first) == GradientPolicy::kKeep;
+  const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
   engine_->begin_backward(stage, first, start);
   if (stage.head)
-    append(start, keep ? head_.backward_keep : head_.backward_add);
+    append(start, head_.backward_under(policy));
   else
     start.push_back({hidden_gradient_, 1});
   std::vector<Event> finish;
   if (stage.embedding) {
     // A tied embedding adds to the gradient that the head has made.
-    const bool add = !keep || (job_.model->tied_head && stage.head);
-    append(finish, add ? embedding_.backward_add : embedding_.backward_keep);
+    const bool adds = policy == GradientPolicy::kKeep && job_.model->tied_head && stage.head;
+    append(finish, embedding_.backward_under(adds ? GradientPolicy::kAdd : policy));
   } else {
     finish.push_back({hidden_gradient_, -1});
   }

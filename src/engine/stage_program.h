@@ -14,10 +14,12 @@
 // later ones add to.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "engine/engine.h"
+#include "operators/composer.h"
 
 namespace steelyard {
 
@@ -48,9 +50,15 @@ class StagePrograms {
 
  private:
   struct Tapes {
-    std::vector<Event> forward, backward_keep, backward_add;
+    std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
+    std::vector<Event> forward;
+    std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
     std::vector<SlotId> kept, gradients;
-    bool built = false;
+    const std::vector<Event>& backward_under(GradientPolicy policy) {
+      std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
+      if (events.empty()) events = composer->graph.backward(policy);
+      return events;
+    }
   };
   struct Variant { int kind = 0; bool recomputed = false; };
   struct Run { int variant = 0; std::int64_t count = 1; };
@@ -59,7 +67,8 @@ class StagePrograms {
   void compose_layer_kind(std::size_t kind, bool recomputed);
   void compose_ends();
   std::vector<Group> groups_of(std::int64_t stage) const;
-  const Tapes& tapes(int variant) const { return layers_[static_cast<std::size_t>(variant)]; }
+  Tapes& tapes(int variant) { return layers_[static_cast<std::size_t>(variant)]; }
+  static void play(Tapes& tapes);
   NodeId layer_node(int variant, const Neighbours& here, bool forward, bool first);
   NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);

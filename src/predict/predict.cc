@@ -90,6 +90,7 @@ Prediction predict_with(const Job& job, Read read) {
     const Bytes moving = rank.allocated - std::min(rank.allocated, rank.resident);
     rank.reserved = segments(rank.allocated + share(moving, slack.expected));
     rank.device = rank.reserved + runtime.expected;
+    prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
     bands.push_back({segments(rank.allocated + share(moving, slack.low)) + runtime.low, segments(rank.allocated + share(moving, slack.high)) + runtime.high});
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       PhasePrediction phase;
