@@ -2,8 +2,12 @@
 // prints.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "report/style.h"
 
 namespace steelyard {
 
@@ -16,5 +20,8 @@ struct ErrorCode {
 // In order of their codes. A test holds this list equal to the codes that the sources use.
 const std::vector<ErrorCode>& error_codes();
 const ErrorCode* find_error_code(std::string_view code);
+
+std::string error_code_text(const ErrorCode& code, const Style& style);
+nlohmann::ordered_json json_of(const ErrorCode& code);
 
 }  // namespace steelyard
