@@ -69,7 +69,7 @@ class Layers:
 def sources():
     for top in ("src", "web", "python"):
         for path in sorted((ROOT / top).rglob("*")):
-            if path.suffix in (".h", ".cc") and "build" not in path.parts:
+            if path.suffix in (".h", ".cc", ".def") and "build" not in path.parts:
                 folder = path.relative_to(ROOT / "src").parts[0] if top == "src" else top
                 yield path, folder
 
