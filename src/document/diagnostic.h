@@ -16,10 +16,10 @@ namespace steelyard {
 // Where something was written. `source` is a file name, a flag ("--sequence-length") or "<jobs>:17".
 struct Place {
   std::string source;
-  int line = 0;     // 1-based; 0: unknown
-  int column = 0;   // 1-based; 0: unknown
-  std::string text; // the whole line as written, empty if unknown
-  int length = 0;   // characters to underline from `column`
+  int line = 0;      // 1-based; 0: unknown
+  int column = 0;    // 1-based; 0: unknown
+  std::string text;  // the whole line as written, empty if unknown
+  int length = 0;    // characters to underline from `column`
 };
 
 enum class Severity { kError, kWarning };
@@ -29,8 +29,8 @@ struct Diagnostic {
   std::string code;     // "E104"
   std::string message;  // what was found
   Place place;
-  std::string label;    // under the caret: what was expected here
-  std::string help;     // the fix as a statement, may be empty
+  std::string label;  // under the caret: what was expected here
+  std::string help;   // the fix as a statement, may be empty
 };
 
 using Diagnostics = std::vector<Diagnostic>;

@@ -60,8 +60,8 @@ class Cursor {
     Mark mark;
     mark.source = source_;
     mark.line = line_;
-    mark.column = counted_ + characters(counted_to_ < line_start_ ? line_start_ : counted_to_,
-                                        position_) + 1;
+    mark.column =
+        counted_ + characters(counted_to_ < line_start_ ? line_start_ : counted_to_, position_) + 1;
     counted_ = mark.column - 1;
     counted_to_ = position_;
     mark.length = 1;
@@ -163,9 +163,10 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       problem.message = "the JSON ends before it is complete";
       problem.place = cursor_.at(source_->text.size()).place();
       if (!open_.empty())
-        problem.help = fmt::format("\"{}\" opened at line {}, column {} is not closed; is the file cut off?",
-                                   open_.back().value.is_table() ? '{' : '[',
-                                   open_.back().value.mark().line, open_.back().value.mark().column);
+        problem.help =
+            fmt::format("\"{}\" opened at line {}, column {} is not closed; is the file cut off?",
+                        open_.back().value.is_table() ? '{' : '[', open_.back().value.mark().line,
+                        open_.back().value.mark().column);
     } else {
       problem.place = cursor_.at(offset).place();
       if (what.find("invalid string") != std::string_view::npos) {
@@ -205,9 +206,12 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     const Mark mark = cursor_.next();
     value.set_mark(mark);
     if (open_.size() >= static_cast<std::size_t>(kMaximumDepth)) {
-      problems_.push_back({Severity::kError, "E103",
-                           fmt::format("nested more than {} deep", kMaximumDepth), mark.place(),
-                           "too deep", {}});
+      problems_.push_back({Severity::kError,
+                           "E103",
+                           fmt::format("nested more than {} deep", kMaximumDepth),
+                           mark.place(),
+                           "too deep",
+                           {}});
       return false;
     }
     open_.push_back({std::move(value), {}, {}, {}});
@@ -247,21 +251,24 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 ReadValue read_json(std::string_view text, std::string_view source_name) {
   auto source = std::make_shared<Source>(Source{std::string(source_name), std::string(text), 1});
   if (text.size() > kMaximumDocumentBytes) {
-    return tl::unexpected(Diagnostics{{Severity::kError, "E103",
-                                       fmt::format("{} bytes of JSON, more than {} MiB", text.size(),
-                                                   kMaximumDocumentBytes >> 20),
-                                       Place{source->name, 0, 0, {}, 0}, {}, {}}});
+    return tl::unexpected(Diagnostics{{Severity::kError,
+                                       "E103",
+                                       fmt::format("{} bytes of JSON, more than {} MiB",
+                                                   text.size(), kMaximumDocumentBytes >> 20),
+                                       Place{source->name, 0, 0, {}, 0},
+                                       {},
+                                       {}}});
   }
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
-    return tl::unexpected(Diagnostics{{Severity::kError, "E101", "the JSON is empty",
-                                       Place{source->name, 0, 0, {}, 0}, {}, {}}});
+    return tl::unexpected(Diagnostics{
+        {Severity::kError, "E101", "the JSON is empty", Place{source->name, 0, 0, {}, 0}, {}, {}}});
   }
   Builder builder(source);
   try {
     nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &builder);
   } catch (const std::exception& fault) {
-    builder.problems().push_back({Severity::kError, "E101", fault.what(),
-                                  Place{source->name, 0, 0, {}, 0}, {}, {}});
+    builder.problems().push_back(
+        {Severity::kError, "E101", fault.what(), Place{source->name, 0, 0, {}, 0}, {}, {}});
   }
   if (!builder.problems().empty()) return tl::unexpected(std::move(builder.problems()));
   return std::move(builder.root);

@@ -38,8 +38,10 @@ std::string printable(std::string_view text) {
   std::string result(text);
   for (char& c : result) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '\t') c = ' ';
-    else if (byte < 0x20U || byte == 0x7FU) c = '.';
+    if (c == '\t')
+      c = ' ';
+    else if (byte < 0x20U || byte == 0x7FU)
+      c = '.';
   }
   return result;
 }
@@ -120,8 +122,8 @@ std::string render(const Diagnostic& problem, const RenderStyle& style) {
     const auto room = static_cast<std::size_t>(std::max(style.width - 8 - 8, 20));
     const Shown line = clipped(problem.place, room);
     text += paint("2", gutter) + line.text + '\n';
-    std::string under = std::string(line.caret, ' ') +
-                        paint(error ? "31" : "33", std::string(line.length, '^'));
+    std::string under =
+        std::string(line.caret, ' ') + paint(error ? "31" : "33", std::string(line.length, '^'));
     if (!problem.label.empty()) under += ' ' + printable(problem.label);
     text += paint("2", std::string(gutter.size() - 2, ' ') + "| ") + under + '\n';
   } else if (!problem.label.empty()) {
@@ -131,7 +133,8 @@ std::string render(const Diagnostic& problem, const RenderStyle& style) {
   return text;
 }
 
-std::string render(const Diagnostics& problems, std::string_view outcome, const RenderStyle& style) {
+std::string render(const Diagnostics& problems, std::string_view outcome,
+                   const RenderStyle& style) {
   std::string text;
   std::size_t errors = 0;
   std::string last_code;
@@ -144,7 +147,8 @@ std::string render(const Diagnostics& problems, std::string_view outcome, const 
   }
   if (errors == 0 || outcome.empty()) return text;
   text += fmt::format("\n{} {}, {}.", errors, errors == 1 ? "problem" : "problems", outcome);
-  if (!last_code.empty()) text += fmt::format(" `steelyard explain {}` says why the rule exists", last_code);
+  if (!last_code.empty())
+    text += fmt::format(" `steelyard explain {}` says why the rule exists", last_code);
   return text + '\n';
 }
 

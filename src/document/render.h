@@ -25,7 +25,8 @@ std::string render(const Diagnostic& problem, const RenderStyle& style = {});
 
 // All blocks, and the closing line: "2 problems, nothing weighed. `steelyard explain E210` says why the rule exists".
 // `outcome` says what did not happen ("nothing weighed"); without one there is no closing line.
-std::string render(const Diagnostics& problems, std::string_view outcome, const RenderStyle& style = {});
+std::string render(const Diagnostics& problems, std::string_view outcome,
+                   const RenderStyle& style = {});
 
 // One line of JSON, without a newline. Text that is not UTF-8 is made so.
 std::string problems_as_json(const Diagnostics& problems);

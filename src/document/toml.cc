@@ -1,11 +1,11 @@
 // TOML through toml++, whose regions give every place. Its tables are sorted by key, so the order of
 // writing is found again from the places.
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <toml++/toml.h>
 #include <utility>
 #include <vector>
 
@@ -27,9 +27,12 @@ class Converter {
   Value convert(const toml::node& node, int depth) {
     Value value;
     if (depth > kMaximumDepth) {
-      problems_.push_back({Severity::kError, "E103",
+      problems_.push_back({Severity::kError,
+                           "E103",
                            fmt::format("nested more than {} deep", kMaximumDepth),
-                           mark_of(node.source()).place(), "too deep", {}});
+                           mark_of(node.source()).place(),
+                           "too deep",
+                           {}});
       return value;
     }
     if (const auto* table = node.as_table()) {
@@ -108,7 +111,8 @@ int line_nested_too_deep(std::string_view text) {
 Diagnostic syntax_error(const toml::parse_error& fault, const Converter& converter) {
   std::string what(fault.description());
   // "Error while parsing string: unterminated string" -> what is wrong, without the reader's own story
-  Diagnostic problem{Severity::kError, "E101", {}, converter.mark_of(fault.source()).place(), {}, {}};
+  Diagnostic problem{
+      Severity::kError, "E101", {}, converter.mark_of(fault.source()).place(), {}, {}};
   const std::string_view prefix = "Error while parsing ";
   if (what.starts_with(prefix)) what = what.substr(prefix.size());
   const std::size_t colon = what.find(": ");
@@ -152,8 +156,8 @@ ReadValue read_toml(std::string_view text, std::string_view source_name) {
   } catch (const toml::parse_error& fault) {
     return tl::unexpected(Diagnostics{syntax_error(fault, converter)});
   } catch (const std::exception& fault) {
-    return tl::unexpected(Diagnostics{{Severity::kError, "E101", fault.what(),
-                                       Place{source->name, 0, 0, {}, 0}, {}, {}}});
+    return tl::unexpected(Diagnostics{
+        {Severity::kError, "E101", fault.what(), Place{source->name, 0, 0, {}, 0}, {}, {}}});
   }
 }
 

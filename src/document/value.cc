@@ -120,13 +120,20 @@ Place Value::Member::whole_place() const {
 
 std::string_view name_of(Value::Kind kind) {
   switch (kind) {
-    case Value::Kind::kNull: return "null";
-    case Value::Kind::kBool: return "true or false";
-    case Value::Kind::kInteger: return "a whole number";
-    case Value::Kind::kNumber: return "a number";
-    case Value::Kind::kString: return "a string";
-    case Value::Kind::kArray: return "a list";
-    case Value::Kind::kTable: return "a table";
+    case Value::Kind::kNull:
+      return "null";
+    case Value::Kind::kBool:
+      return "true or false";
+    case Value::Kind::kInteger:
+      return "a whole number";
+    case Value::Kind::kNumber:
+      return "a number";
+    case Value::Kind::kString:
+      return "a string";
+    case Value::Kind::kArray:
+      return "a list";
+    case Value::Kind::kTable:
+      return "a table";
   }
   return "";
 }
@@ -135,12 +142,19 @@ std::string shown(const Value& value) {
   constexpr std::size_t kLongest = 60;
   std::string text;
   switch (value.kind()) {
-    case Value::Kind::kNull: return "null";
-    case Value::Kind::kBool: return value.as_bool() ? "true" : "false";
-    case Value::Kind::kInteger: return fmt::format("{}", value.as_integer());
-    case Value::Kind::kNumber: return fmt::format("{}", value.as_number());
-    case Value::Kind::kString: text = fmt::format("\"{}\"", value.as_string()); break;
-    case Value::Kind::kTable: return value.members().empty() ? "{}" : "{...}";
+    case Value::Kind::kNull:
+      return "null";
+    case Value::Kind::kBool:
+      return value.as_bool() ? "true" : "false";
+    case Value::Kind::kInteger:
+      return fmt::format("{}", value.as_integer());
+    case Value::Kind::kNumber:
+      return fmt::format("{}", value.as_number());
+    case Value::Kind::kString:
+      text = fmt::format("\"{}\"", value.as_string());
+      break;
+    case Value::Kind::kTable:
+      return value.members().empty() ? "{}" : "{...}";
     case Value::Kind::kArray:
       text = "[";
       for (const Value& item : value.items()) {

@@ -25,10 +25,27 @@ enum class Implementation : std::uint8_t { kTransformers, kTorchtitan, kMegatron
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
-enum class PipelineSchedule : std::uint8_t { kGPipe, kOneForwardOneBackward, kInterleaved, kZeroBubbleH1, kZeroBubbleH2, kZeroBubbleV, kDualPipe, kDualPipeV };
+enum class PipelineSchedule : std::uint8_t {
+  kGPipe,
+  kOneForwardOneBackward,
+  kInterleaved,
+  kZeroBubbleH1,
+  kZeroBubbleH2,
+  kZeroBubbleV,
+  kDualPipe,
+  kDualPipeV
+};
 enum class ContextMethod : std::uint8_t { kRing, kUlysses };
 enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull, kEvery, kBlock, kModules };
-enum class RecomputeModule : std::uint8_t { kCoreAttention, kMlp, kExperts, kExpertActivation, kNorms, kLatentUpProjection, kSharedExperts };
+enum class RecomputeModule : std::uint8_t {
+  kCoreAttention,
+  kMlp,
+  kExperts,
+  kExpertActivation,
+  kNorms,
+  kLatentUpProjection,
+  kSharedExperts
+};
 enum class OffloadTarget : std::uint8_t { kNone, kCpu, kNvme };
 enum class CheckpointSave : std::uint8_t { kSharded, kFullRankZero };
 
@@ -54,26 +71,27 @@ struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch = 1;
   std::int64_t gradient_accumulation = 1;
-  std::int64_t global_batch = 1;          // = micro_batch x gradient_accumulation x data
+  std::int64_t global_batch = 1;  // = micro_batch x gradient_accumulation x data
   Precision precision;
   Optimizer optimizer;
   OptimizerForm optimizer_form = OptimizerForm::kForeach;
   AttentionKernel attention = AttentionKernel::kFlash;
   LossKernel loss = LossKernel::kPlain;
   bool compile = false;
-  std::optional<double> hidden_dropout;     // absent: as the model's config says
+  std::optional<double> hidden_dropout;  // absent: as the model's config says
   std::optional<double> attention_dropout;
-  std::int64_t vocabulary_multiple = 1;     // the vocabulary is padded up to a multiple of this x tensor
+  std::int64_t vocabulary_multiple =
+      1;  // the vocabulary is padded up to a multiple of this x tensor
   bool gradient_clip = false;
-  std::vector<std::string> frozen;          // patterns of tensor names without gradients
+  std::vector<std::string> frozen;  // patterns of tensor names without gradients
 };
 
 struct Parallel {
-  std::int64_t data = 1;                    // all data-parallel ranks: replicas x shards; context apart
+  std::int64_t data = 1;  // all data-parallel ranks: replicas x shards; context apart
   int zero_stage = 0;
   std::int64_t replicate = 1;
   std::int64_t tensor = 1;
-  bool sequence_parallel = false;           // already false when tensor == 1
+  bool sequence_parallel = false;  // already false when tensor == 1
   std::int64_t context = 1;
   ContextMethod context_method = ContextMethod::kRing;
   std::int64_t pipeline = 1;
@@ -81,14 +99,16 @@ struct Parallel {
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
-  std::vector<std::int64_t> stage_layers;   // layers on each pipeline stage, sums to the model's layers; always filled
+  std::vector<std::int64_t>
+      stage_layers;  // layers on each pipeline stage, sums to the model's layers; always filled
 };
 
 struct Recompute {
   RecomputeMode mode = RecomputeMode::kNone;
-  std::int64_t every = 1;                   // kEvery: layers whose index is a multiple of this keep only their input (see docs/rules)
-  std::int64_t layers = 0;                  // kBlock: the first this many layers of each stage
-  std::vector<RecomputeModule> modules;     // kSelective (core attention) and kModules
+  std::int64_t every =
+      1;  // kEvery: layers whose index is a multiple of this keep only their input (see docs/rules)
+  std::int64_t layers = 0;               // kBlock: the first this many layers of each stage
+  std::vector<RecomputeModule> modules;  // kSelective (core attention) and kModules
   bool reentrant = false;
 };
 
@@ -99,7 +119,7 @@ struct Offload {
 };
 
 struct Adapter {
-  std::string method = "lora";              // lora, dora
+  std::string method = "lora";  // lora, dora
   std::int64_t rank = 8;
   std::vector<std::string> target_modules;  // last component of module names, or "all-linear"
   std::string base = "bf16";                // bf16, int8, nf4
@@ -108,20 +128,20 @@ struct Adapter {
 
 // Buffer sizes of engines, with each engine's own defaults (launch-format names of the engines are given in brackets).
 struct Buckets {
-  std::int64_t reduce = 500'000'000;        // elements (DeepSpeed reduce_bucket_size)
-  std::int64_t gather = 500'000'000;        // elements (allgather_bucket_size)
-  std::int64_t prefetch = 50'000'000;       // elements (stage3_prefetch_bucket_size)
-  std::int64_t persistence = 100'000;       // elements (stage3_param_persistence_threshold)
-  std::int64_t live = 1'000'000'000;        // elements (stage3_max_live_parameters)
-  std::int64_t reuse = 1'000'000'000;       // elements (stage3_max_reuse_distance)
-  std::int64_t sub_group = 1'000'000'000;   // elements (sub_group_size)
+  std::int64_t reduce = 500'000'000;          // elements (DeepSpeed reduce_bucket_size)
+  std::int64_t gather = 500'000'000;          // elements (allgather_bucket_size)
+  std::int64_t prefetch = 50'000'000;         // elements (stage3_prefetch_bucket_size)
+  std::int64_t persistence = 100'000;         // elements (stage3_param_persistence_threshold)
+  std::int64_t live = 1'000'000'000;          // elements (stage3_max_live_parameters)
+  std::int64_t reuse = 1'000'000'000;         // elements (stage3_max_reuse_distance)
+  std::int64_t sub_group = 1'000'000'000;     // elements (sub_group_size)
   std::int64_t ddp_bytes = 25 * 1024 * 1024;  // DDP bucket_cap_mb
 };
 
 struct Assumption {
-  std::string key;      // "training.precision"
-  std::string value;    // "bf16-mixed"
-  std::string reason;   // why this value was taken
+  std::string key;     // "training.precision"
+  std::string value;   // "bf16-mixed"
+  std::string reason;  // why this value was taken
 };
 
 struct Job {
@@ -136,7 +156,7 @@ struct Job {
   std::optional<Adapter> adapter;
   CheckpointSave checkpoint = CheckpointSave::kSharded;
   Buckets buckets;
-  std::optional<bool> overlap_reduce;       // [overlap] reduce; absent: the engine's default
+  std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
   std::vector<Assumption> assumptions;
   Diagnostics warnings;
 };

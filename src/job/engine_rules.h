@@ -1,0 +1,36 @@
+// What each engine can do, and what it does when nobody says: one row an engine.
+//
+//   engine     zero stages   tensor  pipeline  form     usual code     checkpoint
+//   ddp        0 1           no      no        foreach  transformers   full-rank0
+//   fsdp2      2 3           yes     yes       foreach  transformers   sharded
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "job/job.h"
+
+namespace steelyard {
+
+struct EngineRules {
+  Engine engine{};
+  bool stages[4]{};  // the zero stages it has
+  int usual_stage = 0;
+  std::string_view stage_words;  // "0, or 1 for ZeroRedundancyOptimizer"
+  bool tensor = false;
+  bool pipeline = false;
+  std::string_view whole;  // why not, where one of the two is missing
+  OptimizerForm form{};
+  std::string_view form_reason;
+  bool implementations[4]{};  // in the order of Implementation
+  Implementation usual_implementation{};
+  CheckpointSave save{};
+};
+
+const EngineRules& rules_of(Engine engine);
+// "fsdp2, deepspeed, megatron and nanotron": the engines that can.
+std::string engines_with_tensor();
+std::string engines_with_pipeline();
+
+}  // namespace steelyard

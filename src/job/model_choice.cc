@@ -1,0 +1,135 @@
+#include "job/model_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "document/read.h"
+#include "model/catalogue.h"
+#include "model/read.h"
+
+namespace steelyard {
+namespace {
+
+// In the spelling of each family; a config with none of them leaves dropout to whoever trains.
+bool states_dropout(const Value& config) {
+  constexpr std::array<std::string_view, 10> kKeys = {"resid_pdrop",
+                                                      "attn_pdrop",
+                                                      "hidden_dropout",
+                                                      "attention_dropout",
+                                                      "dropout",
+                                                      "residual_dropout",
+                                                      "dropout_rate",
+                                                      "hidden_dropout_prob",
+                                                      "attention_probs_dropout_prob",
+                                                      "embd_pdrop"};
+  return std::any_of(kKeys.begin(), kKeys.end(),
+                     [&](std::string_view key) { return config.find(key) != nullptr; });
+}
+
+bool looks_like_path(std::string_view text) {
+  return text.starts_with("./") || text.starts_with("../") || text.starts_with("/") ||
+         text.starts_with("~") || text.ends_with(".json") || text.ends_with("/") || text == ".";
+}
+
+std::string joined(const std::string& folder, std::string_view path) {
+  if (folder.empty() || path.starts_with("/") || path.starts_with("~")) return std::string(path);
+  if (folder.ends_with("/")) return folder + std::string(path);
+  return folder + "/" + std::string(path);
+}
+
+// The last part of a path that names something: "my-model" of "./my-model/config.json".
+std::string name_in(std::string_view path) {
+  while (path.ends_with("/")) path.remove_suffix(1);
+  if (path.ends_with("/config.json")) path.remove_suffix(12);
+  const std::string_view last = path.substr(path.rfind('/') + 1);
+  return last.empty() || last == "." || last == ".." ? std::string("config.json")
+                                                     : std::string(last);
+}
+
+std::optional<ModelChoice> read_config(const Value& config, std::string name,
+                                       Diagnostics& problems) {
+  auto architecture = read_architecture(config, std::move(name), problems);
+  if (!architecture) return std::nullopt;
+  ModelChoice choice;
+  choice.architecture = std::make_shared<const Architecture>(std::move(*architecture));
+  choice.states_dropout = states_dropout(config);
+  return choice;
+}
+
+struct ConfigFile {
+  std::string path, text;
+};
+// The file, or config.json in the folder of that name.
+tl::expected<ConfigFile, std::string> find_config(const std::string& path,
+                                                  const ReadFile& read_file) {
+  auto text = read_file(path);
+  if (text) return ConfigFile{path, std::move(*text)};
+  if (path.ends_with(".json")) return tl::unexpected(text.error());
+  const std::string inside = path.ends_with("/") ? path + "config.json" : path + "/config.json";
+  auto within = read_file(inside);
+  if (within) return ConfigFile{inside, std::move(*within)};
+  return tl::unexpected(text.error());
+}
+
+std::optional<ModelChoice> read_file_config(const std::string& written, const Value& value,
+                                            const ReadFile& read_file, const std::string& folder,
+                                            Diagnostics& problems) {
+  // A path typed as a flag is meant from where it was typed.
+  const std::string path = value.mark().line > 0 ? joined(folder, written) : written;
+  auto file = find_config(path, read_file);
+  if (!file) {
+    problems.push_back({Severity::kError,
+                        "E100",
+                        fmt::format("{}: {}", path, file.error()),
+                        value.place(),
+                        "expected a config.json or the folder that holds it",
+                        {}});
+    return std::nullopt;
+  }
+  auto config = read_json(file->text, file->path);
+  if (!config) {
+    problems.insert(problems.end(), config.error().begin(), config.error().end());
+    return std::nullopt;
+  }
+  auto choice = read_config(*config, name_in(file->path), problems);
+  if (choice) choice->understood = fmt::format("read from {}", file->path);
+  return choice;
+}
+
+}  // namespace
+
+std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read_file,
+                                        const std::string& folder, Diagnostics& problems) {
+  if (value.is_table()) return read_config(value, "model", problems);
+  const std::string& written = value.as_string();
+  if (read_file && looks_like_path(written))
+    return read_file_config(written, value, read_file, folder, problems);
+  if (looks_like_path(written) && !hub_id_of_link(written)) {
+    problems.push_back({Severity::kError,
+                        "E100",
+                        fmt::format("{}: files are not read here", written.substr(0, 200)),
+                        value.place(),
+                        "expected a preset or a table of config.json's keys",
+                        {}});
+    return std::nullopt;
+  }
+
+  Diagnostics unknown;
+  if (auto found = find_model(written, value.place(), unknown)) {
+    problems.insert(problems.end(), unknown.begin(), unknown.end());
+    return ModelChoice{std::move(found->architecture), std::move(found->understood), true};
+  }
+  // No name of ours; it may be a folder.
+  if (read_file) {
+    const std::string path = value.mark().line > 0 ? joined(folder, written) : written;
+    if (find_config(path, read_file))
+      return read_file_config(written, value, read_file, folder, problems);
+  }
+  problems.insert(problems.end(), unknown.begin(), unknown.end());
+  return std::nullopt;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,31 @@
+// The enumerations of job.h are named by the run file's table: one spelling for reading, writing and printing.
+#include "job/job.h"
+#include "job/keys.h"
+
+namespace steelyard {
+namespace {
+
+template <class Name>
+std::string_view name_in(KeyId id, Name name) {
+  return key_of(id).names[static_cast<std::size_t>(name)];
+}
+
+}  // namespace
+
+std::string_view name_of(Engine engine) { return name_in(KeyId::kEngine, engine); }
+std::string_view name_of(Implementation implementation) {
+  return name_in(KeyId::kImplementation, implementation);
+}
+std::string_view name_of(AttentionKernel kernel) { return name_in(KeyId::kAttention, kernel); }
+std::string_view name_of(LossKernel kernel) { return name_in(KeyId::kLoss, kernel); }
+std::string_view name_of(OptimizerForm form) { return name_in(KeyId::kOptimizerForm, form); }
+std::string_view name_of(PipelineSchedule schedule) { return name_in(KeyId::kSchedule, schedule); }
+std::string_view name_of(ContextMethod method) { return name_in(KeyId::kContextMethod, method); }
+std::string_view name_of(RecomputeMode mode) { return name_in(KeyId::kRecomputeMode, mode); }
+std::string_view name_of(RecomputeModule module) {
+  return name_in(KeyId::kRecomputeModules, module);
+}
+std::string_view name_of(OffloadTarget target) { return name_in(KeyId::kOffloadOptimizer, target); }
+std::string_view name_of(CheckpointSave save) { return name_in(KeyId::kCheckpointSave, save); }
+
+}  // namespace steelyard

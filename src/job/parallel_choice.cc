@@ -1,0 +1,168 @@
+// What the engine makes of a layout: its stage of ZeRO, its schedule, the forms of parallelism that it has.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "job/engine_rules.h"
+#include "job/layout_choice.h"
+
+namespace steelyard {
+namespace {
+
+// reshard_after_forward is how FSDP itself says zero_stage 3 and 2.
+constexpr int kReshardAlways = 1;
+constexpr int kReshardNever = 2;
+
+bool is_fsdp(Engine engine) { return engine == Engine::kFsdp1 || engine == Engine::kFsdp2; }
+
+void choose_zero_stage(Draft& draft) {
+  Job& job = draft.job();
+  const EngineRules& rules = rules_of(job.engine);
+  const auto given = draft.settings().count(KeyId::kZeroStage);
+  int reshard = draft.settings().name(KeyId::kReshard).value_or(0);
+  if (reshard != 0 && !is_fsdp(job.engine)) {
+    draft.refuse(KeyId::kReshard, "E216",
+                 fmt::format("{} has no reshard_after_forward", name_of(job.engine)),
+                 "a choice of fsdp1 and fsdp2", "zero_stage says it for this engine");
+    reshard = 0;
+  }
+  if (given) {
+    job.parallel.zero_stage = static_cast<int>(*given);
+    const std::string engine(name_of(job.engine));
+    if (!rules.stages[*given])
+      draft.refuse(
+          KeyId::kZeroStage, "E216", fmt::format("{} has no zero_stage {}", engine, *given),
+          fmt::format("{} takes {}", engine, rules.stage_words),
+          *given >= 2 ? "engine = \"fsdp2\" or \"deepspeed\" divides gradients and parameters"
+          : is_fsdp(job.engine) ? "engine = \"ddp\" keeps everything whole"
+                                : "");
+    const int meant = reshard == kReshardAlways  ? 3
+                      : reshard == kReshardNever ? 2
+                                                 : job.parallel.zero_stage;
+    if (meant != job.parallel.zero_stage)
+      draft.refuse(
+          KeyId::kReshard, "E216",
+          fmt::format("reshard_after_forward says zero_stage {}, zero_stage is {}", meant, *given),
+          "one of the two", fmt::format("zero_stage = {} says the same as this", meant));
+    return;
+  }
+  if (reshard != 0) {
+    job.parallel.zero_stage = reshard == kReshardAlways ? 3 : 2;
+    draft.assume(KeyId::kZeroStage, fmt::format("{}", job.parallel.zero_stage),
+                 "reshard_after_forward says so");
+    return;
+  }
+  job.parallel.zero_stage = rules.usual_stage;
+  std::string_view reason = "the engine's own default";
+  if (job.engine == Engine::kFsdp2 && job.parallel.pipeline > 1) {
+    job.parallel.zero_stage = 2;
+    reason = "torchtitan keeps parameters gathered between micro-batches of a pipeline";
+  }
+  draft.assume(KeyId::kZeroStage, fmt::format("{}", job.parallel.zero_stage), reason);
+}
+
+void choose_replicas(Draft& draft) {
+  Job& job = draft.job();
+  job.parallel.replicate = draft.count_or(KeyId::kReplicate, 1);
+  const std::int64_t replicate = job.parallel.replicate;
+  if (replicate == 1) return;
+  if (!is_fsdp(job.engine)) {
+    draft.refuse(KeyId::kReplicate, "E216",
+                 fmt::format("{} has no replicas of shards", name_of(job.engine)),
+                 "HSDP is for fsdp1 and fsdp2", "replicate = 1");
+  } else if (job.parallel.data % replicate != 0) {
+    draft.refuse(KeyId::kReplicate, "E216",
+                 fmt::format("replicate {} does not divide data {}", replicate, job.parallel.data),
+                 "data = replicas x shards");
+  }
+}
+
+void check_engine_has(Draft& draft) {
+  Job& job = draft.job();
+  const EngineRules& rules = rules_of(job.engine);
+  const std::string engine(name_of(job.engine));
+  if (job.parallel.tensor > 1 && !rules.tensor)
+    draft.refuse(KeyId::kTensor, "E217", fmt::format("{} has no tensor parallelism", engine),
+                 std::string(rules.whole), engines_with_tensor() + " have it");
+  if (job.parallel.pipeline > 1 && !rules.pipeline)
+    draft.refuse(KeyId::kPipeline, "E217", fmt::format("{} has no pipeline", engine),
+                 std::string(rules.whole), engines_with_pipeline() + " have it");
+  if (job.parallel.context > 1 && !rules.tensor)
+    draft.refuse(KeyId::kContext, "E217", fmt::format("{} has no context parallelism", engine),
+                 std::string(rules.whole), "fsdp2, megatron and nanotron have it");
+  if (job.engine == Engine::kDeepSpeed && job.parallel.pipeline > 1 && job.parallel.zero_stage > 1)
+    draft.refuse(
+        draft.has(KeyId::kZeroStage) ? KeyId::kZeroStage : KeyId::kPipeline, "E216",
+        fmt::format("deepspeed has no zero_stage {} with a pipeline", job.parallel.zero_stage),
+        "its pipeline keeps whole gradients over the micro-batches", "zero_stage = 1");
+}
+
+void choose_sequence_parallel(Draft& draft) {
+  Parallel& parallel = draft.job().parallel;
+  if (parallel.tensor == 1) {
+    parallel.sequence_parallel =
+        false;  // with one rank there is nothing to divide, whatever was written
+    return;
+  }
+  parallel.sequence_parallel =
+      draft.truth_or(KeyId::kSequenceParallel, true, "usual with tensor parallelism");
+}
+
+void choose_schedule(Draft& draft) {
+  Job& job = draft.job();
+  Parallel& parallel = job.parallel;
+  parallel.virtual_pipeline = draft.count_or(KeyId::kVirtualPipeline, 1);
+  const std::int64_t chunks = parallel.virtual_pipeline;
+  const bool several = chunks > 1;
+  if (parallel.pipeline == 1 && !draft.has(KeyId::kSchedule) && !several) return;
+  const auto usual =
+      several ? PipelineSchedule::kInterleaved : PipelineSchedule::kOneForwardOneBackward;
+  const auto given = draft.settings().name(KeyId::kSchedule);
+  constexpr int kKnown = static_cast<int>(PipelineSchedule::kDualPipeV);
+  if (given && *given > kKnown) return;  // refused as not weighed yet
+  parallel.schedule = parallel.pipeline > 1
+                          ? draft.name_or(KeyId::kSchedule, usual,
+                                          several ? "virtual_pipeline needs it" : "the usual order")
+                          : static_cast<PipelineSchedule>(given.value_or(static_cast<int>(usual)));
+  const bool one_chunk = parallel.schedule == PipelineSchedule::kGPipe ||
+                         parallel.schedule == PipelineSchedule::kOneForwardOneBackward;
+  if (several && one_chunk)
+    draft.refuse(KeyId::kVirtualPipeline, "E213",
+                 fmt::format("{} has no virtual_pipeline {}", name_of(parallel.schedule), chunks),
+                 "every stage is one chunk of layers",
+                 "schedule = \"interleaved\" has chunks; virtual_pipeline = 1 keeps this one");
+  if (several && parallel.pipeline == 1)
+    draft.refuse(KeyId::kVirtualPipeline, "E213",
+                 fmt::format("virtual_pipeline {} with pipeline 1", chunks),
+                 "chunks belong to a pipeline's stages", "virtual_pipeline = 1");
+  if (parallel.schedule == PipelineSchedule::kInterleaved && chunks == 1 && parallel.pipeline > 1)
+    draft.refuse(KeyId::kSchedule, "E213", "interleaved with virtual_pipeline 1",
+                 "interleaving needs two chunks or more", "virtual_pipeline = 2");
+  if (parallel.schedule == PipelineSchedule::kGPipe && parallel.pipeline > 1 &&
+      (job.engine == Engine::kMegatron || job.engine == Engine::kDeepSpeed))
+    draft.warn(KeyId::kSchedule, "E213",
+               fmt::format("{} runs no gpipe schedule", name_of(job.engine)),
+               "weighed as if it did", "schedule = \"1f1b\" is what it runs");
+}
+
+void choose_experts(Draft& draft) {
+  Parallel& parallel = draft.job().parallel;
+  parallel.expert = draft.count_or(KeyId::kExpert, 1);
+  parallel.expert_tensor = draft.count_or(KeyId::kExpertTensor, parallel.tensor);
+  constexpr int kKnown = static_cast<int>(ContextMethod::kUlysses);
+  const int method = draft.settings().name(KeyId::kContextMethod).value_or(0);
+  if (method <= kKnown) parallel.context_method = static_cast<ContextMethod>(method);
+}
+
+}  // namespace
+
+void choose_parallel(Draft& draft) {
+  choose_zero_stage(draft);
+  choose_replicas(draft);
+  check_engine_has(draft);
+  choose_sequence_parallel(draft);
+  choose_schedule(draft);
+  choose_experts(draft);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,135 @@
+#include "job/read.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <tuple>
+#include <utility>
+
+#include "job/device_choice.h"
+#include "job/draft.h"
+#include "job/layout_choice.h"
+#include "job/recipe_choice.h"
+#include "job/retention_choice.h"
+#include "job/settings.h"
+#include "job/stages.h"
+#include "job/unsupported.h"
+#include "job/validate.h"
+
+namespace steelyard {
+namespace {
+
+bool is_error(const Diagnostic& problem) { return problem.severity == Severity::kError; }
+
+std::optional<ModelChoice> take_model(Draft& draft, const JobContext& context,
+                                      Diagnostics& problems) {
+  const Setting* setting = draft.settings().find(KeyId::kModel);
+  if (setting == nullptr) {
+    // One that was misspelt or of a wrong kind has its own error already.
+    const bool said = std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
+      return problem.message.starts_with("model is") ||
+             problem.help.find("\"model\"") != std::string::npos;
+    });
+    if (!said)
+      draft.refuse(
+          KeyId::kModel, "E108", "no model is given", "needs a model",
+          "model = \"llama-3.1-8b\" names one; `steelyard list models` shows the known ones");
+    return std::nullopt;
+  }
+  auto choice = choose_model(setting->member->value, context.read_file, context.folder, problems);
+  if (!choice) return std::nullopt;
+  draft.job().model = choice->architecture;
+  if (!choice->understood.empty()) {
+    const bool guessed = choice->architecture->guessed;
+    draft.assume(KeyId::kModel, guessed ? "a guess" : choice->architecture->name,
+                 choice->understood);
+  }
+  return choice;
+}
+
+std::optional<std::int64_t> take_device(Draft& draft, Diagnostics& problems) {
+  const Setting* setting = draft.settings().find(KeyId::kDevice);
+  if (setting == nullptr) {
+    const bool said = std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
+      return problem.message.starts_with("device is") ||
+             problem.help.find("\"device\"") != std::string::npos ||
+             problem.help.find("\"cluster\"") != std::string::npos;
+    });
+    if (!said)
+      draft.refuse(KeyId::kDevice, "E108", "no device is given", "needs [cluster] device",
+                   "device = \"h100-sxm-80gb\" names one, --on 8xh100 too; `steelyard list "
+                   "devices` shows the known ones");
+    return std::nullopt;
+  }
+  const auto choice =
+      choose_device(setting->text, draft.settings().value_place(KeyId::kDevice), problems);
+  if (!choice) return std::nullopt;
+  draft.job().cluster.device = choice->device;
+  if (!choice->understood.empty())
+    draft.assume(KeyId::kDevice, choice->device->name, choice->understood);
+  return choice->count;
+}
+
+// Errors first, then file by file in the order of the text.
+void sort_worst_first(Diagnostics& problems) {
+  std::vector<std::string> sources;
+  for (const Diagnostic& problem : problems)
+    if (std::find(sources.begin(), sources.end(), problem.place.source) == sources.end())
+      sources.push_back(problem.place.source);
+  const auto rank = [&](const Diagnostic& problem) {
+    const auto source = std::find(sources.begin(), sources.end(), problem.place.source);
+    return std::tuple(!is_error(problem), source - sources.begin(), problem.place.line,
+                      problem.place.column);
+  };
+  std::stable_sort(problems.begin(), problems.end(),
+                   [&](const Diagnostic& a, const Diagnostic& b) { return rank(a) < rank(b); });
+}
+
+ReadJob complete(const Value& document, const JobContext& context) {
+  Diagnostics problems;
+  Job job;
+  job.assumptions.reserve(32);
+  const Settings settings(document, problems);
+  Draft draft(settings, job, problems);
+  job.assumptions = settings.understood();
+
+  const auto model = take_model(draft, context, problems);
+  const auto counted = take_device(draft, problems);
+  choose_devices(draft, counted);
+  choose_engine(draft);
+  choose_parallel(draft);
+  choose_sequence(draft);
+  choose_batch(draft);
+  choose_recipe(draft, model ? model->states_dropout : true);
+  if (job.model != nullptr) choose_stages(draft);
+  choose_recompute(draft);
+  choose_offload(draft);
+  choose_adapter(draft);
+  choose_buffers(draft);
+  validate(draft);
+  refuse_unsupported(draft);
+
+  sort_worst_first(problems);
+  if (!problems.empty() && is_error(problems.front())) return tl::unexpected(std::move(problems));
+  job.warnings = std::move(problems);
+  return job;
+}
+
+}  // namespace
+
+ReadJob read_job(const Value& document, const JobContext& context) {
+  try {
+    return complete(document, context);
+  } catch (const std::exception& fault) {
+    // A size that no 64-bit number holds, and whatever a reader of files may throw.
+    return tl::unexpected(Diagnostics{{Severity::kError,
+                                       "E107",
+                                       fault.what(),
+                                       Place{document.place().source, 0, 0, {}, 0},
+                                       {},
+                                       {}}});
+  }
+}
+
+}  // namespace steelyard

@@ -1,0 +1,213 @@
+#include "job/recipe_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "job/engine_rules.h"
+#include "model/architecture.h"
+
+namespace steelyard {
+namespace {
+
+// NVIDIA generations before Ampere have neither bf16 units nor FlashAttention 2.
+bool before_ampere(const Device* device) {
+  return device != nullptr && (device->architecture == "sm_70" || device->architecture == "sm_75");
+}
+
+bool has_eager_only_attention(const Architecture& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& layer) {
+    const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
+    return grouped != nullptr && grouped->eager_only;
+  });
+}
+
+void choose_implementation(Draft& draft) {
+  Job& job = draft.job();
+  const EngineRules& rules = rules_of(job.engine);
+  if (const auto given = draft.settings().name(KeyId::kImplementation)) {
+    job.implementation = static_cast<Implementation>(*given);
+    if (!rules.implementations[*given]) {
+      std::string can;
+      for (std::size_t i = 0; i < 4; ++i)
+        if (rules.implementations[i])
+          can += fmt::format("{}\"{}\"", can.empty() ? "" : " or ",
+                             name_of(static_cast<Implementation>(i)));
+      draft.refuse(KeyId::kImplementation, "E216",
+                   fmt::format("{} does not run the code of {}", name_of(job.engine),
+                               name_of(job.implementation)),
+                   "expected " + can);
+    }
+    return;
+  }
+  job.implementation = rules.usual_implementation;
+  std::string_view reason = "the engine's usual code";
+  // A pipeline needs a model that is written in stages.
+  if (job.engine == Engine::kFsdp2 && job.parallel.pipeline > 1) {
+    job.implementation = Implementation::kTorchtitan;
+    reason = "torchtitan is the code of fsdp2 that runs pipelines";
+  } else if (job.engine == Engine::kDeepSpeed &&
+             (job.parallel.pipeline > 1 || job.parallel.tensor > 1)) {
+    job.implementation = Implementation::kMegatron;
+    reason = "Megatron-DeepSpeed is the code of deepspeed that has tensor and pipeline parallelism";
+  }
+  draft.assume(KeyId::kImplementation, std::string(name_of(job.implementation)), reason);
+}
+
+void choose_precision(Draft& draft) {
+  Job& job = draft.job();
+  const bool old = before_ampere(job.cluster.device.get());
+  std::string name;
+  if (const std::string* given = draft.settings().text(KeyId::kPrecision)) {
+    name = *given;
+    if (old && name.starts_with("bf16"))
+      draft.warn(
+          KeyId::kPrecision, "E220", fmt::format("{} has no bf16 units", job.cluster.device->name),
+          "runs, many times slower", "precision = \"fp16-mixed\" is what this device is used with");
+  } else {
+    name = old ? "fp16-mixed" : "bf16-mixed";
+    draft.assume(KeyId::kPrecision, name,
+                 old ? "the device has no bf16 units" : "what most training runs use");
+  }
+  if (const Precision* known = find_precision(name)) job.training.precision = *known;
+}
+
+void choose_optimizer(Draft& draft) {
+  Training& training = draft.job().training;
+  const EngineRules& rules = rules_of(draft.job().engine);
+  std::string name = "adamw";
+  if (const std::string* given = draft.settings().text(KeyId::kOptimizer))
+    name = *given;
+  else
+    draft.assume(KeyId::kOptimizer, name, "what most training runs use");
+  if (const Optimizer* known = find_optimizer(name)) training.optimizer = *known;
+
+  // Some optimizers exist in one form only, whatever the engine likes.
+  const Key& key = key_of(KeyId::kOptimizerForm);
+  const auto only = std::find(key.names.begin(), key.names.end(), training.optimizer.only_form);
+  if (only == key.names.end()) {
+    training.optimizer_form = draft.name_or(KeyId::kOptimizerForm, rules.form, rules.form_reason);
+    return;
+  }
+  const auto form = static_cast<OptimizerForm>(only - key.names.begin());
+  training.optimizer_form =
+      draft.name_or(KeyId::kOptimizerForm, form, fmt::format("the only form of {}", name));
+  if (training.optimizer_form != form)
+    draft.refuse(KeyId::kOptimizerForm, "E221",
+                 fmt::format("{} has no {} form", name, name_of(training.optimizer_form)),
+                 fmt::format("expected \"{}\"", name_of(form)));
+}
+
+void choose_attention(Draft& draft) {
+  Job& job = draft.job();
+  const bool single = job.training.precision.compute == ElementType::kFloat32;
+  const bool old = before_ampere(job.cluster.device.get());
+  const bool eager_only = job.model != nullptr &&
+                          job.implementation == Implementation::kTransformers &&
+                          has_eager_only_attention(*job.model);
+  auto usual = AttentionKernel::kFlash;
+  std::string_view reason = "the kernel with the smallest memory";
+  if (eager_only) {
+    usual = AttentionKernel::kEager;
+    reason = "transformers has no other kernel for this model";
+  } else if (single) {
+    usual = AttentionKernel::kEfficient;
+    reason = "flash attention has no fp32 form";
+  } else if (old) {
+    usual = AttentionKernel::kEfficient;
+    reason = "flash attention needs an Ampere device or a newer one";
+  }
+  job.training.attention = draft.name_or(KeyId::kAttention, usual, reason);
+  if (job.training.attention == AttentionKernel::kEager) return;
+  if (eager_only) {
+    draft.refuse(KeyId::kAttention, "E220",
+                 fmt::format("{} has eager attention only", job.model->name),
+                 "transformers has no other kernel for it", "attention = \"eager\"");
+  } else if (job.training.attention == AttentionKernel::kFlash && single) {
+    draft.refuse(
+        KeyId::kAttention, "E220",
+        fmt::format("flash attention does not compute in {}", job.training.precision.name),
+        "needs bf16 or fp16",
+        "attention = \"efficient\" computes in fp32; precision = \"bf16-mixed\" keeps flash");
+  } else if (job.training.attention == AttentionKernel::kFlash && old) {
+    draft.warn(KeyId::kAttention, "E220",
+               fmt::format("{} runs no flash attention 2", job.cluster.device->name),
+               "weighed as if it did", "attention = \"efficient\" is what it runs");
+  }
+}
+
+void choose_dropout(Draft& draft, bool config_states_dropout) {
+  Training& training = draft.job().training;
+  const auto both = draft.settings().number(KeyId::kDropout);
+  training.hidden_dropout = draft.settings().number(KeyId::kHiddenDropout);
+  training.attention_dropout = draft.settings().number(KeyId::kAttentionDropout);
+  if (!training.hidden_dropout) training.hidden_dropout = both;
+  if (!training.attention_dropout) training.attention_dropout = both;
+  if (training.hidden_dropout && training.attention_dropout) return;
+  const bool megatron = draft.job().implementation == Implementation::kMegatron;
+  if (megatron && !config_states_dropout) {
+    // Its own default is 0.1, which hardly any run since GPT-3 has kept.
+    if (!training.hidden_dropout) {
+      training.hidden_dropout = 0.0;
+      draft.assume(KeyId::kHiddenDropout, "0",
+                   "the model's config states none; megatron's own default is 0.1");
+    }
+    if (!training.attention_dropout) {
+      training.attention_dropout = 0.0;
+      draft.assume(KeyId::kAttentionDropout, "0",
+                   "the model's config states none; megatron's own default is 0.1");
+    }
+    return;
+  }
+  draft.assume(KeyId::kDropout, "as the model", "the model's config says");
+}
+
+void choose_vocabulary_multiple(Draft& draft) {
+  Job& job = draft.job();
+  if (job.implementation == Implementation::kMegatron) {
+    job.training.vocabulary_multiple =
+        draft.count_or(KeyId::kVocabularyMultiple, 128, "megatron pads to 128 x tensor");
+  } else {
+    job.training.vocabulary_multiple = draft.count_or(KeyId::kVocabularyMultiple, 1);
+  }
+}
+
+}  // namespace
+
+void choose_engine(Draft& draft) {
+  Job& job = draft.job();
+  const bool alone = job.cluster.devices == 1;
+  job.engine = draft.name_or(KeyId::kEngine, alone ? Engine::kDdp : Engine::kFsdp2,
+                             alone ? "one device: plain PyTorch, nothing to divide"
+                                   : "PyTorch's own way of dividing a model over devices");
+}
+
+void choose_recipe(Draft& draft, bool config_states_dropout) {
+  Job& job = draft.job();
+  choose_implementation(draft);
+  choose_precision(draft);
+  choose_optimizer(draft);
+  choose_attention(draft);
+  job.training.loss =
+      draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
+  job.training.compile = draft.truth_or(KeyId::kCompile, false);
+  job.training.gradient_clip = draft.truth_or(KeyId::kGradientClip, false, "not given");
+  if (const Setting* frozen = draft.settings().find(KeyId::kFrozen))
+    job.training.frozen = frozen->texts;
+  choose_dropout(draft, config_states_dropout);
+  choose_vocabulary_multiple(draft);
+}
+
+void choose_sequence(Draft& draft) {
+  Job& job = draft.job();
+  constexpr std::int64_t kUsual = 2048;
+  const std::int64_t positions = job.model == nullptr ? 0 : job.model->maximum_positions;
+  const std::int64_t fallback = positions > 0 ? std::min(positions, kUsual) : kUsual;
+  job.training.sequence_length = draft.count_or(
+      KeyId::kSequenceLength, fallback,
+      fallback == kUsual ? "a usual length; activations grow with it" : "the model's positions");
+}
+
+}  // namespace steelyard

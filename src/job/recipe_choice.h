@@ -1,0 +1,15 @@
+// What runs and in which types: engine and implementation, precision, optimizer and its form, kernels, dropout.
+#pragma once
+
+#include "job/draft.h"
+
+namespace steelyard {
+
+// Needs the devices: the default differs for one.
+void choose_engine(Draft& draft);
+// `config_states_dropout`: whether the model's config says anything of dropout. Needs engine, layout and device.
+void choose_recipe(Draft& draft, bool config_states_dropout);
+// The length of a sequence, from the model when it is not given.
+void choose_sequence(Draft& draft);
+
+}  // namespace steelyard

@@ -1,0 +1,193 @@
+#include "job/retention_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "job/engine_rules.h"
+#include "model/architecture.h"
+
+namespace steelyard {
+namespace {
+
+RecomputeMode recompute_mode(Draft& draft) {
+  constexpr int kKnown = static_cast<int>(RecomputeMode::kModules);
+  if (const auto given = draft.settings().name(KeyId::kRecomputeMode))
+    return *given <= kKnown ? static_cast<RecomputeMode>(*given) : RecomputeMode::kNone;
+  auto mode = RecomputeMode::kNone;
+  std::string_view reason = "every activation is kept unless asked otherwise";
+  if (draft.has(KeyId::kRecomputeEvery)) {
+    mode = RecomputeMode::kEvery;
+    reason = "recompute.every is given";
+  } else if (draft.has(KeyId::kRecomputeLayers)) {
+    mode = RecomputeMode::kBlock;
+    reason = "recompute.layers is given";
+  } else if (draft.has(KeyId::kRecomputeModules)) {
+    mode = RecomputeMode::kModules;
+    reason = "recompute.modules is given";
+  }
+  draft.assume(KeyId::kRecomputeMode,
+               std::string(key_of(KeyId::kRecomputeMode).names[static_cast<std::size_t>(mode)]),
+               reason);
+  return mode;
+}
+
+// Why the model has no such module; empty when it has.
+std::string_view missing(RecomputeModule module, const Architecture& model) {
+  const auto any = [&](auto has) {
+    return std::any_of(model.kinds.begin(), model.kinds.end(), has);
+  };
+  const bool experts =
+      any([](const Layer& layer) { return std::holds_alternative<ExpertMlp>(layer.mlp); });
+  const bool dense =
+      any([](const Layer& layer) { return std::holds_alternative<DenseMlp>(layer.mlp); });
+  const bool latent = any(
+      [](const Layer& layer) { return std::holds_alternative<LatentAttention>(layer.attention); });
+  const bool shared = any([](const Layer& layer) {
+    const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp);
+    return mlp != nullptr && mlp->shared.has_value();
+  });
+  switch (module) {
+    case RecomputeModule::kMlp:
+      return dense ? "" : "every layer of the model has experts";
+    case RecomputeModule::kExperts:
+    case RecomputeModule::kExpertActivation:
+      return experts ? "" : "the model has no experts";
+    case RecomputeModule::kSharedExperts:
+      return shared ? "" : "the model has no shared experts";
+    case RecomputeModule::kLatentUpProjection:
+      return latent ? "" : "the model has no latent attention";
+    default:
+      return "";
+  }
+}
+
+void choose_modules(Draft& draft) {
+  Recompute& recompute = draft.job().recompute;
+  const Setting* given = draft.settings().find(KeyId::kRecomputeModules);
+  if (given == nullptr || given->several.empty()) {
+    recompute.modules = {RecomputeModule::kCoreAttention};
+    draft.assume(KeyId::kRecomputeModules, "core_attention", "what selective recomputation means");
+    return;
+  }
+  for (const int index : given->several) {
+    const auto module = static_cast<RecomputeModule>(index);
+    if (std::find(recompute.modules.begin(), recompute.modules.end(), module) ==
+        recompute.modules.end())
+      recompute.modules.push_back(module);
+    const std::string_view reason =
+        draft.job().model == nullptr ? "" : missing(module, *draft.job().model);
+    if (!reason.empty())
+      draft.refuse(KeyId::kRecomputeModules, "E219",
+                   fmt::format("recompute of {}: there is none", name_of(module)),
+                   std::string(reason));
+  }
+}
+
+// A key of another mode changes nothing; whoever wrote it thinks that it does.
+void warn_of_unused(Draft& draft, KeyId id, bool used) {
+  if (used || !draft.has(id)) return;
+  draft.warn(id, "E219",
+             fmt::format("recompute.{} is not used by mode {}", key_of(id).name,
+                         name_of(draft.job().recompute.mode)),
+             "changes nothing");
+}
+
+}  // namespace
+
+void choose_recompute(Draft& draft) {
+  Job& job = draft.job();
+  Recompute& recompute = job.recompute;
+  recompute.mode = recompute_mode(draft);
+  recompute.reentrant = draft.truth_or(KeyId::kReentrant, false);
+  const std::int64_t layers = job.model == nullptr ? 0 : job.model->layers;
+
+  if (recompute.mode == RecomputeMode::kEvery) {
+    if (!draft.has(KeyId::kRecomputeEvery))
+      draft.refuse(KeyId::kRecomputeMode, "E108", "mode every without recompute.every",
+                   "needs a number of layers", "every = 4 keeps the input of each fourth layer");
+    recompute.every = draft.count_or(KeyId::kRecomputeEvery, 1);
+    if (layers > 0 && recompute.every > layers)
+      draft.refuse(KeyId::kRecomputeEvery, "E219",
+                   fmt::format("every {} of {} layers", recompute.every, layers),
+                   fmt::format("needs 1 to {}", layers));
+  }
+  if (recompute.mode == RecomputeMode::kBlock) {
+    if (!draft.has(KeyId::kRecomputeLayers))
+      draft.refuse(KeyId::kRecomputeMode, "E108", "mode block without recompute.layers",
+                   "needs a number of layers",
+                   "layers = 4 computes the first 4 layers of each stage again");
+    recompute.layers = draft.count_or(KeyId::kRecomputeLayers, 1);
+    const auto& stages = job.parallel.stage_layers;
+    const std::int64_t most = stages.empty() ? 0 : *std::max_element(stages.begin(), stages.end());
+    if (most > 0 && recompute.layers > most)
+      draft.refuse(KeyId::kRecomputeLayers, "E219",
+                   fmt::format("{} layers of a stage of {}", recompute.layers, most),
+                   fmt::format("needs 1 to {}", most),
+                   fmt::format("mode = \"full\" computes all {} again", most));
+  }
+  const bool by_module =
+      recompute.mode == RecomputeMode::kSelective || recompute.mode == RecomputeMode::kModules;
+  if (by_module) choose_modules(draft);
+  warn_of_unused(draft, KeyId::kRecomputeEvery, recompute.mode == RecomputeMode::kEvery);
+  warn_of_unused(draft, KeyId::kRecomputeLayers, recompute.mode == RecomputeMode::kBlock);
+  warn_of_unused(draft, KeyId::kRecomputeModules, by_module);
+}
+
+void choose_offload(Draft& draft) {
+  Offload& offload = draft.job().offload;
+  const auto target = [&](KeyId id) {
+    return static_cast<OffloadTarget>(draft.settings().name(id).value_or(0));
+  };
+  offload.optimizer = target(KeyId::kOffloadOptimizer);
+  offload.parameters = target(KeyId::kOffloadParameters);
+  offload.activations = target(KeyId::kOffloadActivations);
+}
+
+void choose_adapter(Draft& draft) {
+  if (!draft.settings().has_section("adapter")) return;
+  Adapter adapter;
+  const auto named = [&](KeyId id, std::string_view reason) {
+    const auto& names = key_of(id).names;
+    const auto given = draft.settings().name(id);
+    if (!given) draft.assume(id, std::string(names[0]), reason);
+    return std::string(names[static_cast<std::size_t>(given.value_or(0))]);
+  };
+  adapter.method = named(KeyId::kAdapterMethod, "the plain form");
+  adapter.base = named(KeyId::kAdapterBase, "not quantised");
+  adapter.rank = draft.count_or(KeyId::kAdapterRank, 8, "PEFT's default");
+  adapter.double_quantization = draft.truth_or(KeyId::kDoubleQuantization, false);
+  if (const Setting* targets = draft.settings().find(KeyId::kAdapterTargets)) {
+    adapter.target_modules = targets->texts;
+  } else {
+    adapter.target_modules = {"all-linear"};
+    draft.assume(KeyId::kAdapterTargets, "all-linear", "every linear layer but the head");
+  }
+  draft.job().adapter = std::move(adapter);
+}
+
+void choose_buffers(Draft& draft) {
+  Job& job = draft.job();
+  Buckets& buckets = job.buckets;
+  const bool sizes_matter = job.engine == Engine::kDeepSpeed;
+  const auto take = [&](KeyId id, std::int64_t& size, bool matters) {
+    size =
+        matters ? draft.count_or(id, size, "the engine's own default") : draft.count_or(id, size);
+  };
+  const bool third = sizes_matter && job.parallel.zero_stage == 3;
+  take(KeyId::kReduceBucket, buckets.reduce, sizes_matter && job.parallel.zero_stage > 0);
+  take(KeyId::kGatherBucket, buckets.gather, sizes_matter && job.parallel.zero_stage > 0);
+  take(KeyId::kPrefetchBucket, buckets.prefetch, third);
+  take(KeyId::kPersistence, buckets.persistence, third);
+  take(KeyId::kLiveParameters, buckets.live, third);
+  take(KeyId::kReuseDistance, buckets.reuse, third);
+  take(KeyId::kSubGroup, buckets.sub_group, third);
+  take(KeyId::kDdpBucket, buckets.ddp_bytes, job.engine == Engine::kDdp && job.parallel.data > 1);
+  job.overlap_reduce = draft.settings().truth(KeyId::kOverlapReduce);
+  job.checkpoint =
+      draft.name_or(KeyId::kCheckpointSave, rules_of(job.engine).save, "the engine's usual form");
+}
+
+}  // namespace steelyard

@@ -1,0 +1,199 @@
+#include "job/stages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "quantity/checked.h"
+
+namespace steelyard {
+namespace {
+
+// "1, 2, 3, 5 and 6": what divides `number`, the nearest to `wanted` first kept, at most six.
+std::string divisors_of(std::int64_t number, std::int64_t wanted) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d <= number && d <= 65'536; ++d)
+    if (number % d == 0) divisors.push_back(d);
+  std::stable_sort(divisors.begin(), divisors.end(), [wanted](std::int64_t a, std::int64_t b) {
+    return std::abs(a - wanted) < std::abs(b - wanted);
+  });
+  if (divisors.size() > 6) divisors.resize(6);
+  std::sort(divisors.begin(), divisors.end());
+  std::string text;
+  for (std::size_t i = 0; i < divisors.size(); ++i) {
+    if (i > 0) text += i + 1 == divisors.size() ? " or " : ", ";
+    text += fmt::format("{}", divisors[i]);
+  }
+  return text;
+}
+
+std::string listed(const std::vector<std::int64_t>& counts) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", counts[i]);
+  return text + "]";
+}
+
+struct BlockCosts {
+  std::int64_t layer = 0, head = 0;
+};
+// Attention is counted as if every query head had its own key and value, whatever the model has.
+BlockCosts nanotron_costs(const Architecture& model) {
+  const Checked hidden = model.hidden;
+  Checked attention = hidden;
+  Checked width = 0;
+  if (!model.kinds.empty()) {
+    const Layer& layer = model.kinds.front();
+    if (const auto* grouped = std::get_if<GroupedAttention>(&layer.attention))
+      attention = Checked(grouped->heads) * Checked(grouped->head_width);
+    if (const auto* dense = std::get_if<DenseMlp>(&layer.mlp)) width = dense->width;
+    if (const auto* experts = std::get_if<ExpertMlp>(&layer.mlp)) width = experts->width;
+  }
+  return {(Checked(4) * attention * hidden + Checked(3) * width * hidden).value(),
+          (Checked(model.vocabulary) * hidden).value()};
+}
+
+// A layout given as a list.
+bool take_layout(Draft& draft, std::int64_t layers) {
+  const Setting* setting = draft.settings().find(KeyId::kPipelineLayout);
+  if (setting == nullptr) return false;
+  Parallel& parallel = draft.job().parallel;
+  const auto stages = static_cast<std::int64_t>(setting->counts.size());
+  if (stages != parallel.pipeline) {
+    draft.refuse(
+        KeyId::kPipelineLayout, "E213",
+        fmt::format("pipeline_layout has {} stages, pipeline is {}", stages, parallel.pipeline),
+        fmt::format("needs {} counts", parallel.pipeline),
+        fmt::format("pipeline = {} fits this list", stages));
+  } else if (setting->count != layers) {
+    draft.refuse(
+        KeyId::kPipelineLayout, "E213",
+        fmt::format("pipeline_layout sums to {}, the model has {} layers", setting->count, layers),
+        fmt::format("{} {}", std::abs(setting->count - layers),
+                    setting->count > layers ? "too many" : "too few"));
+  }
+  parallel.stage_layers = setting->counts;
+  return true;
+}
+
+// Megatron's own rules (engine-memory 2.4): equal parts, but for a stated first and last stage, or with the
+// embedding and the loss counted as a layer.
+void choose_megatron(Draft& draft, std::int64_t layers) {
+  Parallel& parallel = draft.job().parallel;
+  const std::int64_t stages = parallel.pipeline;
+  const auto first = draft.settings().count(KeyId::kFirstStageLayers);
+  const auto last = draft.settings().count(KeyId::kLastStageLayers);
+  const std::int64_t embedding = draft.truth_or(KeyId::kCountEmbedding, false) ? 1 : 0;
+  const std::int64_t loss = draft.truth_or(KeyId::kCountLoss, false) ? 1 : 0;
+  if ((first || last) && embedding + loss > 0) {
+    draft.refuse(KeyId::kCountEmbedding, "E213",
+                 "first_stage_layers and count_embedding exclude each other",
+                 "megatron takes one or the other");
+    return;
+  }
+  const std::int64_t middle_stages = stages - (first ? 1 : 0) - (last ? 1 : 0);
+  const std::int64_t middle_layers =
+      layers + embedding + loss - first.value_or(0) - last.value_or(0);
+  const bool fits = middle_stages > 0 ? middle_layers >= 0 && middle_layers % middle_stages == 0
+                                      : middle_layers == 0;
+  if (!fits) {
+    const std::string what =
+        first || last || embedding + loss > 0
+            ? fmt::format("{} layers are left for {} stages", middle_layers, middle_stages)
+            : fmt::format("{} stages do not divide {} layers", stages, layers);
+    draft.refuse(
+        KeyId::kPipeline, "E213", what, "megatron cuts layers into equal stages",
+        middle_layers > 0
+            ? fmt::format(
+                  "pipeline = {} divides {} layers; pipeline_layout = [...] states uneven stages",
+                  divisors_of(layers, stages), layers)
+            : std::string());
+    return;
+  }
+  const std::int64_t each = middle_stages > 0 ? middle_layers / middle_stages : 0;
+  parallel.stage_layers.assign(static_cast<std::size_t>(stages), each);
+  if (first) parallel.stage_layers.front() = *first;
+  if (last) parallel.stage_layers.back() = *last;
+  parallel.stage_layers.front() -= embedding;
+  parallel.stage_layers.back() -= loss;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> nanotron_stages(std::int64_t layers, std::int64_t pipeline,
+                                          std::int64_t layer_cost, std::int64_t head_cost) {
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), 0);
+  // Thresholds are total·(stage+1)/pipeline; multiplied out, so that equality is exact.
+  __extension__ using Wide = __int128;
+  const Wide total = static_cast<Wide>(layer_cost) * layers + head_cost;
+  Wide running = 0;
+  std::int64_t stage = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    ++stages[static_cast<std::size_t>(stage)];
+    running += layer_cost;
+    if (stage + 1 < pipeline && running * pipeline > total * (stage + 1)) ++stage;
+  }
+  return stages;
+}
+
+std::vector<std::int64_t> torchtitan_stages(std::int64_t layers, std::int64_t pipeline) {
+  if (pipeline == 1) return {layers};
+  auto stages = even_stages(layers + 2, pipeline);
+  --stages.front();
+  --stages.back();
+  return stages;
+}
+
+std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t pipeline) {
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), layers / pipeline);
+  for (std::int64_t i = 0; i < layers % pipeline; ++i) ++stages[static_cast<std::size_t>(i)];
+  return stages;
+}
+
+void choose_stages(Draft& draft) {
+  Parallel& parallel = draft.job().parallel;
+  const std::int64_t layers = draft.job().model->layers;
+  const std::int64_t stages = parallel.pipeline;
+  const Engine engine = draft.job().engine;
+  if (stages > 1 && stages > layers && engine != Engine::kNanotron) {
+    draft.refuse(KeyId::kPipeline, "E213",
+                 fmt::format("pipeline {} is more than {} layers", stages, layers),
+                 "a stage needs a layer", fmt::format("pipeline = {} is the most", layers));
+    return;
+  }
+  if (take_layout(draft, layers)) return;
+  if (engine != Engine::kMegatron) {
+    for (const KeyId id : {KeyId::kFirstStageLayers, KeyId::kLastStageLayers,
+                           KeyId::kCountEmbedding, KeyId::kCountLoss})
+      if (draft.has(id))
+        draft.refuse(
+            id, "E213",
+            fmt::format("{} is megatron's, the engine is {}", key_of(id).name, name_of(engine)),
+            "not a rule of this engine",
+            "pipeline_layout = [...] states the stages for every engine");
+  }
+  if (engine == Engine::kMegatron) {
+    choose_megatron(draft, layers);
+    return;
+  }
+  if (stages == 1) {
+    parallel.stage_layers = {layers};
+    return;
+  }
+  std::string_view reason = "even; the first stages get the remainder";
+  if (engine == Engine::kNanotron) {
+    const BlockCosts costs = nanotron_costs(*draft.job().model);
+    parallel.stage_layers = nanotron_stages(layers, stages, costs.layer, costs.head);
+    reason = "nanotron's split by compute cost, which counts the head";
+  } else if (engine == Engine::kFsdp2) {
+    parallel.stage_layers = torchtitan_stages(layers, stages);
+    reason = "torchtitan's split: embedding and head count as one layer each";
+  } else {
+    parallel.stage_layers = even_stages(layers, stages);
+  }
+  if (stages <= 64) draft.assume(KeyId::kPipelineLayout, listed(parallel.stage_layers), reason);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,211 @@
+#include "job/unsupported.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "model/architecture.h"
+
+namespace steelyard {
+namespace {
+
+// Keys that are known and do nothing yet: only the value that means "as now" passes.
+struct OnlyValue {
+  KeyId key;
+  int accepted =
+      -1;         // the name's index, the count, or a switch; -1: none, the key itself is refused
+  int also = -1;  // a second one
+};
+constexpr std::array kOnlyValues = {
+    OnlyValue{KeyId::kCudaGraphs, 0},
+    OnlyValue{KeyId::kCompile, 0},
+    OnlyValue{KeyId::kPacking, 0},
+    OnlyValue{KeyId::kMethod, 0, 1},
+    OnlyValue{KeyId::kOptimizerInBackward, 0},
+    OnlyValue{KeyId::kLossChunks, 1},
+    OnlyValue{KeyId::kLossParallel, 1},
+    OnlyValue{KeyId::kPipelineMicroBatches},
+    OnlyValue{KeyId::kStrategy},
+    OnlyValue{KeyId::kPipelineGroup},
+    OnlyValue{KeyId::kContextInner, 1},
+    OnlyValue{KeyId::kSecondaryShard, 1},
+    OnlyValue{KeyId::kShardGroup},
+    OnlyValue{KeyId::kQuantizedGather, 0},
+    OnlyValue{KeyId::kQuantizedReduce, 0},
+    OnlyValue{KeyId::kWeightShards},
+    OnlyValue{KeyId::kExpertWeightShards},
+    OnlyValue{KeyId::kRecomputeMethod, 0},
+    OnlyValue{KeyId::kRecomputeBudget, 1},
+    OnlyValue{KeyId::kRecomputeDistribute, 0},
+    OnlyValue{KeyId::kOffloadFraction, 1},
+    OnlyValue{KeyId::kOffloadLayers},
+    OnlyValue{KeyId::kOffloadModules},
+    OnlyValue{KeyId::kAdapterSaved},
+    OnlyValue{KeyId::kAdapterType, 0},
+    OnlyValue{KeyId::kOverlapGather},
+    OnlyValue{KeyId::kOverlapTensor, 0},
+    OnlyValue{KeyId::kOverlapExpert, 0},
+    OnlyValue{KeyId::kOverlapPipeline, 0},
+    OnlyValue{KeyId::kDelayedWeightGradient, 0},
+    OnlyValue{KeyId::kWrapPolicy, 0},
+    OnlyValue{KeyId::kWrapClasses},
+    OnlyValue{KeyId::kWrapMinimum},
+    OnlyValue{KeyId::kTypeParameters},
+    OnlyValue{KeyId::kTypeGradients},
+    OnlyValue{KeyId::kTypeReduction},
+    OnlyValue{KeyId::kTypeMaster},
+    OnlyValue{KeyId::kTypeFirstMoment},
+    OnlyValue{KeyId::kTypeSecondMoment},
+    OnlyValue{KeyId::kTypeTrainable},
+    OnlyValue{KeyId::kExpertDispatcher},
+    OnlyValue{KeyId::kExpertCapacity},
+    OnlyValue{KeyId::kExpertPadding, 0},
+    OnlyValue{KeyId::kExpertGrouped},
+    OnlyValue{KeyId::kExpertImbalance, 1},
+    OnlyValue{KeyId::kExpertTensorSplit, 1},
+};
+
+bool has_experts(const Job& job) {
+  if (job.model == nullptr) return false;
+  for (const Layer& layer : job.model->kinds)
+    if (std::holds_alternative<ExpertMlp>(layer.mlp)) return true;
+  return false;
+}
+
+// Things asked for by what the job is.
+struct Feature {
+  KeyId key;  // where it was asked
+  bool (*asked)(const Draft& draft);
+  std::string_view what;
+  std::string_view help;  // what is weighed instead
+};
+
+// Names of a key from this index on have no place in job.h.
+bool name_from(const Draft& draft, KeyId key, int first) {
+  return draft.settings().name(key).value_or(-1) >= first;
+}
+bool schedule_is(const Draft& draft, PipelineSchedule schedule) {
+  return draft.settings().name(KeyId::kSchedule) == std::optional(static_cast<int>(schedule));
+}
+
+constexpr std::string_view kOneForward = "schedule = \"1f1b\" with virtual_pipeline 1 is weighed";
+constexpr std::array kFeatures = {
+    Feature{KeyId::kSchedule,
+            [](const Draft& d) {
+              return d.job().parallel.schedule == PipelineSchedule::kInterleaved &&
+                     d.job().parallel.pipeline > 1;
+            },
+            "the interleaved schedule", kOneForward},
+    Feature{KeyId::kSchedule,
+            [](const Draft& d) {
+              return schedule_is(d, PipelineSchedule::kZeroBubbleH1) ||
+                     schedule_is(d, PipelineSchedule::kZeroBubbleH2) ||
+                     schedule_is(d, PipelineSchedule::kZeroBubbleV);
+            },
+            "zero-bubble schedules", kOneForward},
+    Feature{KeyId::kSchedule,
+            [](const Draft& d) {
+              return schedule_is(d, PipelineSchedule::kDualPipe) ||
+                     schedule_is(d, PipelineSchedule::kDualPipeV);
+            },
+            "DualPipe schedules", kOneForward},
+    Feature{KeyId::kSchedule,
+            [](const Draft& d) {
+              return name_from(d, KeyId::kSchedule,
+                               static_cast<int>(PipelineSchedule::kDualPipeV) + 1);
+            },
+            "the looped breadth-first schedule", kOneForward},
+    Feature{KeyId::kContext, [](const Draft& d) { return d.job().parallel.context > 1; },
+            "context parallelism",
+            "context = 1 is weighed; tensor with sequence_parallel divides a sequence too"},
+    Feature{KeyId::kContextMethod,
+            [](const Draft& d) {
+              return name_from(d, KeyId::kContextMethod,
+                               static_cast<int>(ContextMethod::kUlysses) + 1);
+            },
+            "this context method", ""},
+    Feature{KeyId::kExpert, [](const Draft& d) { return d.job().parallel.expert > 1; },
+            "expert parallelism", "expert = 1 is weighed"},
+    Feature{
+        KeyId::kExpertTensor,
+        [](const Draft& d) {
+          return has_experts(d.job()) && d.job().parallel.expert_tensor != d.job().parallel.tensor;
+        },
+        "expert_tensor other than tensor", "leaving out expert_tensor cuts experts as tensor says"},
+    Feature{KeyId::kZeroStage,
+            [](const Draft& d) {
+              return d.job().engine == Engine::kMegatron && d.job().parallel.zero_stage >= 2;
+            },
+            "Megatron-FSDP", "zero_stage = 1, the distributed optimizer, is weighed"},
+    Feature{KeyId::kAdapterMethod,
+            [](const Draft& d) { return d.settings().has_section("adapter"); }, "adapters",
+            "training all weights is weighed; training.frozen names those without gradients"},
+    Feature{KeyId::kOffloadOptimizer,
+            [](const Draft& d) { return d.job().offload.optimizer != OffloadTarget::kNone; },
+            "offload of the optimizer", "offload.optimizer = \"none\" is weighed"},
+    Feature{KeyId::kOffloadParameters,
+            [](const Draft& d) { return d.job().offload.parameters != OffloadTarget::kNone; },
+            "offload of parameters", "offload.parameters = \"none\" is weighed"},
+    Feature{KeyId::kOffloadActivations,
+            [](const Draft& d) { return d.job().offload.activations != OffloadTarget::kNone; },
+            "offload of activations", "offload.activations = \"none\" is weighed"},
+    Feature{
+        KeyId::kRecomputeMode,
+        [](const Draft& d) {
+          return name_from(d, KeyId::kRecomputeMode, static_cast<int>(RecomputeMode::kModules) + 1);
+        },
+        "this form of recomputation", "mode = \"selective\" and mode = \"modules\" are weighed"},
+    Feature{KeyId::kPrecision,
+            [](const Draft& d) {
+              const std::string& recipe = d.job().training.precision.float8_recipe;
+              return !recipe.empty() && recipe != "nanotron";
+            },
+            "8-bit matrix products",
+            "precision = \"bf16-mixed\" has the same parameters, gradients and states"},
+};
+
+bool passes(const OnlyValue& row, const Setting& setting) {
+  if (row.accepted < 0) return false;
+  switch (key_of(row.key).kind) {
+    case KeyKind::kName:
+      return setting.name == row.accepted || setting.name == row.also;
+    case KeyKind::kSwitch:
+      return setting.truth == (row.accepted == 1);
+    case KeyKind::kCount:
+      return setting.count == row.accepted;
+    case KeyKind::kNumber:
+    case KeyKind::kFraction:
+      return setting.number >= row.accepted && setting.number <= row.accepted;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void refuse_unsupported(Draft& draft) {
+  for (const OnlyValue& row : kOnlyValues) {
+    const Setting* setting = draft.settings().find(row.key);
+    if (setting == nullptr || passes(row, *setting)) continue;
+    const Key& key = key_of(row.key);
+    draft.refuse(row.key, "E320",
+                 fmt::format("not weighed yet: {} = {}", key.path, shown(setting->member->value)),
+                 "known, without effect in this version",
+                 fmt::format("leave it out: {} is what is weighed", key.fallback));
+  }
+  for (const Feature& feature : kFeatures) {
+    if (!feature.asked(draft)) continue;
+    draft.refuse(feature.key, "E320", fmt::format("not weighed yet: {}", feature.what),
+                 "known, not in this version", std::string(feature.help));
+  }
+  // A precision that is weighed but for a part of it says which.
+  const Precision& precision = draft.job().training.precision;
+  if (precision.float8_recipe == "nanotron" && !precision.weighed.empty())
+    draft.warn(KeyId::kPrecision, "E320", fmt::format("{} is weighed in part", precision.name),
+               precision.weighed);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,200 @@
+#include "job/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/architecture.h"
+
+namespace steelyard {
+namespace {
+
+std::optional<std::string> not_divided(std::int64_t tensor, std::int64_t count,
+                                       std::string_view what) {
+  if (count <= 0 || count % tensor == 0) return std::nullopt;
+  return fmt::format("tensor {} does not divide {} {}", tensor, count, what);
+}
+
+// Megatron gives each rank a copy of a key/value head when there are fewer heads than ranks.
+bool replicates_key_value_heads(Engine engine, std::int64_t tensor, std::int64_t heads) {
+  return engine == Engine::kMegatron && heads > 0 && tensor > heads && tensor % heads == 0;
+}
+
+std::int64_t key_value_heads(const Architecture& model) {
+  std::int64_t least = 0;
+  for (const Layer& layer : model.kinds)
+    if (const auto* grouped = std::get_if<GroupedAttention>(&layer.attention))
+      least = least == 0 ? grouped->key_value_heads : std::min(least, grouped->key_value_heads);
+  return least;
+}
+
+std::int64_t largest_head_count(const Architecture& model) {
+  std::int64_t most = 1;
+  for (const Layer& layer : model.kinds)
+    std::visit([&](const auto& attention) { most = std::max(most, attention.heads); },
+               layer.attention);
+  return most;
+}
+
+std::string fitting_tensor(const Architecture& model, Engine engine, std::int64_t wanted) {
+  std::vector<std::int64_t> below, above;
+  for (std::int64_t t = 1; t <= std::min<std::int64_t>(largest_head_count(model), 1024); ++t)
+    if (tensor_fault(model, engine, t).empty()) (t < wanted ? below : above).push_back(t);
+  std::vector<std::int64_t> fits;
+  if (below.size() > 3) below.erase(below.begin(), below.end() - 3);
+  if (above.size() > 1) above.resize(1);
+  fits.insert(fits.end(), below.begin(), below.end());
+  fits.insert(fits.end(), above.begin(), above.end());
+  std::string text;
+  for (std::size_t i = 0; i < fits.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == fits.size() ? " or " : ", ", fits[i]);
+  return text.empty() ? text : fmt::format("tensor = {} fits this model", text);
+}
+
+void check_tensor(Draft& draft) {
+  const Job& job = draft.job();
+  const std::int64_t tensor = job.parallel.tensor;
+  if (tensor == 1) return;
+  const std::string fault = tensor_fault(*job.model, job.engine, tensor);
+  if (!fault.empty()) {
+    draft.refuse(KeyId::kTensor, "E212", fault, "every rank needs an equal part",
+                 fitting_tensor(*job.model, job.engine, tensor));
+    return;
+  }
+  const std::int64_t heads = key_value_heads(*job.model);
+  if (replicates_key_value_heads(job.engine, tensor, heads))
+    draft.assume(
+        KeyId::kTensor, fmt::format("{}", tensor),
+        fmt::format("each of {} key/value heads stands on {} ranks", heads, tensor / heads));
+}
+
+void check_sequence(Draft& draft) {
+  const Job& job = draft.job();
+  const std::int64_t sequence = job.training.sequence_length;
+  const Architecture& model = *job.model;
+  const auto refuse = [&](std::int64_t part, std::string_view why) {
+    const std::int64_t below = sequence / part * part;
+    draft.refuse(KeyId::kSequenceLength, "E218",
+                 fmt::format("sequence_length {} is not a multiple of {}", sequence, part),
+                 std::string(why),
+                 below > 0 ? fmt::format("sequence_length = {} or {} fits", below, below + part)
+                           : fmt::format("sequence_length = {} is the least", part));
+  };
+  std::int64_t part = 1;
+  std::string why;
+  if (job.parallel.sequence_parallel) {
+    part = job.parallel.tensor;
+    why = fmt::format("sequence_parallel divides it over tensor {}", part);
+  }
+  if (job.parallel.context > 1) {
+    // A ring gives each rank one chunk from each end, so that causal work is even.
+    const std::int64_t chunks = job.parallel.context_method == ContextMethod::kRing
+                                    ? 2 * job.parallel.context
+                                    : job.parallel.context;
+    part *= chunks;
+    why = fmt::format("context {}{} divides it", job.parallel.context,
+                      why.empty() ? "" : " with sequence_parallel");
+  }
+  if (sequence % part != 0) refuse(part, why);
+  if (model.learned_positions && model.maximum_positions > 0 && sequence > model.maximum_positions)
+    draft.refuse(KeyId::kSequenceLength, "E218",
+                 fmt::format("sequence_length {} is more than the {} positions of the model",
+                             sequence, model.maximum_positions),
+                 "its positions are a table",
+                 fmt::format("sequence_length = {} is the most", model.maximum_positions));
+}
+
+void check_experts(Draft& draft) {
+  const Job& job = draft.job();
+  std::int64_t experts = 0;
+  for (const Layer& layer : job.model->kinds)
+    if (const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp)) experts = mlp->experts;
+  const std::int64_t expert = job.parallel.expert;
+  if (expert == 1) return;
+  if (experts == 0) {
+    draft.refuse(KeyId::kExpert, "E215",
+                 fmt::format("expert {} for a model without experts", expert),
+                 fmt::format("{} is dense", job.model->name), "expert = 1");
+  } else if (experts % expert != 0) {
+    draft.refuse(KeyId::kExpert, "E215",
+                 fmt::format("expert {} does not divide {} experts", expert, experts),
+                 "every rank needs an equal number of experts");
+  }
+  const std::int64_t room = job.parallel.data * job.parallel.context;
+  if (room % expert != 0)
+    draft.refuse(KeyId::kExpert, "E215",
+                 fmt::format("expert {} does not divide data {} x context {}", expert,
+                             job.parallel.data, job.parallel.context),
+                 "experts are divided over the data-parallel ranks");
+}
+
+// Chunks of an interleaved schedule are equal.
+void check_chunks(Draft& draft) {
+  const Job& job = draft.job();
+  const std::int64_t chunks = job.parallel.virtual_pipeline;
+  if (chunks == 1 || job.parallel.pipeline == 1) return;
+  const std::int64_t parts = chunks * job.parallel.pipeline;
+  if (job.model->layers % parts != 0)
+    draft.refuse(KeyId::kVirtualPipeline, "E213",
+                 fmt::format("pipeline {} x virtual_pipeline {} = {} does not divide {} layers",
+                             job.parallel.pipeline, chunks, parts, job.model->layers),
+                 "every chunk needs an equal number of layers");
+  if (job.engine == Engine::kMegatron &&
+      job.training.gradient_accumulation % job.parallel.pipeline != 0)
+    draft.refuse(KeyId::kVirtualPipeline, "E213",
+                 fmt::format("{} micro-batches are not a multiple of pipeline {}",
+                             job.training.gradient_accumulation, job.parallel.pipeline),
+                 "interleaving takes micro-batches in groups of the stages");
+}
+
+// nanotron's own check; its measured runs went below it, so it is no error here.
+void check_micro_batches(Draft& draft) {
+  const Job& job = draft.job();
+  if (job.engine == Engine::kNanotron &&
+      job.parallel.schedule == PipelineSchedule::kOneForwardOneBackward &&
+      job.training.gradient_accumulation < job.parallel.pipeline - 1)
+    draft.warn(KeyId::kGradientAccumulation, "E211",
+               fmt::format("{} micro-batches for {} stages", job.training.gradient_accumulation,
+                           job.parallel.pipeline),
+               "some stages have nothing to do",
+               fmt::format("gradient_accumulation = {} is what nanotron asks for at least",
+                           job.parallel.pipeline - 1));
+}
+
+}  // namespace
+
+std::string tensor_fault(const Architecture& model, Engine engine, std::int64_t tensor) {
+  for (const Layer& layer : model.kinds) {
+    std::optional<std::string> fault;
+    if (const auto* grouped = std::get_if<GroupedAttention>(&layer.attention)) {
+      fault = not_divided(tensor, grouped->heads, "heads");
+      if (!fault && !replicates_key_value_heads(engine, tensor, grouped->key_value_heads))
+        fault = not_divided(tensor, grouped->key_value_heads, "key/value heads");
+    } else if (const auto* latent = std::get_if<LatentAttention>(&layer.attention)) {
+      fault = not_divided(tensor, latent->heads, "heads");
+    }
+    if (!fault) {
+      if (const auto* dense = std::get_if<DenseMlp>(&layer.mlp))
+        fault = not_divided(tensor, dense->width, "feed-forward width");
+      if (const auto* experts = std::get_if<ExpertMlp>(&layer.mlp))
+        fault = not_divided(tensor, experts->width, "width of an expert");
+    }
+    if (fault) return *fault;
+  }
+  return not_divided(tensor, model.hidden, "hidden width").value_or(std::string());
+}
+
+void validate(Draft& draft) {
+  check_micro_batches(draft);
+  if (draft.job().model == nullptr) return;
+  check_tensor(draft);
+  check_sequence(draft);
+  check_experts(draft);
+  check_chunks(draft);
+}
+
+}  // namespace steelyard
