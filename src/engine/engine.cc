@@ -22,17 +22,8 @@ std::vector<const Unit<N>*> EngineModel<N>::all_units() const {
 }
 
 template <class N>
-std::vector<std::int64_t> EngineModel<N>::counts(const Stage<N>& stage) const {
-  std::vector<std::int64_t> counts = {stage.embedding ? 1 : 0};
-  counts.insert(counts.end(), stage.layers_of_kind.begin(), stage.layers_of_kind.end());
-  counts.push_back(stage.head ? 1 : 0);
-  counts.push_back(stage.head && !stage.embedding && job_.model->tied_head ? 1 : 0);
-  return counts;
-}
-
-template <class N>
 void EngineModel<N>::hold(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t times) const {
-  const std::vector<std::int64_t> count = counts(stage);
+  const std::vector<std::int64_t>& count = counts(stage);
   for (std::size_t unit = 0; unit < set.slots.size(); ++unit)
     if (count[unit] > 0 && set.slots[unit] >= 0) events.push_back({set.slots[unit], static_cast<std::int32_t>(count[unit]) * times});
 }
@@ -162,7 +153,7 @@ OptimizerForm form_of(const Training& training) {
 template <class N>
 Bytes EngineModel<N>::paged_states(const Stage<N>& stage) const {
   Bytes sum{};
-  const std::vector<std::int64_t> count = counts(stage);
+  const std::vector<std::int64_t>& count = counts(stage);
   for (std::size_t u = 0; u < paged_.size(); ++u) sum += paged_[u] * Checked(count[u]);
   return sum;
 }
@@ -183,7 +174,7 @@ void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& 
       return;
     case OptimizerForm::kLoop: {
       // one tensor at a time; the largest decides
-      const std::vector<std::int64_t> count = counts(stage);
+      const std::vector<std::int64_t>& count = counts(stage);
       SlotId largest = -1;
       for (std::size_t u = 0; u < loop_temporary_.slots.size(); ++u)
         if (count[u] > 0 && (largest < 0 || book_.program.slot_at(loop_temporary_.slots[u]).bytes > book_.program.slot_at(largest).bytes)) largest = loop_temporary_.slots[u];

@@ -34,6 +34,7 @@ struct Stage {
   std::int64_t index = 0;
   bool embedding = false, head = false;
   std::vector<std::int64_t> layers_of_kind;
+  std::vector<std::int64_t> units;  // how often each unit stands here, in the order of SlotSet
 };
 
 // One slot for each unit: [embedding, kinds..., head, tied head copy].
@@ -96,8 +97,7 @@ class EngineModel {
   };
 
   std::vector<const Unit<N>*> all_units() const;
-  // How often each unit stands on `stage`, in the order of SlotSet.
-  std::vector<std::int64_t> counts(const Stage<N>& stage) const;
+  const std::vector<std::int64_t>& counts(const Stage<N>& stage) const { return stage.units; }
   void hold(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t times = 1) const;
   // One unit alone.
   Event event(const SlotSet& set, int kind, std::int32_t count) const { return {set.slots[static_cast<std::size_t>(kind + 1)], count}; }

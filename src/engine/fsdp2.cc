@@ -179,7 +179,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
   SlotId largest_tensor(const Stage<N>& stage) {
     std::int64_t largest = 0;
-    const std::vector<std::int64_t> count = this->counts(stage);
+    const std::vector<std::int64_t>& count = this->counts(stage);
     const std::vector<const Unit<N>*> units = this->all_units();
     for (std::size_t u = 0; u < units.size(); ++u)
       if (count[u] > 0) largest = std::max(largest, units[u]->largest());

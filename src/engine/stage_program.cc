@@ -130,13 +130,24 @@ const std::vector<SlotId>& StagePrograms<N>::kept_of_kind(std::size_t kind, bool
 
 template <class N>
 Stage<N> StagePrograms<N>::stage_of(std::int64_t index) const {
+  return stage_with(index, groups_of(index));
+}
+
+template <class N>
+Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Group>& groups) const {
   Stage<N> stage;
   stage.index = index;
   stage.embedding = index == 0;
   stage.head = index == job_.parallel.pipeline - 1;
   stage.layers_of_kind.assign(job_.model->kinds.size(), 0);
-  for (const Group& group : groups_of(index))
+  for (const Group& group : groups)
     for (const Run& run : group.runs) stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
+  stage.units.reserve(stage.layers_of_kind.size() + 3);
+  stage.units.push_back(stage.embedding ? 1 : 0);
+  append(stage.units, stage.layers_of_kind);
+  stage.units.push_back(stage.head ? 1 : 0);
+  // A tied head on another stage than the embedding has the weight once more.
+  stage.units.push_back(stage.head && !stage.embedding && job_.model->tied_head ? 1 : 0);
   return stage;
 }
 
@@ -225,7 +236,6 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool fo
 // Layers in execution order. Where an engine looks at neighbours, the first and last of a run differ from those between.
 template <class N>
 NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forward, bool first) {
-  std::vector<Run> runs;  // in execution order, repeats written out once as (first, middle..., last) where needed
   struct Part { std::vector<Run> runs; std::int64_t times; };
   std::vector<Part> parts;
   for (const Group& group : groups) parts.push_back({group.runs, group.times});
@@ -321,38 +331,42 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
 }
 
 template <class N>
-NodeId StagePrograms<N>::step_node(const Stage<N>&, std::int64_t in_flight, NodeId first_forward, NodeId forward, NodeId first_backward, NodeId backward) {
+NodeId StagePrograms<N>::micro_batches_node(const Parts& parts, std::int64_t in_flight) {
   Program& program = book_.program;
   const std::int64_t micro_batches = job_.training.gradient_accumulation;
   const std::int64_t warm_up = in_flight - 1;
   if (warm_up == 0)
-    return program.sequence("micro-batches", {program.sequence("", {first_forward, first_backward}),
-                                              program.repeat("micro-batch", program.sequence("", {forward, backward}), micro_batches - 1)});
-  return program.sequence("micro-batches", {first_forward, program.repeat("warm-up", forward, warm_up - 1), program.sequence("", {forward, first_backward}),
-                                            program.repeat("micro-batch", program.sequence("", {forward, backward}), micro_batches - warm_up - 1),
-                                            program.repeat("drain", backward, warm_up)});
+    return program.sequence("micro-batches", {program.sequence("", {parts.first_forward, parts.first_backward}),
+                                              program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}), micro_batches - 1)});
+  return program.sequence("micro-batches", {parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
+                                            program.sequence("", {parts.forward, parts.first_backward}),
+                                            program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}), micro_batches - warm_up - 1),
+                                            program.repeat("drain", parts.backward, warm_up)});
 }
 
 template <class N>
-StageProgram StagePrograms<N>::build(std::int64_t index) {
-  Program& program = book_.program;
-  const std::vector<Group> groups = groups_of(index);
-  Stage<N> stage = stage_of(index);
-  StageProgram result;
-  result.in_flight = micro_batches_in_flight(job_, index);
+const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t index) {
+  Parts parts;
+  parts.embedding = index == 0;
+  parts.head = index == job_.parallel.pipeline - 1;
+  parts.groups = groups_of(index);
+  for (const Parts& known : parts_)
+    if (known.embedding == parts.embedding && known.head == parts.head && known.groups == parts.groups) return known;
 
-  std::vector<Event> load, states;
+  Program& program = book_.program;
+  const std::vector<Group>& groups = parts.groups;
+  const Stage<N> stage = stage_with(index, groups);
+  std::vector<Event> load, states, reduce, optimizer, save;
   engine_->load(stage, load);
   engine_->states(stage, states);
-  const NodeId load_node = program.tape(Phase::kLoad, "load", load);
-  const NodeId states_node = program.tape(Phase::kOptimizer, "states", states);
-
-  const NodeId first_forward = forward_node(stage, groups, true);
-  const NodeId first_backward = backward_node(stage, groups, true);
-  const bool several = job_.training.gradient_accumulation > 1;
-  const NodeId forward = several ? forward_node(stage, groups, false) : program.empty();
-  const NodeId backward = several ? backward_node(stage, groups, false) : program.empty();
-  std::vector<Event> reduce, optimizer, save;
+  parts.load = program.tape(Phase::kLoad, "load", load);
+  parts.states = program.tape(Phase::kOptimizer, "states", states);
+  parts.first_forward = forward_node(stage, groups, true);
+  parts.first_backward = backward_node(stage, groups, true);
+  if (job_.training.gradient_accumulation > 1) {
+    parts.forward = forward_node(stage, groups, false);
+    parts.backward = backward_node(stage, groups, false);
+  }
   engine_->reduce(stage, reduce);
   engine_->optimizer(stage, optimizer);
   if (engine_->keeps_gradients()) {  // zero_grad
@@ -365,13 +379,21 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
       for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
   }
   engine_->checkpoint(stage, save);
-  const NodeId micro_batches = step_node(stage, result.in_flight, first_forward, forward, first_backward, backward);
-  const NodeId step = program.sequence("step", {micro_batches, program.tape(Phase::kBackward, "reduce", reduce),
-                                              program.moment(Phase::kOptimizer, "optimizer"), program.tape(Phase::kOptimizer, "optimizer", optimizer)});
-  const NodeId checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"), program.tape(Phase::kCheckpoint, "checkpoint", save)});
-  result.held = program.sequence("", {load_node, states_node});
-  result.root = program.sequence("", {load_node, states_node, step, checkpoint});
-  result.first_step = program.sequence("", {load_node, step});
+  parts.finish = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce), program.moment(Phase::kOptimizer, "optimizer"),
+                                       program.tape(Phase::kOptimizer, "optimizer", optimizer)});
+  parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"), program.tape(Phase::kCheckpoint, "checkpoint", save)});
+  parts_.push_back(std::move(parts));
+  return parts_.back();
+}
+
+template <class N>
+StageProgram StagePrograms<N>::build(std::int64_t index) {
+  Program& program = book_.program;
+  const Parts& parts = parts_of(index);
+  StageProgram result;
+  result.in_flight = micro_batches_in_flight(job_, index);
+  const NodeId step = program.sequence("step", {micro_batches_node(parts, result.in_flight), parts.finish});
+  result.root = program.sequence("", {parts.load, parts.states, step, parts.checkpoint});
   return result;
 }
 

@@ -25,8 +25,6 @@ namespace steelyard {
 
 struct StageProgram {
   NodeId root = 0;      // from nothing to the end of a steady step (checkpoint included)
-  NodeId held = 0;      // load and states alone: the resident state at the start of a step
-  NodeId first_step = 0;  // load and a step without states
   std::int64_t in_flight = 1;
 };
 
@@ -61,8 +59,22 @@ class StagePrograms {
     }
   };
   struct Variant { int kind = 0; bool recomputed = false; };
-  struct Run { int variant = 0; std::int64_t count = 1; };
-  struct Group { std::vector<Run> runs; std::int64_t times = 1; };
+  struct Run {
+    int variant = 0;
+    std::int64_t count = 1;
+    friend bool operator==(const Run&, const Run&) = default;
+  };
+  struct Group {
+    std::vector<Run> runs;
+    std::int64_t times = 1;
+    friend bool operator==(const Group&, const Group&) = default;
+  };
+  // Stages with the same layers and ends have the same parts; only the order of micro-batches differs.
+  struct Parts {
+    bool embedding = false, head = false;
+    std::vector<Group> groups;
+    NodeId load = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0, backward = 0, finish = 0, checkpoint = 0;
+  };
 
   void compose_layer_kind(std::size_t kind, bool recomputed);
   void compose_ends();
@@ -73,7 +85,9 @@ class StagePrograms {
   NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
   NodeId backward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
-  NodeId step_node(const Stage<N>& stage, std::int64_t in_flight, NodeId first_forward, NodeId forward, NodeId first_backward, NodeId backward);
+  const Parts& parts_of(std::int64_t stage);
+  Stage<N> stage_with(std::int64_t index, const std::vector<Group>& groups) const;
+  NodeId micro_batches_node(const Parts& parts, std::int64_t in_flight);
 
   const Job& job_;
   Workbook<N> book_;
@@ -89,6 +103,7 @@ class StagePrograms {
   std::unique_ptr<EngineModel<N>> engine_;
   struct CachedNode { int variant, previous, next; bool forward, first; NodeId node; };
   std::vector<CachedNode> cache_;
+  std::vector<Parts> parts_;
 };
 
 extern template class StagePrograms<Checked>;

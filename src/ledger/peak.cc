@@ -1,6 +1,7 @@
 // Finds the peak by descending into the part that holds it: at each sequence the child that reaches the height, at each
 // repeat its first or last round. What came before is known from the net change of the parts passed over.
 #include <algorithm>
+#include <string_view>
 
 #include "ledger/program.h"
 
@@ -19,6 +20,16 @@ void add_instances(const Program& program, NodeId id, std::int64_t times, std::v
       return;
     case NodeKind::kRepeat: add_instances(program, program.children(node)[0], times * node.times, alive); return;
   }
+}
+
+// How often `label` runs in all of `id`.
+std::int64_t occurrences(const Program& program, NodeId id, std::string_view label) {
+  const Node& node = program.node(id);
+  if (node.label == label) return node.kind == NodeKind::kRepeat ? node.times : 1;
+  std::int64_t sum = 0;
+  if (node.kind != NodeKind::kTape)
+    for (NodeId child : program.children(node)) sum += occurrences(program, child, label);
+  return sum * node.times;
 }
 
 // Walks down to the event; calls `skip(node, times)` for all that was passed over, `enter(node, index)` for each level.
@@ -64,10 +75,29 @@ PeakMoment find_peak(const Program& program, NodeId root, Phase phase) {
   moment.alive.assign(program.slot_count(), 0);
   if (program.span(root).peak[static_cast<std::size_t>(phase)] == kNoPeak) return moment;
   moment.height = program.span(root).peak[static_cast<std::size_t>(phase)];
+  // Layers and micro-batches are counted over the whole of what they belong to, however the program is folded.
+  std::int64_t layers_passed = 0, layers = 0, forwards = 0, backwards = 0;
   descend(
-      program, root, phase, [&](NodeId passed, std::int64_t times) { add_instances(program, passed, times, moment.alive); },
+      program, root, phase,
+      [&](NodeId passed, std::int64_t times) {
+        add_instances(program, passed, times, moment.alive);
+        layers_passed += times * occurrences(program, passed, "layer");
+        forwards += times * occurrences(program, passed, "forward");
+        backwards += times * occurrences(program, passed, "backward");
+      },
       [&](const Node& node, std::int64_t index) {
-        if (*node.label != '\0') moment.path.push_back({node.label, index, node.times});
+        const std::string_view label = node.label;
+        if (label == "layers") {
+          layers_passed = 0;
+          layers = 0;
+          for (NodeId child : program.children(node)) layers += occurrences(program, child, "layer");
+        }
+        if (label == "layer")
+          moment.path.push_back({node.label, layers_passed + index, layers});
+        else if (label == "forward" || label == "backward")
+          moment.path.push_back({node.label, label == "forward" ? forwards : backwards, node.times});
+        else if (!label.empty())
+          moment.path.push_back({node.label, index, node.times});
       },
       [&](const Node& tape, std::int64_t target) {
         std::int64_t height = 0;

@@ -69,12 +69,12 @@ Prediction predict_with(const Job& job, Read read) {
 
   const SlackAllowance slack = slack_allowance();
   const std::int64_t replicas = job.cluster.devices / job.parallel.pipeline;
+  const RuntimeBytes runtime = runtime_bytes(job);
   std::vector<Band> bands;
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
     const StageProgram built = stages.build(stage);
     const RootReading reading = read(stages.program(), built.root);
     if (!reading.fault.empty()) prediction.warnings.push_back("the judge found a fault: " + reading.fault);
-    const RuntimeBytes runtime = runtime_bytes(job, stage);
     RankPrediction rank;
     rank.rank = stage * replicas;
     rank.pipeline = stage;

@@ -18,11 +18,12 @@ void add(RuntimeBytes& sum, const RuntimeBytes& part) {
   if (part.expected == Bytes{}) return;
   if (!sum.derivation.empty()) sum.derivation += " + ";
   sum.derivation += part.derivation;
+  if (sum.source.find(part.source) == std::string::npos) sum.source += "; " + part.source;
 }
 
 }  // namespace
 
-RuntimeBytes runtime_bytes(const Job& job, std::int64_t) {
+RuntimeBytes runtime_bytes(const Job& job) {
   const Device& device = *job.cluster.device;
   const Parallel& parallel = job.parallel;
   const std::int64_t per_node = std::max<std::int64_t>(1, job.cluster.devices_per_node);

@@ -7,7 +7,7 @@
 namespace steelyard {
 
 // CUDA context and the communicators that the layout uses.
-RuntimeBytes runtime_bytes(const Job& job, std::int64_t stage);
+RuntimeBytes runtime_bytes(const Job& job);
 
 // Segments of the caching allocator that are reserved and not allocated, as a share of what comes and goes in a step.
 // Until the allocator itself is simulated this is an allowance, from published logs that print both numbers.

@@ -1,0 +1,282 @@
+// The ways out: changes of the run file that make it fit, cheapest first. Each is tried with the real predictor.
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "predict/prediction.h"
+
+namespace steelyard {
+
+namespace {
+
+// One change of one or a few keys, with what it costs instead of memory.
+struct Move {
+  std::string change;
+  std::string moves_cost_to;
+  std::string cost;
+  // Applies itself to the job and lists the edits; false: it does not concern this job.
+  std::function<bool(Job&, std::vector<Suggestion::Edit>&)> apply;
+};
+
+std::string text(std::int64_t number) { return fmt::format("{}", number); }
+
+bool runs_on_torch(const Job& job) { return job.engine == Engine::kDdp || job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2 || job.engine == Engine::kDeepSpeed; }
+
+// Data-parallel ranks change; the global batch stays, so accumulation changes with them.
+bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits) {
+  const std::int64_t sequences = job.training.micro_batch * data;
+  if (sequences == 0 || job.training.global_batch % sequences != 0) {
+    if (sequences <= job.training.global_batch) return false;
+    return false;
+  }
+  const std::int64_t accumulation = job.training.global_batch / sequences;
+  edits.push_back({"parallel.data", text(job.parallel.data), text(data)});
+  if (accumulation != job.training.gradient_accumulation)
+    edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation), text(accumulation)});
+  job.parallel.data = data;
+  job.training.gradient_accumulation = accumulation;
+  return true;
+}
+
+Move fused_optimizer() {
+  return {"optimizer_form = fused", "nothing", "the step runs as one kernel without a temporary list", [](Job& job, auto& edits) {
+            if (job.training.optimizer_form != OptimizerForm::kForeach || !job.training.optimizer.only_form.empty()) return false;
+            edits.push_back({"training.optimizer_form", "foreach", "fused"});
+            job.training.optimizer_form = OptimizerForm::kFused;
+            return true;
+          }};
+}
+
+Move flash_attention() {
+  return {"attention = flash", "nothing", "a fused kernel: scores are never stored", [](Job& job, auto& edits) {
+            if (job.training.attention == AttentionKernel::kFlash || job.training.precision.compute == ElementType::kFloat32) return false;
+            edits.push_back({"training.attention", std::string(name_of(job.training.attention)), "flash"});
+            job.training.attention = AttentionKernel::kFlash;
+            return true;
+          }};
+}
+
+Move fused_loss() {
+  return {"loss = fused-linear", "compute", "logits exist one chunk at a time; a few percent of the head's time", [](Job& job, auto& edits) {
+            if (job.training.loss != LossKernel::kPlain || !runs_on_torch(job) || job.parallel.tensor > 1) return false;
+            edits.push_back({"training.loss", "plain", "fused-linear"});
+            job.training.loss = LossKernel::kFusedLinear;
+            return true;
+          }};
+}
+
+Move smaller_micro_batch() {
+  return {"micro_batch = 1", "throughput", "smaller matrix products, more micro-steps; the global batch stays", [](Job& job, auto& edits) {
+            if (job.training.micro_batch <= 1) return false;
+            const std::int64_t factor = job.training.micro_batch;
+            edits.push_back({"training.micro_batch", text(factor), "1"});
+            edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation), text(job.training.gradient_accumulation * factor)});
+            job.training.micro_batch = 1;
+            job.training.gradient_accumulation *= factor;
+            return true;
+          }};
+}
+
+Move selective_recompute() {
+  return {"recompute.mode = selective", "recompute", "core attention runs twice", [](Job& job, auto& edits) {
+            if (job.recompute.mode != RecomputeMode::kNone || job.training.attention == AttentionKernel::kFlash) return false;
+            edits.push_back({"recompute.mode", "none", "selective"});
+            job.recompute.mode = RecomputeMode::kSelective;
+            job.recompute.modules = {RecomputeModule::kCoreAttention};
+            return true;
+          }};
+}
+
+Move recompute_every_second() {
+  return {"recompute every 2nd layer", "recompute", "half of the layers run forward twice: about a sixth more compute", [](Job& job, auto& edits) {
+            if (job.recompute.mode != RecomputeMode::kNone && job.recompute.mode != RecomputeMode::kSelective) return false;
+            edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "every"});
+            edits.push_back({"recompute.every", "-", "2"});
+            job.recompute.mode = RecomputeMode::kEvery;
+            job.recompute.every = 2;
+            return true;
+          }};
+}
+
+Move full_recompute() {
+  return {"recompute.mode = full", "recompute", "every layer runs forward twice: about a third more compute", [](Job& job, auto& edits) {
+            if (job.recompute.mode == RecomputeMode::kFull) return false;
+            edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "full"});
+            job.recompute.mode = RecomputeMode::kFull;
+            return true;
+          }};
+}
+
+Move higher_zero_stage(int stage) {
+  return {fmt::format("zero_stage = {}", stage), "communication", stage == 3 ? "parameters are gathered for forward and again for backward" : "gradients are scattered, parameters gathered after the step",
+          [stage](Job& job, auto& edits) {
+            const bool known = (job.engine == Engine::kDeepSpeed && stage <= 3) || ((job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2) && stage == 3) ||
+                               ((job.engine == Engine::kMegatron || job.engine == Engine::kNanotron) && stage == 1);
+            if (!known || job.parallel.data <= 1 || job.parallel.zero_stage >= stage || (job.parallel.pipeline > 1 && stage > 1)) return false;
+            edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), text(stage)});
+            job.parallel.zero_stage = stage;
+            return true;
+          }};
+}
+
+Move sharded_by_fsdp() {
+  return {"engine = fsdp2, zero_stage = 3", "communication", "each layer is gathered when it runs; gradients are scattered", [](Job& job, auto& edits) {
+            if (job.engine != Engine::kDdp || job.parallel.data <= 1) return false;
+            edits.push_back({"engine", "ddp", "fsdp2"});
+            edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
+            job.engine = Engine::kFsdp2;
+            job.parallel.zero_stage = 3;
+            return true;
+          }};
+}
+
+Move more_tensor(std::int64_t factor) {
+  return {fmt::format("tensor x {}", factor), "communication", "activations are gathered and scattered around every layer", [factor](Job& job, auto& edits) {
+            const bool able = job.engine == Engine::kMegatron || job.engine == Engine::kNanotron;
+            const std::int64_t tensor = job.parallel.tensor * factor;
+            if (!able || job.parallel.data % factor != 0 || tensor > job.cluster.devices_per_node) return false;
+            for (const Layer& layer : job.model->kinds)
+              if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention); attention && (attention->heads % tensor != 0 || attention->key_value_heads % tensor != 0)) return false;
+            edits.push_back({"parallel.tensor", text(job.parallel.tensor), text(tensor)});
+            job.parallel.tensor = tensor;
+            job.parallel.sequence_parallel = true;
+            if (job.training.sequence_length % tensor != 0) return false;
+            return set_data(job, job.parallel.data / factor, edits);
+          }};
+}
+
+Move eight_bit_optimizer() {
+  return {"optimizer = adamw-8bit", "accuracy", "moments in 8 bits, no fp32 master copy", [](Job& job, auto& edits) {
+            const Optimizer* small = find_optimizer("adamw-8bit");
+            if (!small || (job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") || !runs_on_torch(job)) return false;
+            edits.push_back({"training.optimizer", job.training.optimizer.name, "adamw-8bit"});
+            job.training.optimizer = *small;
+            return true;
+          }};
+}
+
+Move pure_sixteen_bit() {
+  return {"precision = bf16-pure", "accuracy", "updates smaller than 1/256 of a weight are lost", [](Job& job, auto& edits) {
+            const Precision* pure = find_precision("bf16-pure");
+            if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job)) return false;
+            edits.push_back({"training.precision", job.training.precision.name, "bf16-pure"});
+            job.training.precision = *pure;
+            return true;
+          }};
+}
+
+Move stateless_optimizer() {
+  return {"optimizer = lomo", "accuracy", "plain SGD inside backward: no moments, one gradient at a time", [](Job& job, auto& edits) {
+            const Optimizer* lomo = find_optimizer("lomo");
+            if (!lomo || job.engine != Engine::kDdp || job.training.optimizer.name == "lomo" || job.training.gradient_accumulation > 1) return false;
+            edits.push_back({"training.optimizer", job.training.optimizer.name, "lomo"});
+            job.training.optimizer = *lomo;
+            return true;
+          }};
+}
+
+Move more_devices(std::int64_t devices) {
+  return {fmt::format("{} devices, fsdp2", devices), "devices", "the states are shared by more devices; the global batch grows if it must", [devices](Job& job, auto& edits) {
+            const bool one_dimension = job.parallel.tensor == 1 && job.parallel.pipeline == 1 && job.parallel.context == 1;
+            if (!one_dimension || devices <= job.cluster.devices || !runs_on_torch(job)) return false;
+            edits.push_back({"cluster.devices", text(job.cluster.devices), text(devices)});
+            if (job.engine == Engine::kDdp) {
+              edits.push_back({"engine", "ddp", "fsdp2"});
+              job.engine = Engine::kFsdp2;
+            }
+            if (job.parallel.zero_stage != 3) edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
+            job.parallel.zero_stage = 3;
+            job.cluster.devices = devices;
+            job.parallel.data = devices;
+            const std::int64_t per_step = job.training.micro_batch * devices;
+            const std::int64_t batch = std::max(job.training.global_batch, per_step);
+            if (batch % per_step != 0) return false;
+            if (batch != job.training.global_batch) edits.push_back({"training.global_batch", text(job.training.global_batch), text(batch)});
+            job.training.global_batch = batch;
+            job.training.gradient_accumulation = batch / per_step;
+            return true;
+          }};
+}
+
+Move shorter_sequence() {
+  return {"half the sequence length", "the task", "the model sees half the context", [](Job& job, auto& edits) {
+            if (job.training.sequence_length < 1024 || job.training.sequence_length % 2 != 0) return false;
+            edits.push_back({"training.sequence_length", text(job.training.sequence_length), text(job.training.sequence_length / 2)});
+            job.training.sequence_length /= 2;
+            return true;
+          }};
+}
+
+// Cheapest in step time first; what changes the result of training comes last.
+std::vector<Move> moves() {
+  std::vector<Move> all = {fused_optimizer(), flash_attention(),         fused_loss(),     selective_recompute(),  smaller_micro_batch(),    higher_zero_stage(1), higher_zero_stage(2),
+                           sharded_by_fsdp(), recompute_every_second(), full_recompute(), higher_zero_stage(3), more_tensor(2),           more_tensor(4),       more_tensor(8)};
+  for (std::int64_t devices : {2, 4, 8, 16, 32, 64, 128, 256}) all.push_back(more_devices(devices));
+  all.push_back(eight_bit_optimizer());
+  all.push_back(pure_sixteen_bit());
+  all.push_back(stateless_optimizer());
+  all.push_back(shorter_sequence());
+  return all;
+}
+
+struct Attempt {
+  Job job;
+  Suggestion suggestion;
+  std::size_t last = 0;  // index of the last move: combinations are tried in one order only
+  bool of_devices = false;
+};
+
+constexpr std::size_t kWanted = 3;
+
+}  // namespace
+
+std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
+  std::vector<Suggestion> found;
+  if (prediction.verdict == Verdict::kFits) return found;
+  const std::vector<Move> all = moves();
+  std::vector<Attempt> layer = {Attempt{job, {}, 0, false}};
+  bool devices_found = false;
+  for (int depth = 1; depth <= 4 && found.size() < kWanted; ++depth) {
+    std::vector<Attempt> next;
+    for (const Attempt& from : layer) {
+      for (std::size_t index = depth == 1 ? 0 : from.last + 1; index < all.size(); ++index) {
+        const Move& move = all[index];
+        const bool of_devices = move.moves_cost_to == "devices";
+        if (of_devices && (devices_found || from.of_devices)) continue;
+        Attempt attempt = from;
+        std::vector<Suggestion::Edit> edits;
+        if (!move.apply(attempt.job, edits)) continue;
+        Suggestion& suggestion = attempt.suggestion;
+        suggestion.edits.insert(suggestion.edits.end(), edits.begin(), edits.end());
+        suggestion.change += (suggestion.change.empty() ? "" : " + ") + move.change;
+        if (suggestion.moves_cost_to.find(move.moves_cost_to) == std::string::npos && move.moves_cost_to != "nothing")
+          suggestion.moves_cost_to += (suggestion.moves_cost_to.empty() ? "" : ", ") + move.moves_cost_to;
+        suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + move.cost;
+        attempt.last = index;
+        attempt.of_devices = from.of_devices || of_devices;
+        const Prediction after = predict(attempt.job);
+        if (after.peak.device >= prediction.peak.device) continue;
+        suggestion.saves = prediction.peak.device - after.peak.device;
+        suggestion.peak = after.peak.device;
+        suggestion.verdict = after.verdict;
+        if (after.verdict == Verdict::kFits) {
+          if (suggestion.moves_cost_to.empty()) suggestion.moves_cost_to = "nothing";
+          found.push_back(suggestion);
+          devices_found = devices_found || of_devices;
+          if (found.size() >= kWanted) return found;
+          continue;
+        }
+        next.push_back(std::move(attempt));
+      }
+    }
+    // Wide searches stay quick: the states that came closest are combined further.
+    std::stable_sort(next.begin(), next.end(), [](const Attempt& a, const Attempt& b) { return a.suggestion.peak < b.suggestion.peak; });
+    if (next.size() > 12) next.resize(12);
+    layer = std::move(next);
+  }
+  return found;
+}
+
+}  // namespace steelyard
