@@ -267,4 +267,21 @@ std::string described(const TensorMismatch& mismatch) {
   return {};
 }
 
+Diagnostics problems_of(const TensorComparison& comparison, std::string_view source_name) {
+  Diagnostics problems;
+  const auto add = [&](std::string message, std::string help) {
+    Diagnostic problem;
+    problem.code = "E309";
+    problem.message = std::move(message);
+    problem.place.source = source_name;
+    problem.help = std::move(help);
+    problems.push_back(std::move(problem));
+  };
+  for (const TensorMismatch& mismatch : comparison.mismatches) add(described(mismatch), {});
+  if (comparison.cut)
+    add(fmt::format("more than {} tensors differ", comparison.mismatches.size()),
+        "config.json and the stored tensors are of two models");
+  return problems;
+}
+
 }  // namespace steelyard

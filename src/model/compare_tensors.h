@@ -12,8 +12,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "document/diagnostic.h"
 #include "model/architecture.h"
 #include "model/safetensors.h"
 
@@ -41,5 +43,7 @@ TensorComparison compare_tensors(const Architecture& architecture, const StoredT
 
 // One line, as above.
 std::string described(const TensorMismatch& mismatch);
+// One diagnostic for each mismatch, and one more when the list was cut; none when all agrees.
+Diagnostics problems_of(const TensorComparison& comparison, std::string_view source_name);
 
 }  // namespace steelyard

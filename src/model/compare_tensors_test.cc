@@ -183,6 +183,7 @@ TEST(CompareTensors, StopsAtItsLimit) {
   const TensorComparison comparison = compare_tensors(model, {}, 10);
   EXPECT_EQ(comparison.mismatches.size(), 10U);
   EXPECT_TRUE(comparison.cut);
+  EXPECT_EQ(problems_of(comparison, "model.safetensors").size(), 11U);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/read.h"
+#include "quantity/print.h"
 
 namespace steelyard {
 namespace {
@@ -166,8 +167,8 @@ std::optional<Architecture> guess_architecture(std::string_view size, const Plac
       "no model is named: a llama-like shape of {} parameters, {} wide in {} heads of {}, {} "
       "layers; "
       "its mlp ({}) and vocabulary ({}) take up the difference",
-      count_parameters(*model).total, model->hidden, attention.heads, attention.head_width,
-      model->layers, mlp.width, model->vocabulary);
+      print_count(count_parameters(*model).total), print_count(model->hidden), attention.heads,
+      attention.head_width, model->layers, print_count(mlp.width), print_count(model->vocabulary));
   return model;
 }
 

@@ -1,9 +1,9 @@
 // A shape for a size alone: "7B" names no model, so one is made up by a stated rule, and says so.
 //
 //   size    width  layers  mlp     vocabulary   heads
-//   125M      768      12  1728        32,xxx   12 of 64
-//   7B      4,096      32  11,648      32,xxx   32 of 128
-//   70B     9,216      68  29,xxx     128,xxx   72 of 128, 8 key/value heads
+//   125M      768      12   1,728      31,832   12 of 64
+//   7B      4,096      32  11,648      33,208   32 of 128
+//   70B     9,216      68  29,184     124,544   72 of 128, 8 key/value heads
 //
 // The rule. A llama-like decoder, untied. From 1B on heads of 128 and about as many layers as heads
 // (width = 128 layers, as Llama 2 7B and GPT-3 175B have it), below heads of 64 and width = 64

@@ -62,7 +62,7 @@ TEST(Guess, SevenBillionHas112GigabytesOfStates) {
   EXPECT_EQ(model.hidden, 4096);
   EXPECT_EQ(model.layers, 32);
   EXPECT_TRUE(model.guessed);
-  EXPECT_NE(model.guess_rule.find("4096"), std::string::npos);
+  EXPECT_NE(model.guess_rule.find("4,096"), std::string::npos);
   EXPECT_NEAR(16.0 * static_cast<double>(count_parameters(model).total) / 1e9, 112.0, 0.01);
 }
 
