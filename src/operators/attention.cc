@@ -13,13 +13,14 @@ struct Widths {
 };
 
 template <class N>
-Widths<N> widths_of(const GroupedAttention& attention) {
+Widths<N> widths_of(const GroupedAttention& attention, const N& hidden) {
   using Book = Workbook<N>;
   Widths<N> widths;
   widths.heads = Book::symbol("n", attention.heads);
   widths.key_value_heads = Book::symbol("m", attention.key_value_heads);
   widths.head = Book::symbol("d", attention.head_width);
-  widths.query = Book::symbol("a", attention.heads * attention.head_width);
+  const std::int64_t query = attention.heads * attention.head_width;
+  widths.query = query == plain(hidden) ? hidden : Book::symbol("a", query);
   widths.key_value = Book::symbol("k", attention.key_value_heads * attention.head_width);
   return widths;
 }
@@ -28,7 +29,7 @@ Widths<N> widths_of(const GroupedAttention& attention) {
 
 template <class N>
 ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
-  const Widths<N> widths = widths_of<N>(attention);
+  const Widths<N> widths = widths_of<N>(attention, sizes.hidden);
   // Key/value heads that tensor parallelism cannot divide are replicated.
   const std::int64_t copies = style.tensor > attention.key_value_heads ? style.tensor / attention.key_value_heads : 1;
   const N query = widths.query / sizes.tensor;

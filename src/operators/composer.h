@@ -89,6 +89,7 @@ class Composer {
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool efficient);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool causal,
                           double dropout, bool softcap, bool sinks);
+  ValueId weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads, const N& value_width);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);

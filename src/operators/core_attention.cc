@@ -113,6 +113,12 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   product.backward = {kGradient1, kGradient0};
   product.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
   graph.add(product);
+  if (style.implementation == Implementation::kMegatron || style.implementation == Implementation::kNanotron) {
+    // scale, mask and softmax are one kernel that keeps its 16-bit output (megatron/core/fusions/fused_softmax.py)
+    ValueId fused = pointwise("scaled masked softmax", raw, {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
+    fused = dropout(fused, dropout_probability, kOwner);
+    return copy(weighted_values(fused, v, pairs, heads, value_width), {kOwner, "output", "op.attention.transposed-copy"});
+  }
   ValueId scores = scale(raw, {kOwner, "scaled scores", "op.scale"});
   if (softcap) {
     scores = scale(scores, {kOwner, "scores / cap", "op.scale"});
@@ -125,7 +131,12 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   ValueId probabilities = pointwise("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, false, true);
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   probabilities = dropout(probabilities, dropout_probability, kOwner);
-  const ValueId mixed = graph.tensor({kOwner, "output by head", "op.matmul.output"}, sizes.tokens * value_width, type, true);
+  return copy(weighted_values(probabilities, v, pairs, heads, value_width), {kOwner, "output", "op.attention.transposed-copy"});
+}
+
+template <class N>
+ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads, const N& value_width) {
+  const ValueId mixed = graph.tensor({kOwner, "output by head", "op.matmul.output"}, sizes.tokens * value_width, style.compute, true);
   Operator mix;
   mix.label = "probabilities v";
   mix.inputs = {probabilities, v};
@@ -134,7 +145,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   mix.backward = {kGradient1, kGradient0};
   mix.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(value_width / heads));
   graph.add(mix);
-  return copy(mixed, {kOwner, "output", "op.attention.transposed-copy"});
+  return mixed;
 }
 
 // q·cos + rotate_half(q)·sin, written out (apply_rotary_pos_emb of modeling_llama.py).

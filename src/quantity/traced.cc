@@ -171,6 +171,11 @@ std::string Traced::without(const std::vector<std::string>& letters) const {
       if (at == term.factors.end()) return "";
       if (--at->second == 0) term.factors.erase(at);
     }
+  // Widths in the usual order, the constant last.
+  std::stable_sort(rest.begin(), rest.end(), [](const Term& a, const Term& b) {
+    if (a.factors.empty() || b.factors.empty()) return !a.factors.empty() && b.factors.empty();
+    return before(a.factors.front().first, b.factors.front().first);
+  });
   if (rest.size() == 1) {  // "2f", not "2·f", like the sums it stands beside
     rest.push_back({0, 1, {}});
     std::string text = print(rest);
