@@ -1,0 +1,102 @@
+// What DeepSpeed's optimizers share: a stage's parameters as one flat tensor, cut into equal parts.
+//
+//   whole   [ q_proj | k_proj | ... | lm_head | padding ]     round_up(P, 2N) elements; parameters are views of it
+//   share   [ 1/N of it ]                                     what this rank steps on
+//
+// An optimizer sees nothing but its share, a single vector: one tensor for each of its states.
+#pragma once
+
+#include <stdexcept>
+#include <utility>
+
+#include "engine/engine.h"
+
+namespace steelyard {
+
+template <class N>
+class DeepSpeedModel : public EngineModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+
+  explicit DeepSpeedModel(const EngineContext<N>& context);
+
+ protected:
+  // The optimizer's states on a flat share; -1: not needed.
+  struct FlatStates {
+    std::vector<SlotId> states;
+    SlotId square_roots = -1;      // foreach: as large as the second moments that are stepped at once
+    SlotId loop_temporary = -1;    // loop: the same, `loop_times` times
+    std::int32_t loop_times = 0;
+    Bytes bytes{};
+  };
+
+  // All parameters of a stage.
+  N elements_of(const Stage<N>& stage) const;
+  // Those, padded so that every rank's share starts on a 4-byte boundary (nccl_start_alignment_factor 2).
+  N padded_elements(const Stage<N>& stage) const;
+  N share_of(const N& padded) const;
+  // `at_once`: elements that one step() sees (a sub-group of ZeRO-3, otherwise the share).
+  FlatStates flat_states(const Stage<N>& stage, const N& share, const N& at_once, ElementType type);
+  void hold(const FlatStates& states, Events& events) const;
+  void step(const FlatStates& states, Events& events) const;
+  // Gradients that backward has left on the tape (GradientPolicy::kKeep).
+  void free_gradients(const Stage<N>& stage, Events& events) const;
+  std::int64_t largest_tensor(const Stage<N>& stage) const;
+
+  SlotId slot(const char* owner, const char* name, const char* rule, Pile pile, const N& elements, ElementType type) {
+    return this->book_.slot({owner, name, rule}, pile, elements, type);
+  }
+  // The smaller of a formula and a constant.
+  static N at_most(const N& elements, std::int64_t limit) { return plain(elements) > limit ? N(limit) : elements; }
+  // A number that no polynomial gives.
+  static N counted(const char* how, std::int64_t value) {
+    if constexpr (std::is_same_v<N, Traced>)
+      return Traced::opaque(how, value);
+    else
+      return N(value);
+  }
+  static void pass(SlotId slot, Events& events) {
+    events.push_back({slot, 1});
+    events.push_back({slot, -1});
+  }
+  bool offloads_states() const { return this->job_.offload.optimizer != OffloadTarget::kNone; }
+
+  std::int64_t ranks_ = 1;         // that share gradients and states: data x context
+  ElementType stored_ = ElementType::kBFloat16;  // of the parameters
+  ElementType master_ = ElementType::kFloat32;   // of what is stepped
+};
+
+// Buffers that depend on the stage, made when its load is asked for.
+template <class Buffers>
+class ByStage {
+ public:
+  const Buffers* find(std::int64_t index) const {
+    for (const auto& [stage, buffers] : known_)
+      if (stage == index) return &buffers;
+    return nullptr;
+  }
+  // Load has been asked for before.
+  const Buffers& at(std::int64_t index) const {
+    for (const auto& [stage, buffers] : known_)
+      if (stage == index) return buffers;
+    throw std::logic_error("the stage has not been loaded");
+  }
+  const Buffers& add(std::int64_t index, Buffers buffers) { return known_.emplace_back(index, std::move(buffers)).second; }
+
+ private:
+  std::vector<std::pair<std::int64_t, Buffers>> known_;
+};
+
+// Stage 0: FP16_Optimizer, or the plain optimizer in fp32.
+template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_unpartitioned(const EngineContext<N>& context);
+// BF16_Optimizer: stage 1 (or a pipeline without ZeRO) with a gradient buffer of its own.
+template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_bf16(const EngineContext<N>& context);
+// DeepSpeedZeroOptimizer.
+template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_zero12(const EngineContext<N>& context);
+// DeepSpeedZeroOptimizer_Stage3.
+template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_zero3(const EngineContext<N>& context);
+
+extern template class DeepSpeedModel<Checked>;
+extern template class DeepSpeedModel<Traced>;
+
+}  // namespace steelyard

@@ -1,0 +1,107 @@
+// DeepSpeed without ZeRO: every rank steps on all parameters.
+//
+//   16 bit   2P flat parameters + 4P fp32 copy + 8P moments held, 2P gradients from the first backward on;
+//            step: gradients cast one by one (4P), then joined (4P more), then the casts go
+//   fp32     4P parameters + 8P moments, 4P gradients
+//
+// Sources: deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, deepspeed/runtime/engine.py (0.19.6).
+#include "engine/deepspeed.h"
+
+namespace steelyard {
+
+namespace {
+
+constexpr std::int64_t kAllReduceElements = 500'000'000;  // engine.py, MEMORY_OPT_ALLREDUCE_SIZE
+
+template <class N>
+class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+  using Sharding = typename EngineModel<N>::Sharding;
+
+  explicit DeepSpeedUnpartitioned(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
+    reduces_ = this->ranks_ > 1;
+    this->ranks_ = 1;  // nothing is divided
+    wraps_ = bits_of(this->stored_) == 16;
+    joins_ = this->job_.training.optimizer_form == OptimizerForm::kFused;
+    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters, this->stored_);
+    if (!wraps_ || !joins_) states_ = this->state_slots(Sharding::kWhole, 1, this->master_);
+    if (!wraps_) return;
+    master_set_ = this->whole_set("fp32 parameters", "deepspeed.whole-master", Pile::kMasterWeights, this->master_);
+    casts_ = this->whole_set("gradients, cast for the step", "deepspeed.gradient-casts", Pile::kTemporary, this->master_);
+  }
+
+  GradientPolicy gradient_policy(bool first_micro_batch) const override { return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd; }
+
+  void load(const Stage<N>& stage, Events& events) override {
+    const Buffers* known = buffers_.find(stage.index);
+    const Buffers& buffers = known ? *known : buffers_.add(stage.index, make_buffers(stage));
+    EngineModel<N>::hold(parameters_, stage, events);
+    if (!wraps_) return;
+    if (!joins_) return EngineModel<N>::hold(master_set_, stage, events);
+    // The parameters are copied, the copies joined, and the parameters become views of the joined tensor.
+    EngineModel<N>::hold(parameters_, stage, events);
+    events.push_back({buffers.flat, 1});
+    EngineModel<N>::hold(parameters_, stage, events, -2);
+    events.push_back({buffers.master, 1});
+  }
+  void states(const Stage<N>& stage, Events& events) override {
+    this->hold_workspaces(events);
+    if (wraps_ && joins_)
+      DeepSpeedModel<N>::hold(buffers_.at(stage.index).states, events);
+    else
+      this->hold_states(states_, stage, events);
+  }
+  void reduce(const Stage<N>& stage, Events& events) override {
+    if (reduces_) this->pass(buffers_.at(stage.index).bucket, events);
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    const Buffers& buffers = buffers_.at(stage.index);
+    if (!wraps_) return this->step_temporaries(states_, stage, events);
+    EngineModel<N>::hold(casts_, stage, events);
+    if (!joins_) {
+      this->step_temporaries(states_, stage, events);
+      EngineModel<N>::hold(casts_, stage, events, -1);
+      return;
+    }
+    events.push_back({buffers.gradients, 1});
+    EngineModel<N>::hold(casts_, stage, events, -1);
+    this->step(buffers.states, events);
+    events.push_back({buffers.gradients, -1});
+  }
+
+ private:
+  struct Buffers {
+    SlotId flat = -1, master = -1, gradients = -1, bucket = -1;
+    typename DeepSpeedModel<N>::FlatStates states;
+  };
+  Buffers make_buffers(const Stage<N>& stage) {
+    const N elements = this->elements_of(stage);
+    Buffers buffers;
+    buffers.bucket = this->slot("gradients", "bucket of the all-reduce", "deepspeed.all-reduce-bucket", Pile::kCommunication, this->at_most(elements, kAllReduceElements), this->stored_);
+    if (!wraps_ || !joins_) return buffers;
+    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters", Pile::kParameters, elements, this->stored_);
+    buffers.master = this->slot("optimizer", "flat fp32 parameters", "deepspeed.whole-master", Pile::kMasterWeights, elements, this->master_);
+    buffers.gradients = this->slot("optimizer", "flat fp32 gradients", "deepspeed.step-gradients", Pile::kTemporary, elements, this->master_);
+    buffers.states = this->flat_states(stage, elements, elements, this->master_);
+    return buffers;
+  }
+
+  bool reduces_ = false;
+  bool wraps_ = false;  // 16 bit: an fp32 copy is stepped
+  bool joins_ = false;  // FP16_Optimizer, around a fused optimizer: one flat tensor
+  SlotSet parameters_, master_set_, casts_;
+  typename EngineModel<N>::StateSlots states_;
+  ByStage<Buffers> buffers_;
+};
+
+}  // namespace
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_deepspeed_unpartitioned(const EngineContext<N>& context) {
+  return std::make_unique<DeepSpeedUnpartitioned<N>>(context);
+}
+template std::unique_ptr<EngineModel<Checked>> make_deepspeed_unpartitioned(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_deepspeed_unpartitioned(const EngineContext<Traced>&);
+
+}  // namespace steelyard

@@ -1,0 +1,202 @@
+// DeepSpeed ZeRO-1 and ZeRO-2 (DeepSpeedZeroOptimizer).
+//
+//   held        2P flat parameters + 12P/N
+//   backward    +bucket at the first gradient (two with overlap_comm)
+//     stage 1   gradients stay whole until the last micro-batch, then go through the bucket
+//     stage 2   each gradient is copied into the bucket and dropped; after its reduction the owner keeps 2P/N
+//               (once more for each later micro-batch, until it has been added)
+//               -bucket when backward has ended
+//   step        +owned gradients, joined (2P/N)  +cast to fp32 (4P/N)  -joined -owned  ...step...  -cast
+//
+// An owner keeps whole tensors: those that its share cuts, too. A gradient larger than the bucket does not go through
+// it. Source: deepspeed/runtime/zero/stage_1_and_2.py (0.19.6).
+#include <algorithm>
+
+#include "engine/deepspeed.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class N>
+class DeepSpeedZero12 final : public DeepSpeedModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+
+  explicit DeepSpeedZero12(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
+    const Job& job = this->job_;
+    pipeline_ = job.parallel.pipeline > 1;
+    const bool overlaps = job.overlap_reduce.value_or(false) && !pipeline_;
+    // Hooks reduce while backward runs: always in stage 2; in stage 1 only in a lone micro-batch, and when told to.
+    reduces_early_ = job.parallel.zero_stage == 2 || (overlaps && job.training.gradient_accumulation == 1);
+    bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.ipg-bucket", Pile::kCommunication, Workbook<N>::symbol("B", job.buckets.reduce), this->stored_);
+    bucket_count_ = overlaps ? 2 : 1;
+    // The embedding's gradient arrives when nothing else is left; the head's arrives first.
+    for (SlotId gradient : context.gradients_of_head)
+      if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes) passing_by_.push_back(gradient);
+    original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start", Pile::kParameters, this->stored_);
+  }
+
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    return first_micro_batch && !reduces_early_ ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
+  bool keeps_gradients() const override { return false; }
+  bool uses_neighbours() const override { return true; }
+
+  void load(const Stage<N>& stage, Events& events) override {
+    const Buffers* known = buffers_.find(stage.index);
+    here_ = known ? *known : buffers_.add(stage.index, make_buffers(stage));
+    // Parameters are joined on the device when both copies have room there, else by way of the host.
+    const bool room = this->book_.program.slot_at(here_.flat).bytes * Checked(2) <= this->job_.cluster.device->capacity;
+    if (room) EngineModel<N>::hold(original_, stage, events);
+    events.push_back({here_.flat, 1});
+    if (room) EngineModel<N>::hold(original_, stage, events, -1);
+    if (here_.master >= 0) events.push_back({here_.master, 1});
+    if (here_.returned >= 0) events.push_back({here_.returned, 1});
+  }
+  void states(const Stage<N>& stage, Events& events) override {
+    this->hold_workspaces(events);
+    if (!this->offloads_states()) this->hold(buffers_.at(stage.index).states, events);
+  }
+
+  // The first layer's backward follows the head's: the first gradients have arrived.
+  void before_backward(const Neighbours& here, bool first, Events& events) override {
+    if (here.previous < 0) first_gradients(first, events);
+  }
+  void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
+    here_ = buffers_.at(stage.index);
+    if (last_unit < 0) first_gradients(first, events);
+    if (!reduces_early_) return;
+    if (!here_.overflows_bucket) own(1, events);
+    events.push_back({bucket_, -bucket_count_});
+    if (!first) own(-1, events);  // added to what the first micro-batch has left
+  }
+  // Stage 1: gradients go through the bucket one by one when the last micro-batch has run.
+  void reduce(const Stage<N>& stage, Events& events) override {
+    if (reduces_early_) return;
+    here_ = buffers_.at(stage.index);
+    if (pipeline_) events.push_back({bucket_, 1});  // reduce_gradients(pipeline_parallel=True) makes another
+    this->free_gradients(stage, events);
+    own(1, events);
+    events.push_back({bucket_, pipeline_ ? -bucket_count_ - 1 : -bucket_count_});
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_states()) return;
+    const Buffers& buffers = buffers_.at(stage.index);
+    check_overflow(buffers, events);
+    events.push_back({buffers.joined, 1});
+    const bool casts = this->master_ != this->stored_;
+    if (casts) {
+      events.push_back({buffers.stepped, 1});
+      events.push_back({buffers.joined, -1});
+    }
+    events.push_back({buffers.owned, -1});
+    this->step(buffers.states, events);
+    events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+  }
+  // Offloaded: fp32 share and its gradient, a 16-bit copy to send back, a temporary, the states; with several
+  // micro-batches the owned gradients, too.
+  Bytes host(const Stage<N>& stage) const override {
+    if (!this->offloads_states()) return Bytes{};
+    const Checked share(plain(this->share_of(this->padded_elements(stage))));
+    const Checked several = this->job_.training.gradient_accumulation > 1 ? 1 : 0;
+    const Elements wide(Checked(2) * share), narrow(share + several * share + Checked(this->largest_tensor(stage)));
+    return bytes_of(wide, this->master_) + bytes_of(narrow, this->stored_) + buffers_.at(stage.index).states.bytes;
+  }
+
+ private:
+  struct Buffers {
+    SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, checked = -1, checked_flags = -1, returned = -1;
+    bool overflows_bucket = false;
+    typename DeepSpeedModel<N>::FlatStates states;
+  };
+
+  Buffers make_buffers(const Stage<N>& stage) {
+    const N padded = this->padded_elements(stage);
+    const N share = this->share_of(padded);
+    Buffers buffers;
+    buffers.overflows_bucket = plain(padded) > this->job_.buckets.reduce;
+    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters", Pile::kParameters, padded, this->stored_);
+    buffers.states = this->flat_states(stage, share, share, this->master_);
+    if (this->offloads_states()) {
+      buffers.returned = this->slot("gradients", "largest gradient on its way to the host", "deepspeed.offload-temporary", Pile::kTemporary, N(this->largest_tensor(stage)), this->stored_);
+      return buffers;
+    }
+    buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition", Pile::kMasterWeights, share, this->master_);
+    const std::int64_t owned = std::max(whole_tensors(stage, plain(share), false), whole_tensors(stage, plain(share), true));
+    const N kept = owned == plain(share) ? share : this->counted("whole tensors of P/N", owned);
+    buffers.owned = this->slot("gradients", "owned gradients", "deepspeed.owned-gradients", Pile::kGradients, kept, this->stored_);
+    buffers.joined = this->slot("optimizer", "owned gradients, joined", "deepspeed.joined-gradients", Pile::kTemporary, share, this->stored_);
+    buffers.stepped = this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients", Pile::kTemporary, share, this->master_);
+    const N largest = this->at_most(share, this->largest_tensor(stage));
+    buffers.checked = this->slot("optimizer", "largest gradient, fp32, looked at for overflow", "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kFloat32);
+    buffers.checked_flags = this->slot("optimizer", "its elements that are not finite", "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kBool);
+    return buffers;
+  }
+
+  // Elements of the tensors that the first (or last) `share` elements of a stage touch.
+  std::int64_t whole_tensors(const Stage<N>& stage, std::int64_t share, bool from_the_end) const {
+    const std::vector<std::int64_t> count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units();
+    std::int64_t left = share, sum = 0;
+    for (std::size_t i = 0; i < units.size() && left > 0; ++i) {
+      const std::size_t at = from_the_end ? units.size() - 1 - i : i;
+      const std::int64_t unit = plain(units[at]->elements);
+      if (unit == 0 || count[at] == 0) continue;
+      const std::int64_t whole = std::min(count[at], left / unit);
+      sum += whole * unit;
+      left -= whole * unit;
+      if (whole == count[at]) continue;
+      const std::vector<TensorShare<N>>& tensors = units[at]->tensors;
+      for (std::size_t k = 0; k < tensors.size() && left > 0; ++k) {
+        const TensorShare<N>& tensor = tensors[from_the_end ? tensors.size() - 1 - k : k];
+        const std::int64_t elements = plain(tensor.elements);
+        const std::int64_t touched = std::min(tensor.copies, (left + elements - 1) / elements);
+        sum += touched * elements;
+        left -= touched * elements;
+      }
+    }
+    return sum;
+  }
+
+  // The buckets appear with the first gradient; the owner's buffer when a full bucket has been reduced.
+  void first_gradients(bool first, Events& events) const {
+    if (!reduces_early_) {
+      if (first) events.push_back({bucket_, bucket_count_});
+      return;
+    }
+    events.push_back({bucket_, bucket_count_});
+    for (SlotId gradient : passing_by_) this->pass(gradient, events);
+    if (here_.overflows_bucket) own(1, events);
+  }
+  void own(std::int32_t count, Events& events) const {
+    if (here_.owned >= 0) events.push_back({here_.owned, count});
+  }
+  // x.float(), isnan, isinf, their union, and that as fp32 again.
+  void check_overflow(const Buffers& buffers, Events& events) const {
+    if (bits_of(this->stored_) != 16) return;
+    events.push_back({buffers.checked, 1});
+    events.push_back({buffers.checked_flags, 3});
+    events.push_back({buffers.checked, 1});
+    events.push_back({buffers.checked, -2});
+    events.push_back({buffers.checked_flags, -3});
+  }
+  bool pipeline_ = false, reduces_early_ = false;
+  std::int32_t bucket_count_ = 1;
+  SlotId bucket_ = -1;
+  std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
+  SlotSet original_;
+  Buffers here_;                    // of the stage whose load was asked for last
+  ByStage<Buffers> buffers_;
+};
+
+}  // namespace
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_deepspeed_zero12(const EngineContext<N>& context) {
+  return std::make_unique<DeepSpeedZero12<N>>(context);
+}
+template std::unique_ptr<EngineModel<Checked>> make_deepspeed_zero12(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_deepspeed_zero12(const EngineContext<Traced>&);
+
+}  // namespace steelyard
