@@ -1,0 +1,96 @@
+#include "cli/command.h"
+
+namespace steelyard {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> kCommands = {
+      {"weigh",
+       "RUN|MODEL [flags]",
+       "does it fit: every pile, phase and rank, and the changes that would make it fit",
+       "RUN is a run file (.toml or .json); MODEL is a preset, a config.json or its folder, or a "
+       "size like 7B. "
+       "Flags mirror the keys of the run file and win over it. Exit 0: fits (or tight, with a "
+       "warning); 1: does not fit; 2: bad input.",
+       {"steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb --engine fsdp2 --sequence-length 8192",
+        "steelyard weigh examples/llama-3.1-8b --on 1xrtx-4090 --sequence-length 2048",
+        "steelyard weigh examples/llama-3.1-8b-fsdp2.toml --phases",
+        "steelyard weigh examples/llama-3.1-8b-fsdp2.toml --micro-batch 2 --json"},
+       true,
+       weigh_command},
+      {"explain",
+       "RUN|MODEL [PILE|ENTRY|PHASE] [flags]",
+       "where a number comes from: formula, inputs, rule and source",
+       "Also explains a rule (steelyard list rules), an error code (E210), a key of the run file "
+       "(training.precision), and, with a "
+       "model and nothing else, what its states cost under every precision and ZeRO stage.",
+       {"steelyard explain examples/llama-3.1-8b-fsdp2.toml activations", "steelyard explain 7b",
+        "steelyard explain training.precision", "steelyard explain E210"},
+       true,
+       explain_command},
+      {"sweep",
+       "RUN|MODEL --over KEY=VALUES [flags]",
+       "the same question over a range of values, with the curve",
+       "VALUES is FROM..TO (doubling), FROM..TO:STEP or A,B,C; several --over multiply. With "
+       "--largest parameters, sweeps "
+       "cluster.devices and searches the largest model that fits under DDP and ZeRO 1, 2 and 3.",
+       {"steelyard sweep examples/llama-3.1-8b-fsdp2.toml --over "
+        "training.sequence_length=2048..131072",
+        "steelyard sweep examples/llama-3.1-8b-fsdp2.toml --over "
+        "recompute.mode=none,selective,full",
+        "steelyard sweep 7b --on a100-sxm-80gb --sequence-length 2048 --over cluster.devices=1..64 "
+        "--largest parameters"},
+       true,
+       sweep_command},
+      {"compare",
+       "A B [flags]",
+       "two runs beside each other: which pile grew, and is the batch the same",
+       "A and B are run files or models; flags apply to both. Exit 0: the same; 1: they differ; 2: "
+       "bad input.",
+       {"steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml",
+        "steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml "
+        "--batch"},
+       true,
+       compare_command},
+      {"list",
+       "models|devices|engines|optimizers|precisions|schedules|rules|keys|errors",
+       "what is known, with sources",
+       "Everything that a run file may name.",
+       {"steelyard list models", "steelyard list devices --json"},
+       false,
+       list_command},
+      {"completion",
+       "bash|zsh|fish",
+       "a completion script for the shell",
+       "Prints a script to be sourced by the shell; it completes commands, flags, models and "
+       "devices.",
+       {"steelyard completion bash"},
+       false,
+       completion_command},
+      {"help",
+       "[COMMAND]",
+       "everything about a command",
+       "The same as COMMAND --help.",
+       {"steelyard help weigh"},
+       false,
+       help_command},
+  };
+  return kCommands;
+}
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : commands())
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+const std::string* Invocation::value(std::string_view flag) const {
+  const auto found = flags.find(flag);
+  return found == flags.end() || found->second.empty() ? nullptr : &found->second.back();
+}
+
+std::size_t Invocation::count(std::string_view flag) const {
+  const auto found = flags.find(flag);
+  return found == flags.end() ? 0 : found->second.size();
+}
+
+}  // namespace steelyard

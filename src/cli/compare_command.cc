@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_status.h"
+#include "cli/outlet.h"
+#include "cli/problems.h"
+#include "cli/run_input.h"
+#include "report/comparison.h"
+#include "report/prediction_json.h"
+
+namespace steelyard {
+namespace {
+
+// Every value of the document with its dotted path, in order.
+void flatten(const Value& value, const std::string& path,
+             std::vector<std::pair<std::string, std::string>>& into) {
+  if (!value.is_table()) {
+    into.emplace_back(path, shown(value));
+    return;
+  }
+  for (const Value::Member& member : value.members())
+    flatten(member.value, path.empty() ? member.key : path + "." + member.key, into);
+}
+
+std::vector<ChangedKey> changed_keys(const Value& before, const Value& after) {
+  std::vector<std::pair<std::string, std::string>> left;
+  std::vector<std::pair<std::string, std::string>> right;
+  flatten(before, "", left);
+  flatten(after, "", right);
+  const auto find = [](const auto& rows, const std::string& key) -> const std::string* {
+    for (const auto& [name, text] : rows)
+      if (name == key) return &text;
+    return nullptr;
+  };
+  std::vector<ChangedKey> changed;
+  for (const auto& [key, text] : left) {
+    const std::string* other = find(right, key);
+    if (other == nullptr || *other != text)
+      changed.push_back({key, text, other == nullptr ? "" : *other});
+  }
+  for (const auto& [key, text] : right)
+    if (find(left, key) == nullptr) changed.push_back({key, "", text});
+  return changed;
+}
+
+}  // namespace
+
+int compare_command(const Invocation& invocation) {
+  if (invocation.words.size() != 2)
+    return refuse_words(invocation, "compare takes two run files or models");
+  const std::vector<KeyEdit> edits = edits_of(invocation.keys);
+  std::vector<RunInput> inputs;
+  std::vector<Weighed> weighed;
+  Diagnostics problems;
+  for (const std::string& word : invocation.words) {
+    auto input = read_run(word);
+    if (!input) {
+      problems.insert(problems.end(), input.error().begin(), input.error().end());
+      continue;
+    }
+    lay_over(input->document, edits);
+    Weighed one = weigh_document(input->document, input->folder);
+    if (!one.prediction) problems.insert(problems.end(), one.problems.begin(), one.problems.end());
+    inputs.push_back(std::move(*input));
+    weighed.push_back(std::move(one));
+  }
+  if (!problems.empty()) return refuse(invocation, problems, "nothing compared");
+
+  // Two files of one name are told apart by their folders.
+  const bool alike = inputs[0].name == inputs[1].name;
+  const Compared before{alike ? inputs[0].word : inputs[0].name, *weighed[0].job,
+                        *weighed[0].prediction};
+  const Compared after{alike ? inputs[1].word : inputs[1].name, *weighed[1].job,
+                       *weighed[1].prediction};
+  const std::vector<ChangedKey> changed = changed_keys(inputs[0].document, inputs[1].document);
+  const Style& style = invocation.style;
+  if (invocation.json) {
+    answer(document_text(json_of(before, after, changed)));
+  } else {
+    const std::string text = invocation.has("batch") ? batch_text(before, after, style)
+                             : invocation.has("quiet")
+                                 ? comparison_line(before, after, style)
+                                 : comparison_text(before, after, changed, style);
+    answer(style.ascii ? plain_characters(text) : text);
+  }
+  if (invocation.has("batch")) return same_batch(before.job, after.job) ? kDone : kFinding;
+  return differ(before, after) ? kFinding : kDone;
+}
+
+}  // namespace steelyard

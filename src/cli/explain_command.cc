@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_status.h"
+#include "cli/outlet.h"
+#include "cli/problems.h"
+#include "cli/read_invocation.h"
+#include "cli/run_input.h"
+#include "document/edit_distance.h"
+#include "model/catalogue.h"
+#include "predict/explain.h"
+#include "report/derivation.h"
+#include "report/error_codes.h"
+#include "report/key_help.h"
+#include "report/model_states.h"
+#include "report/prediction_json.h"
+
+namespace steelyard {
+namespace {
+
+void print(const Invocation& invocation, const std::string& text,
+           const nlohmann::ordered_json& json) {
+  if (invocation.json) {
+    answer(document_text(json));
+  } else {
+    answer(invocation.style.ascii ? plain_characters(text) : text);
+  }
+}
+
+// A word that names something of ours: an error code, a rule or a key. A file or a model of that name wins.
+bool explain_word(const Invocation& invocation, const std::string& word) {
+  const Style& style = invocation.style;
+  if (const ErrorCode* code = find_error_code(word)) {
+    print(invocation, error_code_text(*code, style), json_of(*code));
+    return true;
+  }
+  if (const Rule* rule = find_rule(word)) {
+    print(invocation, rule_text(*rule, style), json_of(*rule));
+    return true;
+  }
+  if (const Key* key = find_key_by_path(word)) {
+    print(invocation, key_text(*key, style), json_of(*key));
+    return true;
+  }
+  return false;
+}
+
+// The data-parallel ranks that the teaching table shows; a number that was said stands among them.
+std::vector<std::int64_t> rows_for(std::int64_t said) {
+  std::vector<std::int64_t> rows = {1, 4, 8, 16, 64};
+  if (said > 1) rows = {1, said};
+  return rows;
+}
+
+std::int64_t count_at(const Value& document, std::string_view path, std::int64_t absent) {
+  const Value* value = document.at(path);
+  return value != nullptr && value->is_integer() && value->as_integer() > 0 ? value->as_integer()
+                                                                            : absent;
+}
+
+// A model and no device: what its states cost, for every recipe and ZeRO stage.
+int explain_states(const Invocation& invocation, const RunInput& input, const Value& document) {
+  // Everything but the device is read as it would be for a weighing, so that errors are the same.
+  Value asked = document;
+  lay_over(asked, {edit_of(key_of(KeyId::kDevice).path, "h100-sxm-80gb", "explain")});
+  const Weighed weighed = weigh_document(asked, input.folder);
+  if (!weighed.job) return refuse(invocation, weighed.problems, "nothing explained");
+  const Job& job = *weighed.job;
+  ModelStatesQuestion question;
+  question.model = input.name;
+  question.parameters = count_parameters(*job.model).total;
+  question.guessed = job.model->guessed;
+  question.precision = &job.training.precision;
+  question.optimizer = &job.training.optimizer;
+  question.tensor = count_at(document, "parallel.tensor", 1);
+  question.pipeline = count_at(document, "parallel.pipeline", 1);
+  const std::int64_t devices = count_at(document, "cluster.devices", 1);
+  question.data_ranks = rows_for(
+      count_at(document, "parallel.data", devices / (question.tensor * question.pipeline)));
+  print(invocation, model_states_text(question, invocation.style), json_of(question));
+  return kDone;
+}
+
+}  // namespace
+
+int explain_command(const Invocation& invocation) {
+  if (invocation.words.empty())
+    return refuse_words(invocation, "explain what: a run file, a rule, an error code or a key");
+  if (invocation.words.size() > 2)
+    return refuse_words(
+        invocation,
+        fmt::format("explain takes a run and one selection, not also \"{}\"", invocation.words[2]));
+  const std::string& word = invocation.words.front();
+  std::error_code failed;
+  const bool exists = word == "-" || std::filesystem::exists(word, failed);
+  if (!exists && invocation.words.size() == 1 && invocation.keys.empty() &&
+      explain_word(invocation, word))
+    return kDone;
+
+  const auto input = read_run(word);
+  if (!input) return refuse(invocation, input.error(), "nothing explained");
+  Value document = input->document;
+  lay_over(document, edits_of(invocation.keys));
+  if (input->text.empty() && document.at("cluster.device") == nullptr &&
+      invocation.words.size() == 1)
+    return explain_states(invocation, *input, document);
+
+  const auto job = job_of(document, input->folder);
+  if (!job) return refuse(invocation, job.error(), "nothing explained");
+  const Explained explained = explain(*job, invocation.words.size() > 1 ? invocation.words[1] : "");
+  if (explained.problem) return refuse(invocation, {*explained.problem}, "nothing explained");
+  if (explained.derivation)
+    print(invocation,
+          derivation_text(*explained.derivation, invocation.style, invocation.has("all")),
+          json_of(*explained.derivation));
+  return kDone;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,167 @@
+#include "cli/read_invocation.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <deque>
+
+#include "cli/flags.h"
+#include "document/edit_distance.h"
+#include "job/keys.h"
+
+namespace steelyard {
+namespace {
+
+// Everything a flag may be called, for suggestions.
+std::vector<std::string> names_for(const Command& command) {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags())
+    if (belongs(flag, command.name)) names.push_back("--" + std::string(flag.name));
+  if (command.run_keys) {
+    names.emplace_back("--on");
+    for (const Key& key : run_file_keys()) {
+      names.push_back(key.flag);
+      names.insert(names.end(), key.flag_aliases.begin(), key.flag_aliases.end());
+    }
+  }
+  return names;
+}
+
+Diagnostic unknown_flag(const Command& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  Diagnostic problem =
+      command_line_problem("E002", fmt::format("unknown flag {} of {}", name, command.name));
+  const std::vector<std::string> names = names_for(command);
+  problem.help = did_you_mean("flag", nearest_names(name, names));
+  if (problem.help.empty())
+    problem.help = fmt::format("steelyard {} --help lists all", command.name);
+  return problem;
+}
+
+// The storage that CLI11 writes to while it parses.
+struct Said {
+  std::vector<std::string> words;
+  std::deque<std::pair<const Flag*, std::vector<std::string>>> values;
+  std::deque<std::pair<const Flag*, std::int64_t>> switches;
+  struct Word {
+    const Key* key;
+    std::string text;
+    CLI::Option* option;
+  };
+  std::deque<Word> keys;
+  std::string on;
+};
+
+std::string option_names(std::string_view name, char letter) {
+  std::string names = "--" + std::string(name);
+  if (letter != 0) names += fmt::format(",-{}", letter);
+  return names;
+}
+
+void add_flags(CLI::App& app, const Command& command, Said& said) {
+  for (const Flag& flag : flags()) {
+    if (!belongs(flag, command.name)) continue;
+    if (flag.kind == FlagKind::kSwitch || flag.kind == FlagKind::kCounted) {
+      auto& [row, count] = said.switches.emplace_back(&flag, 0);
+      app.add_flag(option_names(flag.name, flag.letter), count);
+    } else {
+      auto& [row, values] = said.values.emplace_back(&flag, std::vector<std::string>{});
+      app.add_option(option_names(flag.name, flag.letter), values)->allow_extra_args(false);
+    }
+  }
+}
+
+// A switch also has its opposite: --compile, --no-compile.
+std::string switch_names(const std::string& flag) {
+  return fmt::format("{}{{true}},--no-{}{{false}}", flag, flag.substr(2));
+}
+
+void add_keys(CLI::App& app, Said& said) {
+  for (const Key& key : run_file_keys()) {
+    Said::Word& row = said.keys.emplace_back(Said::Word{&key, "", nullptr});
+    const bool truth = key.kind == KeyKind::kSwitch;
+    std::string names = truth ? switch_names(key.flag) : key.flag;
+    for (const std::string& alias : key.flag_aliases)
+      names += "," + (truth ? switch_names(alias) : alias);
+    row.option = truth ? app.add_flag(names, row.text) : app.add_option(names, row.text);
+    row.option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+}  // namespace
+
+Diagnostic command_line_problem(std::string code, std::string message, std::string help) {
+  Diagnostic problem;
+  problem.code = std::move(code);
+  problem.message = std::move(message);
+  problem.help = std::move(help);
+  return problem;
+}
+
+tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
+                                                      const std::vector<std::string>& arguments,
+                                                      const Surroundings& stdout_around,
+                                                      const Surroundings& stderr_around) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  Said said;
+  app.add_option("words", said.words);
+  add_flags(app, command, said);
+  if (command.run_keys) {
+    app.add_option("--on", said.on)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    add_keys(app, said);
+  }
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& fault) {
+    return tl::unexpected(Diagnostics{command_line_problem(
+        "E005", fault.what(),
+        fmt::format("steelyard {} --help says what each flag takes", command.name))});
+  } catch (const CLI::ParseError& fault) {
+    return tl::unexpected(Diagnostics{command_line_problem(
+        "E005", fault.what(), fmt::format("steelyard {} --help lists all flags", command.name))});
+  }
+
+  Diagnostics problems;
+  for (const std::string& word : app.remaining()) problems.push_back(unknown_flag(command, word));
+
+  Invocation invocation;
+  invocation.command = &command;
+  invocation.words = said.words;
+  for (const auto& [flag, count] : said.switches)
+    if (count > 0)
+      invocation.flags[std::string(flag->name)] =
+          std::vector<std::string>(static_cast<std::size_t>(count));
+  for (const auto& [flag, values] : said.values) {
+    if (values.empty()) continue;
+    invocation.flags[std::string(flag->name)] = values;
+    const std::vector<std::string_view> choices = words_in(flag->choices);
+    for (const std::string& value : values)
+      if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end())
+        problems.push_back(
+            command_line_problem("E005", fmt::format("--{} {}: unknown value", flag->name, value),
+                                 fmt::format("--{} takes {}", flag->name, any_of(choices))));
+  }
+  if (!said.on.empty()) invocation.keys.push_back({"", said.on, "--on"});
+  for (const Said::Word& row : said.keys)
+    if (row.option->count() > 0)
+      invocation.keys.push_back({row.key->path, row.text, row.key->flag});
+  if (!problems.empty()) return tl::unexpected(std::move(problems));
+
+  const auto text_of = [&](std::string_view flag) {
+    const std::string* value = invocation.value(flag);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(*value);
+  };
+  StyleChoice choice{text_of("color"), text_of("units"), invocation.has("ascii"),
+                     invocation.has("no-bars")};
+  invocation.json = invocation.has("json") || stdout_around.format == "json";
+  invocation.style = style_for(choice, stdout_around);
+  invocation.error_style = style_for(choice, stderr_around);
+  if (invocation.json) invocation.style.colour = false;
+  return invocation;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,23 @@
+// Words of the command line become an Invocation, or everything that is wrong with them.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/terminal.h"
+#include "document/diagnostic.h"
+
+namespace steelyard {
+
+// `arguments`: the words after the command's name.
+tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
+                                                      const std::vector<std::string>& arguments,
+                                                      const Surroundings& stdout_around,
+                                                      const Surroundings& stderr_around);
+
+// A problem that stands on the command line: E001 and its like.
+Diagnostic command_line_problem(std::string code, std::string message, std::string help = {});
+
+}  // namespace steelyard

@@ -1,0 +1,207 @@
+#include "cli/run_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "cli/outlet.h"
+#include "cli/read_invocation.h"
+#include "cli/said_value.h"
+#include "document/read.h"
+
+namespace steelyard {
+namespace {
+
+bool ends_with(std::string_view word, std::string_view end) {
+  return word.size() >= end.size() && word.substr(word.size() - end.size()) == end;
+}
+
+// A name that can only be a file: a typo in it should not be looked for among the models.
+bool is_path(std::string_view word) {
+  return ends_with(word, ".toml") || ends_with(word, ".json") || ends_with(word, "/") ||
+         word.substr(0, 1) == "/" || word.substr(0, 2) == "./" || word.substr(0, 3) == "../" ||
+         word.substr(0, 1) == "~";
+}
+
+// A config.json says what the model is in its own keys; a run file has `model`.
+bool is_model_config(const Value& document) {
+  if (document.find("model") != nullptr) return false;
+  for (const char* key :
+       {"model_type", "architectures", "hidden_size", "n_embd", "text_config", "num_hidden_layers"})
+    if (document.find(key) != nullptr) return true;
+  return false;
+}
+
+RunInput model_input(const std::string& word) {
+  RunInput input;
+  input.word = word;
+  input.name = word;
+  input.document = Value::table();
+  Value model = Value::string(word);
+  Place place;
+  place.source = word;
+  model.set_mark(mark_of(place));
+  set_path(input.document, "model", std::move(model), place);
+  return input;
+}
+
+tl::unexpected<Diagnostics> unreadable(const std::string& word, std::string_view why) {
+  return tl::unexpected(
+      Diagnostics{command_line_problem("E100", fmt::format("cannot read {}: {}", word, why))});
+}
+
+tl::expected<std::string, std::string> read_file_for_core(const std::string& path) {
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed))
+    return tl::unexpected(std::string("is a folder"));
+  if (!std::filesystem::exists(path, failed)) return tl::unexpected(std::string("no such file"));
+  std::optional<std::string> text = text_of_file(path);
+  if (!text) return tl::unexpected(std::string("cannot be read"));
+  return std::move(*text);
+}
+
+// Where the "x" of "8 x H100" stands; nothing in front of "h100".
+std::size_t sign_of_count(std::string_view device) {
+  std::size_t at = 0;
+  while (at < device.size() && std::isdigit(static_cast<unsigned char>(device[at])) != 0) ++at;
+  const std::size_t digits = at;
+  while (at < device.size() && device[at] == ' ') ++at;
+  return digits > 0 && at < device.size() && device[at] == 'x' ? at : std::string_view::npos;
+}
+
+std::string count_before_device(std::string_view device) {
+  const std::size_t sign = sign_of_count(device);
+  if (sign == std::string_view::npos) return "";
+  return std::string(device.substr(0, device.find_first_not_of("0123456789")));
+}
+
+std::string device_after_count(std::string_view device) {
+  const std::size_t sign = sign_of_count(device);
+  if (sign == std::string_view::npos) return std::string(device);
+  device.remove_prefix(sign + 1);
+  device.remove_prefix(std::min(device.find_first_not_of(' '), device.size()));
+  return std::string(device);
+}
+
+std::string shell_word(const std::string& word) {
+  for (const char character : word) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (std::isalnum(byte) == 0 &&
+        std::string_view("-_./=,:+@%").find(character) == std::string_view::npos) {
+      std::string quoted = "'";
+      for (const char inner : word)
+        quoted += inner == '\'' ? std::string("'\\''") : std::string(1, inner);
+      return quoted + "'";
+    }
+  }
+  return word.empty() ? "''" : word;
+}
+
+}  // namespace
+
+tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const bool standard_input = word == "-";
+  if (!standard_input && fs::is_directory(word, failed)) return model_input(word);
+  if (!standard_input && !fs::exists(word, failed)) {
+    if (is_path(word)) return unreadable(word, "no such file");
+    return model_input(word);
+  }
+  std::optional<std::string> text = text_of_file(word);
+  if (!text) return unreadable(word, "it cannot be opened");
+  const std::string source = standard_input ? "<stdin>" : word;
+  tl::expected<Value, Diagnostics> document = read_document(*text, source);
+  if (!document) return tl::unexpected(document.error());
+  if (!standard_input && is_model_config(*document)) return model_input(word);
+  RunInput input;
+  input.word = word;
+  input.name = standard_input ? "stdin" : fs::path(word).filename().string();
+  input.document = std::move(*document);
+  input.toml = !ends_with(word, ".json") &&
+               text->find_first_not_of(" \t\r\n") != std::string::npos &&
+               (*text)[text->find_first_not_of(" \t\r\n")] != '{';
+  input.text = std::move(*text);
+  input.folder = standard_input ? "" : fs::path(word).parent_path().string();
+  return input;
+}
+
+KeyEdit edit_of(std::string_view key, std::string_view text, std::string_view source) {
+  Place place;
+  place.source = std::string(source);
+  if (source.substr(0, 2) == "--") {
+    // The caret stands under the word that was said.
+    place.text = fmt::format("{} {}", source, text);
+    place.column = static_cast<int>(source.size()) + 2;
+    place.length = static_cast<int>(text.size());
+  }
+  const Key* known = find_key_by_path(key);
+  Value value =
+      known == nullptr ? Value::string(std::string(text)) : said_value(*known, text, place);
+  value.set_mark(mark_of(place));
+  return {known == nullptr ? std::string(key) : known->path, std::move(value)};
+}
+
+std::vector<KeyEdit> edits_of(const std::vector<SaidKey>& keys) {
+  std::vector<KeyEdit> edits;
+  for (const SaidKey& said : keys) {
+    if (said.flag != "--on") {
+      edits.push_back(edit_of(said.key, said.text, said.flag));
+      continue;
+    }
+    // A count that is said wins over the run file's own; --devices, further on, wins over both.
+    if (const std::string count = count_before_device(said.text); !count.empty())
+      edits.push_back(edit_of(key_of(KeyId::kDevices).path, count, said.flag));
+    edits.push_back(edit_of(key_of(KeyId::kDevice).path, device_after_count(said.text), said.flag));
+  }
+  return edits;
+}
+
+void lay_over(Value& document, const std::vector<KeyEdit>& edits) {
+  for (const KeyEdit& edit : edits) set_path(document, edit.key, edit.value, edit.value.place());
+}
+
+tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& folder) {
+  JobContext context;
+  context.folder = folder;
+  context.read_file = read_file_for_core;
+  return read_job(document, context);
+}
+
+Weighed weigh_document(const Value& document, const std::string& folder) {
+  Weighed weighed;
+  try {
+    tl::expected<Job, Diagnostics> job = job_of(document, folder);
+    if (!job) {
+      weighed.problems = std::move(job.error());
+      return weighed;
+    }
+    weighed.prediction = predict(*job);
+    weighed.job = std::move(*job);
+  } catch (const OverflowError& fault) {
+    weighed.job.reset();
+    weighed.problems.push_back(
+        command_line_problem("E107", fault.what(), "a size of this run is far too large"));
+  }
+  return weighed;
+}
+
+std::string arguments_of(const Invocation& invocation) {
+  std::string result;
+  for (const std::string& word : invocation.words)
+    result += (result.empty() ? "" : " ") + shell_word(word);
+  for (const SaidKey& said : invocation.keys) {
+    const Key* key = find_key_by_path(said.key);
+    if (key != nullptr && key->kind == KeyKind::kSwitch) {
+      result += said.text == "true" ? " " + said.flag
+                                    : fmt::format(" {}={}", said.flag, shell_word(said.text));
+    } else {
+      result += fmt::format(" {} {}", said.flag, shell_word(said.text));
+    }
+  }
+  return result;
+}
+
+}  // namespace steelyard

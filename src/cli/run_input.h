@@ -1,0 +1,48 @@
+// From the words of the command line to a run file, and from there to a job.
+//
+//   RUN     run.toml, run.json, - (stdin)                     the file itself
+//   MODEL   llama-3.1-8b, ./my-model, config.json, 7b         a run file that says only `model`
+//
+// Flags are laid over it: the later word wins, and errors name the flag.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "cli/command.h"
+#include "document/value.h"
+#include "job/read.h"
+#include "plan/sweep.h"
+#include "report/run_file_text.h"
+
+namespace steelyard {
+
+struct RunInput {
+  std::string word;    // as typed
+  std::string name;    // for headings: the file without its folder, or the model
+  Value document;      // as written
+  std::string text;    // of a run file; empty for a model
+  bool toml = false;   // `text` can be edited in place
+  std::string folder;  // relative paths of the document start here
+};
+
+tl::expected<RunInput, Diagnostics> read_run(const std::string& word);
+
+// The keys that the flags said, as edits of the document.
+std::vector<KeyEdit> edits_of(const std::vector<SaidKey>& keys);
+void lay_over(Value& document, const std::vector<KeyEdit>& edits);
+
+// The same for a suggestion: "parallel.context", "2".
+KeyEdit edit_of(std::string_view key, std::string_view text, std::string_view source);
+
+tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& folder);
+
+// Document in, prediction or problems out; overflow is a problem like any other.
+Weighed weigh_document(const Value& document, const std::string& folder);
+
+// The arguments that weigh this again: the words and the keys as typed, quoted where a shell needs it.
+std::string arguments_of(const Invocation& invocation);
+
+}  // namespace steelyard

@@ -1,0 +1,173 @@
+#include "cli/weigh_command.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_status.h"
+#include "cli/outlet.h"
+#include "cli/problems.h"
+#include "cli/read_invocation.h"
+#include "cli/run_input.h"
+#include "report/applied.h"
+#include "report/phases.h"
+#include "report/prediction_json.h"
+#include "report/weighing.h"
+
+namespace steelyard {
+namespace {
+
+// What was asked, and what was answered: --apply makes a second one of the first.
+struct Answered {
+  Value document;
+  Weighed weighed;
+  std::vector<Suggestion> suggestions;
+};
+
+Answered answered(Value document, const std::string& folder, bool suggestions_wanted) {
+  Answered result;
+  result.weighed = weigh_document(document, folder);
+  result.document = std::move(document);
+  if (suggestions_wanted && result.weighed.prediction)
+    result.suggestions = suggest(*result.weighed.job, *result.weighed.prediction);
+  return result;
+}
+
+int status_of(const Invocation& invocation, const Prediction& prediction) {
+  if (prediction.verdict == Verdict::kDoesNotFit) return kFinding;
+  const std::string* fail_on = invocation.value("fail-on");
+  return prediction.verdict == Verdict::kTight && fail_on != nullptr && *fail_on == "tight"
+             ? kFinding
+             : kDone;
+}
+
+std::optional<std::size_t> number_in(const std::string& text) {
+  std::size_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size() || number == 0) return std::nullopt;
+  return number;
+}
+
+std::string in_style(const Style& style, const std::string& text) {
+  return style.ascii ? plain_characters(text) : text;
+}
+
+std::string run_text(const RunInput& input, const std::vector<KeyEdit>& edits,
+                     const Value& document) {
+  return input.toml ? edited_run_file(input.text, input.document, edits) : run_file_text(document);
+}
+
+}  // namespace
+
+std::string differences(const Prediction& spans, const Prediction& replayed) {
+  const Job none;
+  const nlohmann::ordered_json a = json_of(none, spans, {}, false);
+  const nlohmann::ordered_json b = json_of(none, replayed, {}, false);
+  std::string text;
+  for (const auto& step : nlohmann::ordered_json::diff(a, b)) {
+    const auto path = nlohmann::ordered_json::json_pointer(step.at("path").get<std::string>());
+    const std::string before = a.contains(path) ? a.at(path).dump() : "absent";
+    text += fmt::format("{}: spans {}, replay {}\n", path.to_string(), before,
+                        step.contains("value") ? step.at("value").dump() : "absent");
+  }
+  return text;
+}
+
+int weigh_command(const Invocation& invocation) {
+  if (const std::string* jobs = invocation.value("jobs")) {
+    if (!invocation.words.empty())
+      return refuse_words(invocation, "--jobs brings its own run files");
+    return weigh_jobs(invocation, *jobs);
+  }
+  if (invocation.words.empty())
+    return refuse_words(invocation, "weigh what: a run file or a model");
+  if (invocation.words.size() > 1)
+    return refuse_words(
+        invocation,
+        fmt::format("weigh takes one run file or model, not also \"{}\"", invocation.words[1]));
+  const auto input = read_run(invocation.words.front());
+  if (!input) return refuse(invocation, input.error(), "nothing weighed");
+
+  std::vector<KeyEdit> edits = edits_of(invocation.keys);
+  Value document = input->document;
+  lay_over(document, edits);
+  const bool brief = invocation.has("brief");
+  const bool suggestions_wanted = !brief && !invocation.has("quiet");
+  Answered asked =
+      answered(std::move(document), input->folder, suggestions_wanted || invocation.has("apply"));
+  if (!asked.weighed.prediction)
+    return refuse(invocation, asked.weighed.problems, "nothing weighed");
+
+  std::optional<Answered> before;
+  std::vector<Suggestion> applied;
+  for (std::size_t i = 0; i < invocation.count("apply"); ++i) {
+    const std::string& text = invocation.flags.find("apply")->second[i];
+    const auto number = number_in(text);
+    if (!number || *number > asked.suggestions.size())
+      return refuse(invocation,
+                    {command_line_problem(
+                        "E005", fmt::format("--apply {}: there is no such suggestion", text),
+                        asked.suggestions.empty() ? "nothing is suggested for this run"
+                                                  : fmt::format("suggestions are numbered 1 to {}",
+                                                                asked.suggestions.size()))},
+                    "nothing applied");
+    const Suggestion chosen = asked.suggestions[*number - 1];
+    Value changed = asked.document;
+    for (const Suggestion::Edit& edit : chosen.edits) {
+      edits.push_back(edit_of(edit.key, edit.to, "--apply"));
+      lay_over(changed, {edits.back()});
+    }
+    Answered next = answered(std::move(changed), input->folder, true);
+    if (!next.weighed.prediction)
+      return refuse(invocation, next.weighed.problems, "nothing applied");
+    if (!before) before = std::move(asked);
+    asked = std::move(next);
+    applied.push_back(chosen);
+  }
+
+  const Job& job = *asked.weighed.job;
+  const Prediction& prediction = *asked.weighed.prediction;
+  if (invocation.has("replay")) {
+    if (const std::string difference = differences(prediction, predict_by_replay(job));
+        !difference.empty()) {
+      remark("internal error: the replay of every event disagrees\n" + difference);
+      return kInternal;
+    }
+  }
+  if (const std::string* file = invocation.value("write")) {
+    if (!write_file(*file, run_text(*input, edits, asked.document)))
+      return refuse(invocation,
+                    {command_line_problem("E100", fmt::format("cannot write {}", *file))},
+                    "nothing written");
+  }
+
+  warn(invocation, job.warnings);
+  if (invocation.json || brief) {
+    const auto json = json_of(job, prediction, asked.suggestions, brief);
+    answer(brief ? line_text(json) : document_text(json));
+    return status_of(invocation, prediction);
+  }
+  const Style& style = invocation.style;
+  if (invocation.has("quiet")) {
+    answer(in_style(style, verdict_line(prediction, style)));
+    return status_of(invocation, prediction);
+  }
+  Weighing weighing{job, prediction, peak_moment(job, peak_rank_index(prediction)),
+                    asked.suggestions, arguments_of(invocation)};
+  std::string text;
+  if (before) {
+    text = applied_text({"before", *before->weighed.job, *before->weighed.prediction},
+                        {"after", job, prediction}, applied, style);
+  } else {
+    text = invocation.has("phases") ? phases_text(weighing, style) : weighing_text(weighing, style);
+  }
+  if (invocation.has("verbose")) text += details_text(weighing, style);
+  answer(in_style(style, text));
+  if (prediction.verdict == Verdict::kTight)
+    remark(fmt::format("{}: tight, a longer sequence or another driver may not fit\n",
+                       painted(invocation.error_style, Ink::kWarning, "warning")));
+  return status_of(invocation, prediction);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,17 @@
+// The parts of `weigh` that stand alone: many jobs on lines, and the check by replay.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "predict/prediction.h"
+
+namespace steelyard {
+
+// One run file as JSON a line, one answer a line, in order; a bad line is answered by an error object.
+int weigh_jobs(const Invocation& invocation, const std::string& file);
+
+// What differs between the prediction and the judge's, as sentences; empty when nothing does.
+std::string differences(const Prediction& spans, const Prediction& replayed);
+
+}  // namespace steelyard

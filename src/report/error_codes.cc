@@ -1,0 +1,73 @@
+#include "report/error_codes.h"
+
+#include <nlohmann/json.hpp>
+
+namespace steelyard {
+
+const std::vector<ErrorCode>& error_codes() {
+  // clang-format off
+  static const std::vector<ErrorCode> kCodes = {
+      // The command line.
+      {"E001", "unknown command", "Commands are not abbreviated: a prefix that is unique today breaks scripts tomorrow."},
+      {"E002", "unknown flag", "Flags mirror the keys of the run file (steelyard list keys) and are not abbreviated."},
+      {"E003", "a word too few or too many", "Each command says what it takes in the first line of its help."},
+      {"E005", "a flag's value is not understood", "What a flag takes stands in the command's --help."},
+      {"E070", "internal error", "The span and the replay of every event disagreed, or an impossible state was reached: a defect of steelyard, worth a report."},
+      // Documents: JSON, TOML, run files key by key.
+      {"E100", "a file cannot be read", "Relative paths on the command line start where you are; those in a run file start at the run file."},
+      {"E101", "the text is not JSON or TOML", "Truncated and malformed files are refused as a whole: half a run file is another run."},
+      {"E102", "a key is given twice", "Which of the two was meant cannot be known, so none is taken."},
+      {"E103", "nested too deep, or too large", "A run file is a page of text; what is far larger is another kind of file."},
+      {"E104", "unknown key", "A key that is not known would be ignored in silence, and the answer would be for another run. Keys of your own belong in [carried]."},
+      {"E105", "a value of another kind", "A number is wanted where text stands, or the reverse. 8192, 8_192 and \"8k\" are all understood as counts."},
+      {"E106", "a name that is not known", "Names are compared without regard to capitals and dashes; steelyard list names them all."},
+      {"E107", "a number out of reason", "Sizes are one or more and fit 64 bits; a run of 10^18 of anything is a slip of the keyboard."},
+      {"E108", "a needed key is missing", "Everything else has a default, which is listed among the assumptions (-v); this has none."},
+      {"E111", "no device of that name", "A device is named as in steelyard list devices, as PyTorch prints it, or by its memory: \"24gb\"."},
+      // What keys mean together.
+      {"E210", "the product is not the device count", "devices = data x tensor x context x pipeline. Expert parallelism divides the data-parallel ranks and needs no devices of its own. Any other product would leave devices idle or give one two jobs."},
+      {"E211", "the batches do not multiply", "global_batch = micro_batch x gradient_accumulation x data. The learning-rate schedule rests on the global batch, so it is never rounded."},
+      {"E212", "tensor parallelism does not divide the model", "Heads, key-value heads and feed-forward widths are cut into equal parts, one for each tensor-parallel rank; most engines refuse an uneven cut."},
+      {"E213", "the pipeline does not divide the layers", "Every stage, and with virtual_pipeline every chunk, holds whole layers; some engines want them equal."},
+      {"E215", "expert parallelism does not divide the experts", "Experts are divided over the data-parallel ranks in equal numbers."},
+      {"E216", "the engine has no such choice", "Each engine shards in its own way: steelyard list engines says what each takes."},
+      {"E217", "the engine has no such parallelism", "The run would not start: the engine has no code for it, or not together with what else is asked."},
+      {"E218", "the sequence does not divide, or is too long", "Context and sequence parallelism cut the sequence into equal parts; a table of positions has an end."},
+      {"E219", "nothing to recompute there", "The model has no such module, or the number of layers is out of range."},
+      {"E220", "the device or kernel cannot do that", "Flash attention computes in 16 bits on recent devices; some models have one kernel only."},
+      {"E221", "the optimizer has no such form", "fused, foreach and loop are forms of PyTorch's optimizers; others have one form."},
+      // Models.
+      {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},
+      {"E302", "a size is missing from the config", "The size of a model is never guessed from its family."},
+      {"E303", "a value of the config is not understood", "It would change the tensors in a way that is not described here."},
+      {"E304", "a size of the config is out of reason", "Zero, negative and absurd sizes are slips; they are never weighed."},
+      {"E305", "sizes of the config disagree", "Widths are multiples of their heads, lists have one entry for each layer."},
+      {"E306", "two names of one size disagree", "n_embd, d_model and hidden_size are one key in different families."},
+      {"E307", "the model is too large to count", "Its parameters do not fit 64 bits."},
+      {"E308", "no model of that name", "Presets, hub ids and links are known (steelyard list models); others need their config.json."},
+      {"E309", "the stored tensors do not match", "The header of a safetensors file lists every tensor; a difference from the config is reported tensor by tensor."},
+      {"E320", "known, and not weighed yet", "Leaving it out in silence would give a number for another run."},
+  };
+  // clang-format on
+  return kCodes;
+}
+
+const ErrorCode* find_error_code(std::string_view code) {
+  for (const ErrorCode& known : error_codes())
+    if (known.code == code) return &known;
+  return nullptr;
+}
+
+std::string error_code_text(const ErrorCode& code, const Style& style) {
+  return painted(style, Ink::kStrong, code.code) + ": " + std::string(code.title) + "\n  " +
+         wrapped(style, code.why, 2) + "\n";
+}
+
+nlohmann::ordered_json json_of(const ErrorCode& code) {
+  return {{"schema", "steelyard.error_code/1"},
+          {"code", code.code},
+          {"title", code.title},
+          {"why", code.why}};
+}
+
+}  // namespace steelyard
