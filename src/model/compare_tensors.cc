@@ -100,7 +100,8 @@ class Comparison {
     const std::string before = std::string(prefix) + tensor.name.substr(0, star);
     const std::string after = tensor.name.substr(star + 1);
     for (std::int64_t copy = 0; copy < tensor.copies && !result_.cut; ++copy)
-      if (!expect_one(before + std::to_string(copy) + after, tensor.shape, required) && !required)
+      if (!expect_one(fmt::format("{}{}{}", before, copy, after), tensor.shape, required) &&
+          !required)
         return;
   }
 
