@@ -37,11 +37,12 @@ std::string factors_of(const std::vector<Degree>& degrees) {
   return text;
 }
 
-// "tensor 8 · pipeline 3 · data 2 (line 18)": all numbers of the product, and where the others stand.
+// "tensor 8 · pipeline 3 · data 2 (line 18)": all numbers of the product, and where the data stands.
 std::string parts_of(const Draft& draft, const std::vector<Degree>& degrees, KeyId blamed) {
   const int line = draft.settings().place(blamed).line;
   std::string text;
-  for (const Degree& degree : degrees) {
+  for (const std::size_t index : {0U, 2U, 3U, 1U}) {
+    const Degree& degree = degrees[index];
     if (!degree.given) continue;
     if (!text.empty()) text += " · ";
     text += fmt::format("{} {}", degree.name(), degree.value);

@@ -183,6 +183,30 @@ const Key* find_flag(std::string_view flag) {
   return nullptr;
 }
 
+void use_canonical_keys(Value& document) {
+  if (!document.is_table()) return;
+  for (Value::Member& section : document.members()) {
+    const Key* first = find_key_by_path(section.key);
+    const bool is_first = first != nullptr && first->section == section.key;
+    if (section.value.is_string() && is_first && is_section_word(first->kind)) {
+      Value::Table only;
+      only.push_back({std::string(first->name), section.key_mark, section.value});
+      Value table = Value::table(std::move(only));
+      table.set_mark(section.key_mark);
+      section.value = std::move(table);
+    }
+    if (!section.value.is_table() || !is_first) continue;
+    for (Value::Member& member : section.value.members()) {
+      const Key* key = find_key(section.key, member.key);
+      if (key == nullptr || member.key == key->name || section.value.find(key->name) != nullptr)
+        continue;
+      member.key = key->name;
+    }
+  }
+}
+
+bool is_section_word(KeyKind kind) { return kind == KeyKind::kName || kind == KeyKind::kDevice; }
+
 std::vector<std::string> accepted_names(const Key& key) {
   switch (key.kind) {
     case KeyKind::kDevice:

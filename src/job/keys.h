@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "document/value.h"
+
 namespace steelyard {
 
 // No size of a training run is larger; what is larger is a slip of the keyboard.
@@ -74,6 +76,14 @@ const Key* find_key(std::string_view section, std::string_view name);
 const Key* find_key_by_path(std::string_view path);
 // "--sequence-length", "--tp".
 const Key* find_flag(std::string_view flag);
+
+// Rewrites other spellings to the table's own: `tp = 4` becomes `tensor = 4`, `recompute = "full"` the
+// table { mode = "full" }. So a flag or a suggestion that sets a key by its path meets it. What cannot
+// be rewritten (a key given twice) stays as it is, for the reader to complain of.
+void use_canonical_keys(Value& document);
+
+// Whether a section may be written as its first key's value alone: `recompute = "full"`.
+bool is_section_word(KeyKind kind);
 
 // The names that a value of this key may have, for help and completion: those of the table, or of the
 // devices, precisions, optimizers and presets known.

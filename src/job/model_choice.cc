@@ -35,7 +35,9 @@ bool looks_like_path(std::string_view text) {
 }
 
 std::string joined(const std::string& folder, std::string_view path) {
-  if (folder.empty() || path.starts_with("/") || path.starts_with("~")) return std::string(path);
+  if (path.starts_with("./")) path.remove_prefix(2);
+  if (folder.empty() || folder == "." || path.starts_with("/") || path.starts_with("~"))
+    return std::string(path);
   if (folder.ends_with("/")) return folder + std::string(path);
   return folder + "/" + std::string(path);
 }

@@ -27,11 +27,7 @@ std::optional<ModelChoice> take_model(Draft& draft, const JobContext& context,
   const Setting* setting = draft.settings().find(KeyId::kModel);
   if (setting == nullptr) {
     // One that was misspelt or of a wrong kind has its own error already.
-    const bool said = std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
-      return problem.message.starts_with("model is") ||
-             problem.help.find("\"model\"") != std::string::npos;
-    });
-    if (!said)
+    if (!draft.settings().was_refused(KeyId::kModel))
       draft.refuse(
           KeyId::kModel, "E108", "no model is given", "needs a model",
           "model = \"llama-3.1-8b\" names one; `steelyard list models` shows the known ones");
@@ -51,15 +47,11 @@ std::optional<ModelChoice> take_model(Draft& draft, const JobContext& context,
 std::optional<std::int64_t> take_device(Draft& draft, Diagnostics& problems) {
   const Setting* setting = draft.settings().find(KeyId::kDevice);
   if (setting == nullptr) {
-    const bool said = std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
-      return problem.message.starts_with("device is") ||
-             problem.help.find("\"device\"") != std::string::npos ||
-             problem.help.find("\"cluster\"") != std::string::npos;
-    });
-    if (!said)
-      draft.refuse(KeyId::kDevice, "E108", "no device is given", "needs [cluster] device",
-                   "device = \"h100-sxm-80gb\" names one, --on 8xh100 too; `steelyard list "
-                   "devices` shows the known ones");
+    if (!draft.settings().was_refused(KeyId::kDevice))
+      draft.refuse(
+          KeyId::kDevice, "E108", "no device is given", "needs [cluster] device",
+          "device = \"h100-sxm-80gb\" names one, --on 8xh100 too; `steelyard list devices` "
+          "shows the known ones");
     return std::nullopt;
   }
   const auto choice =

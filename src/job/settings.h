@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ class Settings {
 
   const Setting* find(KeyId id) const;
   bool has(KeyId id) const { return find(id) != nullptr; }
+  // Written, and so wrongly that there is an error about it already.
+  bool was_refused(KeyId id) const { return refused_.test(static_cast<std::size_t>(id)); }
 
   std::optional<std::int64_t> count(KeyId id) const;
   std::optional<double> number(KeyId id) const;
@@ -81,6 +84,7 @@ class Settings {
   Diagnostics* problems_;
   std::array<std::int16_t, kKeys> index_;  // of `settings_`; -1: absent
   std::vector<Setting> settings_;
+  std::bitset<kKeys> refused_;
   std::vector<Assumption> understood_;
 };
 
