@@ -84,6 +84,15 @@ int explain_states(const Invocation& invocation, const RunInput& input, const Va
   return kDone;
 }
 
+// "explain activations" asks about a run that it does not name.
+bool is_pile_or_phase(std::string_view word) {
+  for (int i = 0; i < kPileCount; ++i)
+    if (name_of(static_cast<Pile>(i)) == word) return true;
+  for (int i = 0; i < kPhaseCount; ++i)
+    if (name_of(static_cast<Phase>(i)) == word) return true;
+  return false;
+}
+
 }  // namespace
 
 int explain_command(const Invocation& invocation) {
@@ -99,6 +108,9 @@ int explain_command(const Invocation& invocation) {
   if (!exists && invocation.words.size() == 1 && invocation.keys.empty() &&
       explain_word(invocation, word))
     return kDone;
+
+  if (!exists && invocation.words.size() == 1 && is_pile_or_phase(word))
+    return refuse_words(invocation, fmt::format("the {} of which run", word));
 
   const auto input = read_run(word);
   if (!input) return refuse(invocation, input.error(), "nothing explained");

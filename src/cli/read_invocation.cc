@@ -117,8 +117,10 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
   } catch (const CLI::ArgumentMismatch& fault) {
+    // "--apply: 1 required TEXT missing"
+    const std::string what = fault.what();
     return tl::unexpected(Diagnostics{command_line_problem(
-        "E005", fault.what(),
+        "E005", fmt::format("{} needs a value", what.substr(0, what.find(':'))),
         fmt::format("steelyard {} --help says what each flag takes", command.name))});
   } catch (const CLI::ParseError& fault) {
     return tl::unexpected(Diagnostics{command_line_problem(

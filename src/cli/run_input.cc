@@ -118,7 +118,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   if (!standard_input && is_model_config(*document)) return model_input(word);
   RunInput input;
   input.word = word;
-  input.name = standard_input ? "stdin" : fs::path(word).filename().string();
+  input.name = standard_input ? "stdin" : fs::path(word).stem().string();
   input.document = std::move(*document);
   input.toml = !ends_with(word, ".json") &&
                text->find_first_not_of(" \t\r\n") != std::string::npos &&

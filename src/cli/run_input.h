@@ -21,7 +21,7 @@ namespace steelyard {
 
 struct RunInput {
   std::string word;    // as typed
-  std::string name;    // for headings: the file without its folder, or the model
+  std::string name;    // for headings: the file without folder and ending, or the model
   Value document;      // as written
   std::string text;    // of a run file; empty for a model
   bool toml = false;   // `text` can be edited in place

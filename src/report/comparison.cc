@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSigns = 14;  // the longest row of plus or minus signs
+constexpr int kSigns = 14;  // the longest row of plus or minus signs, where there is room
 
 struct Row {
   std::string label;
@@ -57,11 +57,11 @@ std::int64_t tokens_of(const Job& job) {
   return (Checked(job.training.global_batch) * Checked(job.training.sequence_length)).value();
 }
 
-std::string signs(const Row& row, Bytes largest) {
-  if (row.delta() == Bytes()) return "";
+// `room` is the longest row of signs.
+std::string signs(const Row& row, Bytes largest, int room) {
   const double share = static_cast<double>(row.size().value().value()) /
                        static_cast<double>(std::max<std::int64_t>(largest.value().value(), 1));
-  const auto count = static_cast<std::size_t>(std::max(1L, std::lround(share * kSigns)));
+  const auto count = static_cast<std::size_t>(std::max(1L, std::lround(share * room)));
   return std::string(count, row.delta() > Bytes() ? '+' : '-');
 }
 
@@ -94,14 +94,18 @@ std::string comparison_line(const Compared& before, const Compared& after, const
   const std::int64_t a = ticks_of(before.prediction.peak.device, scale);
   const std::int64_t b = ticks_of(after.prediction.peak.device, scale);
   const std::string word = b > a ? "grew" : b < a ? "shrank" : "same";
-  std::string result = painted(style, Ink::kStrong, word) +
-                       fmt::format("   {} {} {} ({})", after.name, number_of_ticks(b, scale),
-                                   scale.unit, verdict_words(after.prediction.verdict));
-  result += fmt::format(", {} {} ({})", before.name, number_of_ticks(a, scale),
-                        verdict_words(before.prediction.verdict));
-  if (a != b)
+  std::string result = painted(style, Ink::kStrong, word);
+  if (a == b) {
+    result += fmt::format("   {} {}", number_of_ticks(a, scale), scale.unit);
+  } else {
     result +=
-        fmt::format(": {} {}", number_of_ticks(std::abs(b - a), scale), b > a ? "more" : "less");
+        fmt::format("   {} -> {} {}: {} {}", number_of_ticks(a, scale), number_of_ticks(b, scale),
+                    scale.unit, number_of_ticks(std::abs(b - a), scale), b > a ? "more" : "less");
+  }
+  const std::string first = verdict_words(before.prediction.verdict);
+  const std::string second = verdict_words(after.prediction.verdict);
+  result +=
+      std::string(dot(style)) + (first == second ? "both: " + first : first + " -> " + second);
   return result + "\n";
 }
 
@@ -161,6 +165,10 @@ std::string piles_table(const Compared& before, const Compared& after, const Sty
   }
   const std::vector<std::int64_t> a = apportioned(left, scale);
   const std::vector<std::int64_t> b = apportioned(right, scale);
+  // Long names leave less room for the signs.
+  const int used =
+      19 + std::max(columns_of(before.name), 7) + std::max(columns_of(after.name), 7) + 15;
+  const int room = std::clamp(style.width - used, 4, kSigns);
   Table table({{scale.unit}, {before.name, true}, {after.name, true}, {"delta", true}, {""}});
   const auto cell = [&](Bytes bytes, std::int64_t ticks) {
     return bytes == Bytes() ? std::string("-") : number_of_ticks(ticks, scale);
@@ -169,7 +177,7 @@ std::string piles_table(const Compared& before, const Compared& after, const Sty
     if (rows[i].before == Bytes() && rows[i].after == Bytes()) continue;
     table.add({rows[i].label, cell(rows[i].before, a[i]), cell(rows[i].after, b[i]),
                signed_number_of_ticks(b[i] - a[i], scale),
-               style.bars ? signs(rows[i], rows.front().size()) : ""});
+               style.bars && a[i] != b[i] ? signs(rows[i], rows.front().size(), room) : ""});
   }
   const std::int64_t total_a = ticks_of(before.prediction.peak.device, scale);
   const std::int64_t total_b = ticks_of(after.prediction.peak.device, scale);

@@ -1,9 +1,9 @@
 // Two predictions beside each other: what grew, pile by pile, the largest change first.
 //
-//   grew   b.toml 72.2 GiB, a.toml 59.5: 12.7 more
+//   grew   59.5 -> 72.2 GiB: 12.7 more · both: fits
 //          one pile explains it: activations +12.0
 //
-//   GiB                    a.toml    b.toml     delta
+//   GiB                         a         b     delta
 //     activations            33.5      45.5     +12.0  ++++++++++++++
 //     slack                   1.1       2.0      +0.9  +
 //

@@ -21,30 +21,32 @@ std::string spread(const std::string& left, const std::string& right, int width)
   return left + std::string(static_cast<std::size_t>(std::max(blanks, 2)), ' ') + right + "\n";
 }
 
-std::string line_text(const DerivationLine& line, const Style& style, const std::string& owner) {
-  const std::string name =
-      "  " +
-      (line.owner == owner || line.owner.empty() ? line.name : line.owner + ": " + line.name);
-  std::string formula = line.formula;
-  if (line.count != 1 && !formula.empty())
-    formula +=
-        fmt::format(" = {}, {} times", print_count(number(line.each)), print_count(line.count));
+// "2 B · b·s·f x 32": the formula of all of them together.
+std::string formula_of(const DerivationLine& line, const Style& style) {
+  if (line.formula.empty() || line.count == 1) return line.formula;
+  return fmt::format("{} {} {}", line.formula, times(style), print_count(line.count));
+}
+
+std::string line_text(const DerivationLine& line, const Style& style) {
+  constexpr int kNameColumns = 30;
+  const std::string name = "  " + (line.owner.empty() ? "" : line.owner + ": ") + line.name;
   const std::string total = print_count(number(line.total));
-  std::string result;
-  constexpr int kNameColumns = 28;
-  const int room = style.width - columns_of(total) - 2;
-  if (formula.empty()) {
-    result = spread(name, total, style.width);
-  } else if (std::max(columns_of(name), kNameColumns) + 2 + columns_of(formula) <= room) {
-    result = spread(padded_right(name, kNameColumns) + "  " + formula, total, style.width);
-  } else {
-    result = spread(name, total, style.width) + "      " + formula + "\n";
-  }
-  std::string because = line.reason;
-  if (!line.rule.empty())
-    because += (because.empty() ? "" : "; ") + fmt::format("rule {}", line.rule);
+  const std::string formula = formula_of(line, style);
+  const bool beside =
+      std::max(columns_of(name), kNameColumns) + 2 + columns_of(formula) + 2 + columns_of(total) <=
+      style.width;
+  std::string result =
+      spread(beside ? padded_right(name, kNameColumns) + "  " + formula : name, total, style.width);
+  std::vector<std::string> because;
+  if (!beside && !formula.empty()) because.push_back(formula);
+  if (line.count != 1) because.push_back(fmt::format("{} each", print_count(number(line.each))));
+  // A reason that is the rule's own sentence stands among the rules, once.
+  const Rule* rule = find_rule(line.rule);
+  if (!line.reason.empty() && (rule == nullptr || rule->sentence != line.reason))
+    because.push_back(line.reason);
+  if (!line.rule.empty()) because.push_back("rule " + line.rule);
   if (!because.empty())
-    result += painted(style, Ink::kQuiet, "      " + wrapped(style, because, 6)) + "\n";
+    result += painted(style, Ink::kQuiet, "      " + facts(style, because, 6)) + "\n";
   return result;
 }
 
@@ -87,14 +89,13 @@ std::string derivation_text(const Derivation& derivation, const Style& style, bo
   const bool cut = style.elide && !all && derivation.lines.size() > kScreenRows;
   Bytes hidden{};
   std::size_t rows = 0;
-  std::string owner;
   for (const DerivationLine& line : derivation.lines) {
     if (cut && rows >= kScreenRows) {
       hidden += line.total;
       continue;
     }
     ++rows;
-    result += line_text(line, style, owner);
+    result += line_text(line, style);
   }
   if (cut)
     result += spread(fmt::format("  {} more (--all)", derivation.lines.size() - rows),

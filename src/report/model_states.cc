@@ -72,16 +72,14 @@ std::string model_states_text(const ModelStatesQuestion& question, const Style& 
 
   const BytesPerParameter states = bytes_per_parameter(*question.optimizer, *question.precision);
   const double parameters = parameters_of_one_rank(question);
-  result += fmt::format(
-      "\nmodel states on each device, {} ({}, {}{})\n", unit, question.precision->name,
-      question.optimizer->name,
-      question.tensor * question.pipeline == 1
-          ? ""
-          : fmt::format(", tensor {} x pipeline {}: {} parameters a rank", question.tensor,
-                        question.pipeline, print_count(std::llround(parameters))));
+  result += fmt::format("\nmodel states on each device, {} ({}, {})\n", unit,
+                        question.precision->name, question.optimizer->name);
+  if (question.tensor * question.pipeline > 1)
+    result += fmt::format("tensor {} x pipeline {}: {} parameters on a rank\n", question.tensor,
+                          question.pipeline, print_count(std::llround(parameters)));
   std::vector<Column> columns = {{"data ranks", true}};
   for (const std::string_view stage : kStages) columns.push_back({std::string(stage), true});
-  columns.push_back({"ddp, whole cluster", true});
+  columns.push_back({"cluster, ddp", true});
   columns.push_back({"redundant", true});
   Table ranks(std::move(columns));
   for (const std::int64_t count : question.data_ranks) {

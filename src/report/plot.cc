@@ -123,7 +123,8 @@ std::string plot_text(const Plot& plot, const Style& style) {
   for (const std::string& label : labels)
     label_columns = std::max(label_columns, columns_of(label));
 
-  const int columns = std::clamp(style.width, 40, 120) - label_columns - 4;
+  const int beside = limit_label.empty() ? 0 : columns_of(limit_label) + 1;
+  const int columns = std::clamp(style.width, 50, 120) - label_columns - beside - 4;
   Canvas canvas(columns, plot.rows, style.ascii ? "." : "·");
   // Marks first: a line never covers a point, nor does a later series an earlier one.
   for (const Series& one : series)

@@ -50,38 +50,47 @@ std::string verdict_cell(Verdict verdict, const Style& style) {
                  verdict == Verdict::kDoesNotFit ? "does not fit" : name_of(verdict));
 }
 
-double gigabytes(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
+double bytes_of(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
 
-// The first axis across when it counts something; other axes become series.
+// The curve of one axis that counts something; a second axis gives a line for each of its values.
 std::string curve_text(const std::vector<Axis>& axes, const std::vector<SweepPoint>& points,
                        const Style& style) {
   if (axes.empty() || axes.size() > 2) return "";
+  const auto counts = [](const Axis& axis) {
+    return std::all_of(axis.values.begin(), axis.values.end(),
+                       [](const Value& value) { return value.is_integer(); });
+  };
+  const std::size_t across = counts(axes[0]) || axes.size() == 1 ? 0 : 1;
+  if (!counts(axes[across])) return "";
   Plot plot;
-  plot.x_label = axes[0].key;
+  plot.x_label = axes[across].key;
   plot.y_label = fmt::format("needs, {}", memory_unit(style.units));
   plot.limit_label = "usable";
   plot.x_text = [](double x) { return print_count(static_cast<std::int64_t>(std::llround(x))); };
   plot.y_text = [units = style.units](double y) {
     return print_memory(Bytes(static_cast<std::int64_t>(std::llround(y))), units);
   };
-  const std::size_t series = axes.size() == 2 ? axes[1].values.size() : 1;
-  if (series > 8) return "";
-  Bytes usable{};
-  for (std::size_t i = 0; i < series; ++i) {
-    Series one;
-    one.mark = series == 1 ? 'o' : static_cast<char>('a' + i);
-    if (axes.size() == 2) one.name = cell_of(axes[1].values[i]);
-    for (std::size_t at = i; at < points.size(); at += series) {
-      const SweepPoint& point = points[at];
-      if (!point.values[0].is_integer()) return "";
-      if (!point.weighed.prediction) continue;
-      one.points.emplace_back(static_cast<double>(point.values[0].as_integer()),
-                              gigabytes(point.weighed.prediction->peak.device));
-      usable = point.weighed.prediction->usable;
-    }
-    plot.series.push_back(std::move(one));
+  const std::size_t lines = axes.size() == 2 ? axes[1 - across].values.size() : 1;
+  if (lines > 8) return "";
+  plot.series.resize(lines);
+  for (std::size_t i = 0; i < lines; ++i) {
+    plot.series[i].mark = lines == 1 ? 'o' : static_cast<char>('a' + i);
+    if (axes.size() == 2) plot.series[i].name = cell_of(axes[1 - across].values[i]);
   }
-  plot.limit = gigabytes(usable);
+  Bytes usable{};
+  for (std::size_t at = 0; at < points.size(); ++at) {
+    const auto& prediction = points[at].weighed.prediction;
+    if (!prediction) continue;
+    // The last axis is the fastest.
+    const std::size_t line = axes.size() == 1 ? 0
+                             : across == 0    ? at % lines
+                                              : at / axes[1].values.size();
+    plot.series[line].points.emplace_back(
+        static_cast<double>(points[at].values[across].as_integer()),
+        bytes_of(prediction->peak.device));
+    usable = prediction->usable;
+  }
+  plot.limit = bytes_of(usable);
   return plot_text(plot, style);
 }
 
@@ -100,9 +109,10 @@ std::string sweep_text(const std::vector<Axis>& axes, const std::vector<SweepPoi
     columns.push_back({cut == std::string::npos ? axis.key : axis.key.substr(cut + 1),
                        axis.values.front().is_integer()});
   }
-  for (const char* heading : {"needs", "low", "high", "usable"}) columns.push_back({heading, true});
+  columns.push_back({fmt::format("needs, {}", scale.unit), true});
+  for (const char* heading : {"low", "high", "usable"}) columns.push_back({heading, true});
   columns.push_back({"verdict"});
-  columns.push_back({fmt::format("largest pile ({})", scale.unit)});
+  columns.push_back({"largest pile"});
   Table table(std::move(columns));
   for (const SweepPoint& point : points) {
     std::vector<std::string> cells;

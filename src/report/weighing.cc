@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "report/bar.h"
@@ -141,13 +142,45 @@ std::string bar_line(const Style& style, const Layout& layout, const std::string
   std::string line = padded_right("  " + label, kLabelColumns);
   if (layout.bars) {
     // A note stands where the bar leaves room for it; its first piece is tried alone.
-    if (!note.empty() && columns_of(drawn) + 2 + columns_of(note) <= layout.bar_columns)
-      drawn += "  " + painted(style, Ink::kQuiet, note);
+    if (!note.empty() &&
+        columns_of(drawn) + (drawn.empty() ? 0 : 2) + columns_of(note) <= layout.bar_columns)
+      drawn += (drawn.empty() ? "" : "  ") + painted(style, Ink::kQuiet, note);
     line += padded_right(std::move(drawn), layout.bar_columns);
   }
   line += padded_left(number, kNumberColumns);
-  if (layout.percent && !percent.empty()) line += padded_left(percent, kPercentColumns);
+  // A share, or a word that judges the row.
+  if (layout.percent && !percent.empty())
+    line += percent.front() == ' ' ? percent : padded_left(percent, kPercentColumns);
   return line + "\n";
+}
+
+// What is held between steps and grows with the model alone: all four piles stand together when the optimizer steps.
+Bytes states_alone(const Prediction& prediction) {
+  const PhasePrediction* phase =
+      phase_of(prediction.ranks[peak_rank_index(prediction)], Phase::kOptimizer);
+  if (phase == nullptr) return Bytes();
+  return phase->piles[Pile::kParameters] + phase->piles[Pile::kGradients] +
+         phase->piles[Pile::kMasterWeights] + phase->piles[Pile::kOptimizerMoments];
+}
+
+std::string weights_line(const Prediction& prediction, const Style& style, const Layout& layout,
+                         Bytes whole, const Scale& scale) {
+  const Bytes weights = prediction.weights_alone;
+  std::string note;
+  if (weights < prediction.peak.device)
+    note = fmt::format(
+        "training adds {}",
+        number_of_ticks(ticks_of(prediction.peak.device, scale) - ticks_of(weights, scale), scale));
+  else if (weights > prediction.usable)
+    note = "of the whole model; here divided";
+  // More than the screen's scale cannot be drawn: the words stand alone.
+  const std::string drawn =
+      weights <= whole ? bar(style, share_of(weights, whole), layout.bar_columns) : "";
+  std::string line =
+      bar_line(style, layout, "weights alone", drawn, note, number_of(weights, scale),
+               weights <= prediction.usable ? "  fit" : "  do not fit");
+  if (!layout.bars && !note.empty()) line += "    " + note + "\n";
+  return line;
 }
 
 std::string bars_text(const Weighing& weighing, const Style& style) {
@@ -180,23 +213,17 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                                      share_of(prediction.usable, whole), layout.bar_columns),
                      "", painted(style, Ink::kStrong, padded_left(total, kNumberColumns)), "");
 
-  // Why it fits for inference and not for training: the weights beside everything that training
-  // adds.
-  if (prediction.weights_alone > Bytes()) {
-    const Bytes weights = prediction.weights_alone;
-    const std::string fit = weights <= prediction.usable ? "fit" : "do not fit";
-    const std::string note =
-        weights < prediction.peak.device
-            ? fmt::format(
-                  "{}; training adds {}", fit,
-                  number_of_ticks(
-                      ticks_of(prediction.peak.device, scale) - ticks_of(weights, scale), scale))
-            : fit + " unsharded; training shards them";
-    result += bar_line(style, layout, "weights alone",
-                       bar(style, share_of(weights, whole), layout.bar_columns), note,
-                       number_of(weights, scale), "");
-    if (!layout.bars) result += "    " + note + "\n";
-  }
+  // Why it fits for inference and not for training: the weights beside everything that training adds.
+  if (prediction.weights_alone > Bytes())
+    result += weights_line(prediction, style, layout, whole, scale);
+  // The rule of thumb that everyone quotes in GB: 16 bytes for each parameter, when that alone is too much.
+  if (const Bytes states = states_alone(prediction); states > prediction.usable)
+    result += bar_line(
+        style, layout,
+        fmt::format("states ({} GB)",
+                    print_count(std::llround(static_cast<double>(states.value().value()) / 1e9))),
+        bar(style, share_of(states, whole), layout.bar_columns), "", number_of(states, scale),
+        "  do not fit");
   return result;
 }
 

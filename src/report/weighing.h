@@ -8,7 +8,7 @@
 //     activations        ████████████████████████▋              67.0   65 %
 //     temporary          ███████▏  logits                       19.6   19 %
 //                        ─────────────────────────────|░░░░░░  103.2
-//     weights alone      █████▌  fit; training adds 88.2         15.0
+//     weights alone      █████▌  training adds 88.2            15.0  fit
 //
 //   a change that fits                      keys   peak   costs
 //     1  recompute every layer                 1   71.7   recompute
