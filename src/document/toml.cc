@@ -1,15 +1,22 @@
 // TOML through toml++, whose regions give every place. Its tables are sorted by key, so the order of
 // writing is found again from the places.
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "document/read.h"
+
+// toml++ 3.3 asserts what it has not checked ("[[[" is enough): an abort in one build and undefined in
+// the other. Here its assertions throw, and the text is refused.
+[[noreturn]] static void refuse_assertion() { throw std::logic_error("not understood as TOML"); }
+#undef NDEBUG
+#define TOML_ASSERT(expr) ((expr) ? static_cast<void>(0) : refuse_assertion())
+#include <toml++/toml.h>
 
 namespace steelyard {
 namespace {
@@ -131,15 +138,37 @@ Diagnostic syntax_error(const toml::parse_error& fault, const Converter& convert
   return problem;
 }
 
+bool stops_in(std::string_view text) {
+  try {
+    const toml::table table = toml::parse(text, std::string_view());
+    return false;
+  } catch (const toml::parse_error&) {
+    return false;
+  } catch (const std::logic_error&) {
+    return true;
+  }
+}
+
+// Where an assertion stopped the reader: the first line whose text, with all before it, does so too.
+int line_that_stops(std::string_view text) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '\n') ends.push_back(i + 1);
+  ends.push_back(text.size());
+  const auto first = std::partition_point(
+      ends.begin(), ends.end(), [&](std::size_t end) { return !stops_in(text.substr(0, end)); });
+  return static_cast<int>(first - ends.begin()) + (first == ends.end() ? 0 : 1);
+}
+
 }  // namespace
 
 ReadValue read_toml(std::string_view text, std::string_view source_name) {
   auto source = std::make_shared<Source>(Source{std::string(source_name), std::string(text), 1});
-  const auto refuse = [&](int line, std::string message) {
+  const auto refuse = [&](int line, std::string message, const char* code = "E103") {
     const Mark mark{source, line, line > 0 ? 1 : 0, 1};
     Place place = line > 0 ? mark.place() : Place{source->name, 0, 0, {}, 0};
     return tl::unexpected(
-        Diagnostics{{Severity::kError, "E103", std::move(message), std::move(place), {}, {}}});
+        Diagnostics{{Severity::kError, code, std::move(message), std::move(place), {}, {}}});
   };
   if (text.size() > kMaximumDocumentBytes)
     return refuse(0, fmt::format("{} bytes of TOML, more than {} MiB", text.size(),
@@ -155,6 +184,8 @@ ReadValue read_toml(std::string_view text, std::string_view source_name) {
     return root;
   } catch (const toml::parse_error& fault) {
     return tl::unexpected(Diagnostics{syntax_error(fault, converter)});
+  } catch (const std::logic_error&) {
+    return refuse(line_that_stops(text), "not TOML here", "E101");
   } catch (const std::exception& fault) {
     return tl::unexpected(Diagnostics{
         {Severity::kError, "E101", fault.what(), Place{source->name, 0, 0, {}, 0}, {}, {}}});

@@ -48,6 +48,7 @@ TEST(Toml, SaysWhatIsWrongAndWhere) {
       {"[t]\n[t]\n", "E102", 2},
       {"when = 2024-01-01\n", "E105", 1},
       {"a = 99999999999999999999\n", "E101", 1},
+      {"a = 1\n[[[b\n", "E101", 2},  // an assertion of toml++ 3.3
   };
   for (const Refused& expected : cases) {
     SCOPED_TRACE(expected.text);

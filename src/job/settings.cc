@@ -144,7 +144,8 @@ Place Settings::value_place(KeyId id) const {
   return setting == nullptr ? place(id) : setting->member->value.place();
 }
 bool Settings::has_section(std::string_view section) const {
-  return document_->find(section) != nullptr;
+  const Value* value = document_->find(section);
+  return value != nullptr && !value->is_null();
 }
 Place Settings::section_place(std::string_view section) const {
   const Value::Member* member = document_->member(section);

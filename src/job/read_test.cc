@@ -1,0 +1,592 @@
+#include "job/read.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "document/read.h"
+
+namespace steelyard {
+namespace {
+
+ReadJob job_of(const std::string& text, const JobContext& context = {}) {
+  const auto document = read_document(text, "run.toml");
+  EXPECT_TRUE(document) << text;
+  return read_job(*document, context);
+}
+
+// A run that is right, in which each case below changes or adds keys.
+std::string run_with(const std::map<std::string, std::string>& changes) {
+  std::map<std::string, std::string> keys = {{"model", "\"llama-3.1-8b\""},
+                                             {"cluster.device", "\"h100-sxm-80gb\""},
+                                             {"cluster.devices", "8"}};
+  for (const auto& [key, value] : changes) keys[key] = value;
+  std::string text;
+  for (const auto& [key, value] : keys)
+    if (!value.empty()) text += key + " = " + value + "\n";
+  return text;
+}
+
+const Assumption* assumed(const Job& job, std::string_view key) {
+  const auto found = std::find_if(job.assumptions.begin(), job.assumptions.end(),
+                                  [&](const Assumption& a) { return a.key == key; });
+  return found == job.assumptions.end() ? nullptr : &*found;
+}
+
+TEST(ReadJob, TheContractsExample) {
+  const auto job = job_of(R"(
+model  = "llama-3.1-8b"
+engine = "fsdp2"
+implementation = "transformers"
+[cluster]
+device = "h100-sxm-80gb"
+devices = 8
+devices_per_node = 8
+[training]
+sequence_length = 8192
+micro_batch = 1
+global_batch = 64
+precision = "bf16-mixed"
+optimizer = "adamw"
+optimizer_form = "fused"
+attention = "flash"
+loss = "plain"
+compile = false
+[parallel]
+data = 8
+zero_stage = 3
+replicate = 1
+tensor = 1
+sequence_parallel = true
+context = 1
+context_method = "ring"
+pipeline = 1
+virtual_pipeline = 1
+schedule = "1f1b"
+expert = 1
+expert_tensor = 1
+[recompute]
+mode = "none"
+[offload]
+optimizer = "none"
+parameters = "none"
+activations = "none"
+[checkpoint]
+save = "sharded"
+)");
+  ASSERT_TRUE(job) << job.error()[0].message;
+  EXPECT_EQ(job->model->layers, 32);
+  EXPECT_EQ(job->engine, Engine::kFsdp2);
+  EXPECT_EQ(job->training.gradient_accumulation, 8);
+  EXPECT_EQ(job->training.optimizer_form, OptimizerForm::kFused);
+  EXPECT_EQ(job->parallel.zero_stage, 3);
+  EXPECT_FALSE(job->parallel.sequence_parallel);  // nothing to divide with tensor 1
+  EXPECT_EQ(job->parallel.stage_layers, std::vector<std::int64_t>{32});
+  EXPECT_TRUE(job->warnings.empty());
+  EXPECT_NE(assumed(*job, "training.gradient_accumulation"), nullptr);
+  EXPECT_EQ(assumed(*job, "training.precision"), nullptr);
+}
+
+TEST(ReadJob, EveryDefaultIsAnAssumption) {
+  const auto job = job_of(run_with({}));
+  ASSERT_TRUE(job) << job.error()[0].message;
+  for (const char* key :
+       {"engine", "implementation", "cluster.devices_per_node", "training.sequence_length",
+        "training.micro_batch", "training.global_batch", "training.precision", "training.optimizer",
+        "training.optimizer_form", "training.attention", "training.loss", "parallel.data",
+        "parallel.tensor", "parallel.pipeline", "parallel.zero_stage", "recompute.mode",
+        "checkpoint.save"}) {
+    const Assumption* found = assumed(*job, key);
+    ASSERT_NE(found, nullptr) << key;
+    EXPECT_FALSE(found->reason.empty()) << key;
+  }
+}
+
+struct Wrong {
+  std::map<std::string, std::string> changes;
+  const char* code;
+  const char* message;  // how it starts
+  const char* help;     // part of it
+};
+
+const std::vector<Wrong>& wrong_runs() {
+  static const std::vector<Wrong> cases = {
+      // Keys by themselves.
+      {{{"training.sequence_lenght", "1"}},
+       "E104",
+       "unknown key \"sequence_lenght\"",
+       "\"sequence_length\""},
+      {{{"trainig.sequence_length", "1"}}, "E104", "unknown section \"trainig\"", "\"training\""},
+      {{{"training.tensor", "2"}}, "E104", "unknown key \"tensor\"", "belongs in [parallel]"},
+      {{{"modle", "1"}}, "E104", "unknown key \"modle\"", "\"model\""},
+      {{{"training.sequence_length", "\"abc\""}}, "E105", "sequence_length is \"abc\"", ""},
+      {{{"training.sequence_length", "1.5"}}, "E105", "sequence_length is 1.5", ""},
+      {{{"training.sequence_length", "nan"}}, "E105", "sequence_length is nan", ""},
+      {{{"training.sequence_length", "[1]"}}, "E105", "sequence_length is [1]", ""},
+      {{{"training.compile", "3"}}, "E105", "compile is 3", ""},
+      {{{"parallel", "3"}}, "E105", "parallel is 3, not a table", "[parallel]"},
+      {{{"engine", "\"fsdp3\""}}, "E106", "no engine is called \"fsdp3\"", "\"fsdp2\""},
+      {{{"training.precision", "\"bf61-mixed\""}},
+       "E106",
+       "no precision is called",
+       "\"bf16-mixed\""},
+      {{{"training.optimizer", "\"adamv\""}}, "E106", "no optimizer is called", "\"adamw\""},
+      {{{"recompute.modules", "[\"mpl\"]"}}, "E106", "no modules is called \"mpl\"", "\"mlp\""},
+      {{{"training.micro_batch", "0"}}, "E107", "micro_batch is 0", ""},
+      {{{"cluster.devices", "-8"}}, "E107", "devices is -8", ""},
+      {{{"training.sequence_length", "1_000_000_000_000_000_000"}},
+       "E107",
+       "sequence_length is",
+       ""},
+      {{{"training.sequence_length", "1e30"}}, "E107", "sequence_length is", ""},
+      {{{"training.hidden_dropout", "1.5"}}, "E107", "hidden_dropout is 1.5", ""},
+      {{{"parallel.zero_stage", "4"}}, "E107", "zero_stage is 4", ""},
+      {{{"model", ""}}, "E108", "no model is given", "llama-3.1-8b"},
+      {{{"cluster.device", ""}}, "E108", "no device is given", "h100"},
+      {{{"model", "\"./my-model\""}}, "E100", "./my-model: files are not read here", ""},
+      {{{"model", "\"llama-3.1-8bb\""}}, "E308", "no model is named", "\"llama-3.1-8b\""},
+      {{{"cluster.device", "\"h1000\""}}, "E111", "no device is called \"h1000\"", "\"h100\""},
+      {{{"cluster.device", "\"0xh100\""}}, "E107", "\"0xh100\" counts no devices", ""},
+      {{{"cluster.device", "\"90000gb\""}}, "E107", "a device of 90000gb", ""},
+      {{{"parallel.tp", "2"}, {"parallel.tensor", "2"}},
+       "E102",
+       "parallel.tensor is given twice",
+       ""},
+      // The devices (figure 22).
+      {{{"cluster.devices", "64"},
+        {"parallel.tensor", "8"},
+        {"parallel.data", "2"},
+        {"parallel.pipeline", "3"}},
+       "E210",
+       "8 x 2 x 3 = 48 is not 64 devices",
+       "pipeline = 4 keeps data 2; pipeline = 2 with data 4 also fits 64"},
+      {{{"parallel.data", "16"}}, "E210", "16 = 16 is not 8 devices", "data = 8 fits 8"},
+      {{{"cluster.devices", "128"}, {"parallel.tensor", "8"}, {"parallel.pipeline", "5"}},
+       "E210",
+       "8 x 5 = 40 does not divide 128 devices",
+       "pipeline = 4 gives data 4"},
+      {{{"parallel.tensor", "16"}},
+       "E210",
+       "16 does not divide 8 devices",
+       "tensor = 8 gives data 1"},
+      {{{"cluster.device", "\"4xh100\""}},
+       "E210",
+       "devices is 8, device says 4",
+       "leave out the 4"},
+      // The batch (figure 17).
+      {{{"training.global_batch", "4"}},
+       "E211",
+       "global_batch 4 is less than micro_batch 1 x data 8",
+       "global_batch = 8"},
+      {{{"training.global_batch", "20"}},
+       "E211",
+       "1 x 8 does not divide global_batch 20",
+       "global_batch = 16 or 24 fits"},
+      {{{"training.global_batch", "64"},
+        {"training.micro_batch", "1"},
+        {"training.gradient_accumulation", "4"}},
+       "E211",
+       "1 x 4 x 8 = 32 is not global_batch 64",
+       "gradient_accumulation = 8 keeps 64"},
+      {{{"training.micro_batch", "900_000_000_000_000"},
+        {"training.gradient_accumulation", "900_000_000_000_000"}},
+       "E107",
+       "global_batch would be more than",
+       ""},
+      // What the model allows.
+      {{{"model", "\"gpt2\""}, {"engine", "\"megatron\""}, {"parallel.tensor", "8"}},
+       "E212",
+       "tensor 8 does not divide 12 heads",
+       "tensor = 3, 4, 6 or 12 fits"},
+      {{{"engine", "\"fsdp2\""}, {"parallel.tensor", "16"}, {"cluster.devices", "16"}},
+       "E212",
+       "tensor 16 does not divide 8 key/value heads",
+       "8"},
+      {{{"engine", "\"megatron\""}, {"cluster.devices", "5"}, {"parallel.pipeline", "5"}},
+       "E213",
+       "5 stages do not divide 32 layers",
+       "pipeline = 1, 2, 4, 8, 16 or 32"},
+      {{{"engine", "\"megatron\""}, {"cluster.devices", "64"}, {"parallel.pipeline", "64"}},
+       "E213",
+       "pipeline 64 is more than 32 layers",
+       "pipeline = 32"},
+      {{{"engine", "\"megatron\""},
+        {"parallel.pipeline", "2"},
+        {"parallel.pipeline_layout", "[16, 15]"}},
+       "E213",
+       "pipeline_layout sums to 31, the model has 32 layers",
+       ""},
+      {{{"engine", "\"megatron\""},
+        {"parallel.pipeline", "2"},
+        {"parallel.pipeline_layout", "[32]"}},
+       "E213",
+       "pipeline_layout has 1 stages, pipeline is 2",
+       ""},
+      {{{"engine", "\"megatron\""},
+        {"parallel.pipeline", "2"},
+        {"parallel.virtual_pipeline", "2"},
+        {"parallel.schedule", "\"1f1b\""}},
+       "E213",
+       "1f1b has no virtual_pipeline 2",
+       "interleaved"},
+      {{{"parallel.expert", "2"}}, "E215", "expert 2 for a model without experts", "expert = 1"},
+      {{{"model", "\"mixtral-8x7b\""}, {"parallel.expert", "3"}},
+       "E215",
+       "expert 3 does not divide 8 experts",
+       ""},
+      // What the engine allows.
+      {{{"engine", "\"ddp\""}, {"parallel.zero_stage", "3"}},
+       "E216",
+       "ddp has no zero_stage 3",
+       "fsdp2"},
+      {{{"engine", "\"fsdp2\""}, {"parallel.zero_stage", "1"}},
+       "E216",
+       "fsdp2 has no zero_stage 1",
+       ""},
+      {{{"engine", "\"nanotron\""}, {"parallel.zero_stage", "2"}},
+       "E216",
+       "nanotron has no zero_stage 2",
+       ""},
+      {{{"engine", "\"deepspeed\""}, {"parallel.zero_stage", "2"}, {"parallel.pipeline", "2"}},
+       "E216",
+       "deepspeed has no zero_stage 2 with a pipeline",
+       "zero_stage = 1"},
+      {{{"engine", "\"megatron\""}, {"implementation", "\"transformers\""}},
+       "E216",
+       "megatron does not run the code of transformers",
+       ""},
+      {{{"engine", "\"ddp\""}, {"parallel.replicate", "2"}},
+       "E216",
+       "ddp has no replicas of shards",
+       ""},
+      {{{"parallel.replicate", "3"}}, "E216", "replicate 3 does not divide data 8", ""},
+      {{{"parallel.reshard_after_forward", "\"never\""}, {"parallel.zero_stage", "3"}},
+       "E216",
+       "reshard_after_forward says zero_stage 2",
+       "zero_stage = 2"},
+      {{{"engine", "\"ddp\""}, {"parallel.tensor", "2"}},
+       "E217",
+       "ddp has no tensor parallelism",
+       "fsdp2, deepspeed, megatron"},
+      {{{"engine", "\"fsdp1\""}, {"parallel.pipeline", "2"}},
+       "E217",
+       "fsdp1 has no pipeline",
+       "megatron"},
+      // Sequences.
+      {{{"engine", "\"megatron\""}, {"parallel.tensor", "8"}, {"training.sequence_length", "100"}},
+       "E218",
+       "sequence_length 100 is not a multiple of 8",
+       "sequence_length = 96 or 104 fits"},
+      {{{"model", "\"gpt2\""}, {"training.sequence_length", "4096"}},
+       "E218",
+       "sequence_length 4096 is more than the 1024 positions",
+       "1024 is the most"},
+      // Recomputation.
+      {{{"recompute.mode", "\"every\""}}, "E108", "mode every without recompute.every", ""},
+      {{{"recompute.mode", "\"every\""}, {"recompute.every", "33"}},
+       "E219",
+       "every 33 of 32 layers",
+       ""},
+      {{{"recompute.mode", "\"block\""}, {"recompute.layers", "40"}},
+       "E219",
+       "40 layers of a stage of 32",
+       "full"},
+      {{{"recompute.modules", "[\"experts\"]"}}, "E219", "recompute of experts: there is none", ""},
+      // Kernels and forms.
+      {{{"training.precision", "\"fp32\""}, {"training.attention", "\"flash\""}},
+       "E220",
+       "flash attention does not compute in fp32",
+       "attention = \"efficient\""},
+      {{{"training.optimizer", "\"lion\""}, {"training.optimizer_form", "\"fused\""}},
+       "E221",
+       "lion has no fused form",
+       ""},
+      // Known, not weighed yet.
+      {{{"engine", "\"megatron\""}, {"parallel.pipeline", "2"}, {"parallel.virtual_pipeline", "2"}},
+       "E320",
+       "not weighed yet: the interleaved schedule",
+       "1f1b"},
+      {{{"parallel.schedule", "\"zb-h1\""}, {"parallel.pipeline", "2"}},
+       "E320",
+       "not weighed yet: zero-bubble",
+       ""},
+      {{{"parallel.schedule", "\"looped-bfs\""}}, "E320", "not weighed yet: the looped", ""},
+      {{{"parallel.context", "2"}}, "E320", "not weighed yet: context parallelism", ""},
+      {{{"model", "\"mixtral-8x7b\""}, {"parallel.expert", "8"}},
+       "E320",
+       "not weighed yet: expert parallelism",
+       ""},
+      {{{"adapter.rank", "16"}}, "E320", "not weighed yet: adapters", "frozen"},
+      {{{"offload.optimizer", "\"cpu\""}},
+       "E320",
+       "not weighed yet: offload of the optimizer",
+       "none"},
+      {{{"training.precision", "\"fp8-delayed\""}},
+       "E320",
+       "not weighed yet: 8-bit matrix products",
+       "bf16-mixed"},
+      {{{"training.compile", "true"}}, "E320", "not weighed yet: training.compile = true", "false"},
+      {{{"engine", "\"megatron\""}, {"parallel.zero_stage", "3"}},
+       "E320",
+       "not weighed yet: Megatron-FSDP",
+       ""},
+      {{{"wrap.policy", "\"size\""}}, "E320", "not weighed yet: wrap.policy = \"size\"", "block"},
+      {{{"training.method", "\"dpo\""}},
+       "E320",
+       "not weighed yet: training.method = \"dpo\"",
+       "pretrain"},
+  };
+  return cases;
+}
+
+TEST(ReadJob, SaysWhatIsWrong) {
+  for (const Wrong& wrong : wrong_runs()) {
+    const std::string text = run_with(wrong.changes);
+    SCOPED_TRACE(text);
+    const auto job = job_of(text);
+    ASSERT_FALSE(job);
+    const auto found =
+        std::find_if(job.error().begin(), job.error().end(), [&](const Diagnostic& problem) {
+          return problem.code == wrong.code && problem.message.starts_with(wrong.message);
+        });
+    ASSERT_NE(found, job.error().end()) << job.error()[0].code << " " << job.error()[0].message;
+    EXPECT_NE(found->help.find(wrong.help), std::string::npos) << found->help;
+    EXPECT_EQ(found->place.source, "run.toml");
+    EXPECT_FALSE(found->label.empty());
+    for (const Diagnostic& problem : job.error())
+      EXPECT_EQ(problem.message.find("invalid"), std::string::npos);
+  }
+}
+
+// What the help of a product proposes must itself be right.
+TEST(ReadJob, AllProblemsAtOnceAndInOrder) {
+  const auto job = job_of(
+      "engine = \"fsdp3\"\n[cluster]\ndevice = \"quertz\"\ndevices = 7\n[training]\nfoo = "
+      "1\nmicro_batch = 0\n[parallel]\ntensor = 2\n");
+  ASSERT_FALSE(job);
+  std::vector<std::string> codes;
+  for (const Diagnostic& problem : job.error()) codes.push_back(problem.code);
+  EXPECT_EQ(codes, (std::vector<std::string>{"E108", "E106", "E111", "E104", "E107", "E210"}));
+}
+
+TEST(ReadJob, LenientSpellings) {
+  const auto job = job_of(R"(
+model = "meta-llama/Llama-3.1-8B"
+recompute = "full"
+[cluster]
+device = "16 x H100 SXM"
+[training]
+seq_len = "8k"
+micro_batch = 2.0
+precision = "BF16"
+attention = "flash_attention_2"
+[parallel]
+TP = 8
+dp = 2
+engine_note = 0
+)");
+  ASSERT_FALSE(job);
+  ASSERT_EQ(job.error().size(), 1U) << job.error()[1].message;
+  EXPECT_EQ(job.error()[0].code, "E104");
+
+  const auto right = job_of(
+      "model = \"meta-llama/Llama-3.1-8B\"\nrecompute = \"full\"\n[cluster]\ndevice = \"16 x H100 "
+      "SXM\"\n[training]\n"
+      "seq_len = \"8k\"\nmicro_batch = 2.0\nprecision = \"BF16\"\nattention = "
+      "\"flash_attention_2\"\n[parallel]\nTP = 8\ndp = 2\n");
+  ASSERT_TRUE(right) << right.error()[0].message;
+  EXPECT_EQ(right->cluster.device->name, "h100-sxm-80gb");
+  EXPECT_EQ(right->cluster.devices, 16);
+  EXPECT_EQ(right->training.sequence_length, 8192);
+  EXPECT_EQ(right->training.precision.name, "bf16-mixed");
+  EXPECT_EQ(right->training.attention, AttentionKernel::kFlash);
+  EXPECT_EQ(right->parallel.tensor, 8);
+  EXPECT_TRUE(right->parallel.sequence_parallel);
+  EXPECT_EQ(right->recompute.mode, RecomputeMode::kFull);
+  for (const char* key : {"model", "cluster.device", "training.sequence_length",
+                          "training.precision", "training.attention"})
+    EXPECT_NE(assumed(*right, key), nullptr) << key;
+}
+
+TEST(ReadJob, FlagsOverlayTheFile) {
+  Value document = *read_toml(run_with({{"parallel.tp", "2"}}), "run.toml");
+  const Place flag{"--tensor", 0, 0, {}, 0};
+  set_path(document, "parallel.tensor", Value::string("4"), flag);
+  set_path(document, "training.sequence_length", Value::string("16k"), flag);
+  set_path(document, "recompute.modules", Value::string("core_attention,mlp"), flag);
+  set_path(document, "training.compile", Value::string("off"), flag);
+  const auto job = read_job(document);
+  ASSERT_TRUE(job) << job.error()[0].message;
+  EXPECT_EQ(job->parallel.tensor, 4);
+  EXPECT_EQ(job->training.sequence_length, 16384);
+  EXPECT_EQ(job->recompute.mode, RecomputeMode::kModules);
+  EXPECT_EQ(job->recompute.modules.size(), 2U);
+
+  set_path(document, "parallel.tensor", Value::string("0"), flag);
+  const auto wrong = read_job(document);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error()[0].place.source, "--tensor");
+}
+
+TEST(ReadJob, ModelsFromTablesFilesAndSizes) {
+  const char* config =
+      "{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 64, "
+      "\"num_attention_heads\": 4, "
+      "\"intermediate_size\": 128, \"vocab_size\": 1000}";
+  const std::string cluster = ", \"cluster\": {\"device\": \"a100\"}}";
+  const auto inline_table =
+      read_job(*read_json(std::string("{\"model\": ") + config + cluster, "<jobs>:1"));
+  ASSERT_TRUE(inline_table) << inline_table.error()[0].message;
+  EXPECT_EQ(inline_table->model->layers, 2);
+
+  JobContext context;
+  context.folder = "runs";
+  std::vector<std::string> asked;
+  context.read_file = [&](const std::string& path) -> tl::expected<std::string, std::string> {
+    asked.push_back(path);
+    if (path == "runs/tiny/config.json") return std::string(config);
+    if (path == "runs/broken.json") return std::string("{\"model_type\": ");
+    return tl::unexpected(std::string("no such file"));
+  };
+  for (const char* model : {"./tiny", "tiny/config.json", "./tiny/", "tiny"}) {
+    const auto job = job_of(run_with({{"model", "\"" + std::string(model) + "\""}}), context);
+    ASSERT_TRUE(job) << model << ": " << job.error()[0].message;
+    EXPECT_EQ(job->model->layers, 2);
+    EXPECT_EQ(job->model->name, "tiny");
+  }
+  const auto missing = job_of(run_with({{"model", "\"./nothing/config.json\""}}), context);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error()[0].code, "E100");
+  EXPECT_EQ(missing.error()[0].message, "runs/nothing/config.json: no such file");
+  const auto broken = job_of(run_with({{"model", "\"broken.json\""}}), context);
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error()[0].code, "E101");
+  EXPECT_EQ(broken.error()[0].place.source, "runs/broken.json");
+
+  const auto guess = job_of(run_with({{"model", "\"7B\""}}));
+  ASSERT_TRUE(guess);
+  EXPECT_TRUE(guess->model->guessed);
+  EXPECT_EQ(assumed(*guess, "model")->value, "a guess");
+}
+
+TEST(ReadJob, BatchIsDerivedFromWhatIsGiven) {
+  const struct {
+    std::map<std::string, std::string> changes;
+    std::int64_t micro, accumulation, global;
+  } cases[] = {
+      {{}, 1, 1, 8},
+      {{{"training.global_batch", "64"}}, 1, 8, 64},
+      {{{"training.global_batch", "64"}, {"training.micro_batch", "2"}}, 2, 4, 64},
+      {{{"training.global_batch", "64"}, {"training.gradient_accumulation", "2"}}, 4, 2, 64},
+      {{{"training.micro_batch", "3"}, {"training.gradient_accumulation", "2"}}, 3, 2, 48},
+      {{{"engine", "\"megatron\""}, {"parallel.pipeline", "4"}}, 1, 4, 8},
+  };
+  for (const auto& expected : cases) {
+    const auto job = job_of(run_with(expected.changes));
+    ASSERT_TRUE(job) << job.error()[0].message;
+    EXPECT_EQ(job->training.micro_batch, expected.micro);
+    EXPECT_EQ(job->training.gradient_accumulation, expected.accumulation);
+    EXPECT_EQ(job->training.global_batch, expected.global);
+  }
+}
+
+TEST(ReadJob, DevicesAreDerivedFromWhatIsGiven) {
+  const auto figure = job_of(run_with({{"engine", "\"megatron\""},
+                                       {"cluster.devices", "128"},
+                                       {"parallel.tensor", "8"},
+                                       {"parallel.pipeline", "4"}}));
+  ASSERT_TRUE(figure) << figure.error()[0].message;
+  EXPECT_EQ(figure->parallel.data, 4);
+  const auto product = job_of(run_with({{"engine", "\"megatron\""},
+                                        {"cluster.devices", ""},
+                                        {"parallel.tensor", "2"},
+                                        {"parallel.data", "3"}}));
+  ASSERT_TRUE(product) << product.error()[0].message;
+  EXPECT_EQ(product->cluster.devices, 6);
+}
+
+// Figure 21: any k from 1 to the layers is accepted.
+TEST(ReadJob, EveryKthLayer) {
+  for (int k = 1; k <= 32; ++k) {
+    const auto job =
+        job_of(run_with({{"recompute.mode", "\"every\""}, {"recompute.every", std::to_string(k)}}));
+    ASSERT_TRUE(job) << k;
+    EXPECT_EQ(job->recompute.every, k);
+  }
+}
+
+TEST(ReadJob, EnginesHaveTheirOwnDefaults) {
+  const struct {
+    const char* engine;
+    int stage;
+    OptimizerForm form;
+    Implementation implementation;
+    std::int64_t multiple;
+  } cases[] = {{"ddp", 0, OptimizerForm::kForeach, Implementation::kTransformers, 1},
+               {"fsdp1", 3, OptimizerForm::kForeach, Implementation::kTransformers, 1},
+               {"fsdp2", 3, OptimizerForm::kForeach, Implementation::kTransformers, 1},
+               {"deepspeed", 0, OptimizerForm::kFused, Implementation::kTransformers, 1},
+               {"megatron", 0, OptimizerForm::kFused, Implementation::kMegatron, 128},
+               {"nanotron", 0, OptimizerForm::kFused, Implementation::kNanotron, 1}};
+  for (const auto& expected : cases) {
+    SCOPED_TRACE(expected.engine);
+    const auto job = job_of(run_with({{"engine", "\"" + std::string(expected.engine) + "\""}}));
+    ASSERT_TRUE(job) << job.error()[0].message;
+    EXPECT_EQ(name_of(job->engine), expected.engine);
+    EXPECT_EQ(job->parallel.zero_stage, expected.stage);
+    EXPECT_EQ(job->training.optimizer_form, expected.form);
+    EXPECT_EQ(job->implementation, expected.implementation);
+    EXPECT_EQ(job->training.vocabulary_multiple, expected.multiple);
+  }
+  const auto alone = job_of(run_with({{"cluster.devices", "1"}}));
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->engine, Engine::kDdp);
+}
+
+TEST(ReadJob, DevicesDecideKernelsAndTypes) {
+  const auto old = job_of(run_with({{"cluster.device", "\"v100\""}}));
+  ASSERT_TRUE(old);
+  EXPECT_EQ(old->training.precision.name, "fp16-mixed");
+  EXPECT_EQ(old->training.attention, AttentionKernel::kEfficient);
+  const auto single = job_of(run_with({{"training.precision", "\"fp32\""}}));
+  ASSERT_TRUE(single);
+  EXPECT_EQ(single->training.attention, AttentionKernel::kEfficient);
+  const auto bare = job_of(run_with({{"cluster.device", "\"24gb\""}, {"cluster.devices", ""}}));
+  ASSERT_TRUE(bare);
+  EXPECT_EQ(bare->cluster.device->capacity, 24_GiB);
+  EXPECT_EQ(bare->cluster.devices, 1);
+  EXPECT_GT(bare->cluster.device->context.value(), Checked(0));
+}
+
+TEST(ReadJob, MegatronTakesDropoutFromTheConfigOrNone) {
+  const auto silent = job_of(
+      R"({"model": {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 1000, "n_positions": 128},
+    "engine": "megatron", "cluster": {"device": "a100"}})");
+  ASSERT_TRUE(silent) << silent.error()[0].message;
+  EXPECT_EQ(silent->training.hidden_dropout, 0.0);
+  const auto stated = job_of(
+      R"({"model": {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 1000, "n_positions": 128,
+    "resid_pdrop": 0.1}, "engine": "megatron", "cluster": {"device": "a100"}})");
+  ASSERT_TRUE(stated);
+  EXPECT_EQ(stated->training.hidden_dropout, std::nullopt);
+}
+
+TEST(ReadJob, NullMeansAbsent) {
+  const auto job = job_of(
+      R"({"model": "gpt2", "engine": null, "cluster": {"device": "a100", "devices": null}, "adapter": null})");
+  ASSERT_TRUE(job) << job.error()[0].message;
+  EXPECT_FALSE(job->adapter);
+}
+
+TEST(ReadJob, OtherKindsOfDocuments) {
+  for (const char* text : {"[]", "3", "\"x\"", "null", "true", "{}", "[[[]]]"}) {
+    const auto job = read_job(*read_json(text, "<jobs>:1"));
+    ASSERT_FALSE(job) << text;
+    EXPECT_EQ(job.error()[0].place.source, "<jobs>:1");
+  }
+}
+
+}  // namespace
+}  // namespace steelyard
