@@ -25,7 +25,7 @@ DeepSpeedModel<N>::DeepSpeedModel(const EngineContext<N>& context) : EngineModel
 
 template <class N>
 N DeepSpeedModel<N>::elements_of(const Stage<N>& stage) const {
-  const std::vector<std::int64_t> count = this->counts(stage);
+  const std::vector<std::int64_t>& count = this->counts(stage);
   const std::vector<const Unit<N>*> units = this->all_units();
   N sum{};
   for (std::size_t unit = 0; unit < units.size(); ++unit)
@@ -46,7 +46,10 @@ N DeepSpeedModel<N>::share_of(const N& padded) const {
 }
 
 template <class N>
-typename DeepSpeedModel<N>::FlatStates DeepSpeedModel<N>::flat_states(const Stage<N>& stage, const N& share, const N& at_once, ElementType type) {
+typename DeepSpeedModel<N>::FlatStates DeepSpeedModel<N>::flat_states(const Stage<N>& stage,
+                                                                      const N& share,
+                                                                      const N& at_once,
+                                                                      ElementType type) {
   const Training& training = this->job_.training;
   const Optimizer& optimizer = training.optimizer;
   const ElementType narrow = training.precision.moments.value_or(type);
@@ -55,17 +58,19 @@ typename DeepSpeedModel<N>::FlatStates DeepSpeedModel<N>::flat_states(const Stag
     ElementType type = ElementType::kFloat32;
   };
   std::vector<Sum> sums(optimizer.slots.size());
-  const std::vector<std::int64_t> count = this->counts(stage);
+  const std::vector<std::int64_t>& count = this->counts(stage);
   const std::vector<const Unit<N>*> units = this->all_units();
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     if (count[unit] == 0) continue;
     for (const TensorShare<N>& part : units[unit]->tensors) {
+      if (!part.trainable) continue;
       const std::int64_t cut = ceil_divide(Checked(plain(part.elements)), Checked(ranks_)).value();
       for (const StateTensor& state : state_tensors(optimizer, *part.tensor, {cut}, narrow)) {
-        if (state.paged) continue;
+        if (state.paged) continue;  // managed memory, outside the allocator
         Sum& sum = sums[static_cast<std::size_t>(state.slot - optimizer.slots.data())];
         sum.type = state.type;
-        sum.elements = sum.elements + N(count[unit] * part.copies * state.count) * N(state.elements);
+        sum.elements =
+            sum.elements + N(count[unit] * part.copies * state.count) * N(state.elements);
       }
     }
   }
@@ -73,17 +78,23 @@ typename DeepSpeedModel<N>::FlatStates DeepSpeedModel<N>::flat_states(const Stag
   for (std::size_t index = 0; index < optimizer.slots.size(); ++index) {
     const OptimizerSlot& kind = optimizer.slots[index];
     // One value for each parameter of the share, padding included, needs no sum over tensors.
-    const bool of_all = kind.extent == SlotExtent::kParameter && kind.applies_to == SlotAppliesTo::kAll && !optimizer.paged;
+    const bool of_all = kind.extent == SlotExtent::kParameter &&
+                        kind.applies_to == SlotAppliesTo::kAll && !optimizer.paged;
     const N elements = of_all ? N(kind.count) * share : sums[index].elements;
     if (plain(elements) == 0) continue;
     const ElementType stored = of_all ? kind.type.value_or(narrow) : sums[index].type;
-    states.states.push_back(slot("optimizer", kind.name.c_str(), "deepspeed.flat-states", Pile::kOptimizerMoments, elements, stored));
+    states.states.push_back(slot("optimizer", kind.name.c_str(), "deepspeed.flat-states",
+                                 Pile::kOptimizerMoments, elements, stored));
     states.bytes += this->book_.program.slot_at(states.states.back()).bytes;
   }
-  if (training.optimizer_form == OptimizerForm::kForeach && optimizer.foreach_list_of_second_moment > 0)
-    states.square_roots = slot("optimizer", "square roots of the second moment", "optimizer.foreach-list", Pile::kTemporary, at_once, narrow);
-  if (training.optimizer_form == OptimizerForm::kLoop && optimizer.loop_largest_tensor > 0) {
-    states.loop_temporary = slot("optimizer", "temporary of the largest tensor", "optimizer.loop-temporary", Pile::kTemporary, at_once, type);
+  const OptimizerForm form = form_of(training);
+  if (form == OptimizerForm::kForeach && optimizer.foreach_list_of_second_moment > 0)
+    states.square_roots = slot("optimizer", "square roots of the second moment",
+                               "optimizer.foreach-list", Pile::kTemporary, at_once, narrow);
+  if (form == OptimizerForm::kLoop && optimizer.loop_largest_tensor > 0) {
+    states.loop_temporary =
+        slot("optimizer", "temporary of the largest tensor", "optimizer.loop-temporary",
+             Pile::kTemporary, at_once, optimizer.temporary_type.value_or(type));
     states.loop_times = static_cast<std::int32_t>(optimizer.loop_largest_tensor);
   }
   return states;
@@ -110,14 +121,15 @@ void DeepSpeedModel<N>::free_gradients(const Stage<N>& stage, Events& events) co
     for (SlotId gradient : this->context_.gradients_of_embedding) events.push_back({gradient, -1});
   for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
     if (stage.layers_of_kind[kind] > 0)
-      for (SlotId gradient : this->context_.gradients_of_kind[kind]) events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
+      for (SlotId gradient : this->context_.gradients_of_kind[kind])
+        events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
   if (stage.head)
     for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
 }
 
 template <class N>
 std::int64_t DeepSpeedModel<N>::largest_tensor(const Stage<N>& stage) const {
-  const std::vector<std::int64_t> count = this->counts(stage);
+  const std::vector<std::int64_t>& count = this->counts(stage);
   const std::vector<const Unit<N>*> units = this->all_units();
   std::int64_t largest = 0;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
@@ -135,11 +147,18 @@ std::unique_ptr<EngineModel<N>> make_deepspeed(const EngineContext<N>& context) 
   const bool accumulates_apart = sixteen_bits && precision.accumulated_gradients.has_value();
   switch (context.job.parallel.zero_stage) {
     case 0:
-      return accumulates_apart || (precision.parameters == ElementType::kBFloat16 && context.job.parallel.pipeline > 1) ? make_deepspeed_bf16(context)
-                                                                                                                        : make_deepspeed_unpartitioned(context);
-    case 1: return accumulates_apart && context.job.offload.optimizer == OffloadTarget::kNone ? make_deepspeed_bf16(context) : make_deepspeed_zero12(context);
-    case 2: return make_deepspeed_zero12(context);
-    default: return make_deepspeed_zero3(context);
+      return accumulates_apart || (precision.parameters == ElementType::kBFloat16 &&
+                                   context.job.parallel.pipeline > 1)
+                 ? make_deepspeed_bf16(context)
+                 : make_deepspeed_unpartitioned(context);
+    case 1:
+      return accumulates_apart && context.job.offload.optimizer == OffloadTarget::kNone
+                 ? make_deepspeed_bf16(context)
+                 : make_deepspeed_zero12(context);
+    case 2:
+      return make_deepspeed_zero12(context);
+    default:
+      return make_deepspeed_zero3(context);
   }
 }
 template std::unique_ptr<EngineModel<Checked>> make_deepspeed(const EngineContext<Checked>&);

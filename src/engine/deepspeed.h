@@ -24,8 +24,8 @@ class DeepSpeedModel : public EngineModel<N> {
   // The optimizer's states on a flat share; -1: not needed.
   struct FlatStates {
     std::vector<SlotId> states;
-    SlotId square_roots = -1;      // foreach: as large as the second moments that are stepped at once
-    SlotId loop_temporary = -1;    // loop: the same, `loop_times` times
+    SlotId square_roots = -1;    // foreach: as large as the second moments that are stepped at once
+    SlotId loop_temporary = -1;  // loop: the same, `loop_times` times
     std::int32_t loop_times = 0;
     Bytes bytes{};
   };
@@ -43,11 +43,14 @@ class DeepSpeedModel : public EngineModel<N> {
   void free_gradients(const Stage<N>& stage, Events& events) const;
   std::int64_t largest_tensor(const Stage<N>& stage) const;
 
-  SlotId slot(const char* owner, const char* name, const char* rule, Pile pile, const N& elements, ElementType type) {
+  SlotId slot(const char* owner, const char* name, const char* rule, Pile pile, const N& elements,
+              ElementType type) {
     return this->book_.slot({owner, name, rule}, pile, elements, type);
   }
   // The smaller of a formula and a constant.
-  static N at_most(const N& elements, std::int64_t limit) { return plain(elements) > limit ? N(limit) : elements; }
+  static N at_most(const N& elements, std::int64_t limit) {
+    return plain(elements) > limit ? N(limit) : elements;
+  }
   // A number that no polynomial gives.
   static N counted(const char* how, std::int64_t value) {
     if constexpr (std::is_same_v<N, Traced>)
@@ -61,40 +64,46 @@ class DeepSpeedModel : public EngineModel<N> {
   }
   bool offloads_states() const { return this->job_.offload.optimizer != OffloadTarget::kNone; }
 
-  std::int64_t ranks_ = 1;         // that share gradients and states: data x context
+  std::int64_t ranks_ = 1;                       // that share gradients and states: data x context
   ElementType stored_ = ElementType::kBFloat16;  // of the parameters
   ElementType master_ = ElementType::kFloat32;   // of what is stepped
 };
 
-// Buffers that depend on the stage, made when its load is asked for.
-template <class Buffers>
+// Buffers that depend on what stands on a stage; stages with equal units share them.
+template <class N, class Buffers>
 class ByStage {
  public:
-  const Buffers* find(std::int64_t index) const {
-    for (const auto& [stage, buffers] : known_)
-      if (stage == index) return &buffers;
+  const Buffers* find(const Stage<N>& stage) const {
+    for (const auto& [units, buffers] : known_)
+      if (units == stage.units) return &buffers;
     return nullptr;
   }
-  // Load has been asked for before.
-  const Buffers& at(std::int64_t index) const {
-    for (const auto& [stage, buffers] : known_)
-      if (stage == index) return buffers;
-    throw std::logic_error("the stage has not been loaded");
+  // The stage's load has been asked for before.
+  const Buffers& at(const Stage<N>& stage) const {
+    const Buffers* known = find(stage);
+    if (!known) throw std::logic_error("the stage has not been loaded");
+    return *known;
   }
-  const Buffers& add(std::int64_t index, Buffers buffers) { return known_.emplace_back(index, std::move(buffers)).second; }
+  const Buffers& add(const Stage<N>& stage, Buffers buffers) {
+    return known_.emplace_back(stage.units, std::move(buffers)).second;
+  }
 
  private:
-  std::vector<std::pair<std::int64_t, Buffers>> known_;
+  std::vector<std::pair<std::vector<std::int64_t>, Buffers>> known_;
 };
 
 // Stage 0: FP16_Optimizer, or the plain optimizer in fp32.
-template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_unpartitioned(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_deepspeed_unpartitioned(const EngineContext<N>& context);
 // BF16_Optimizer: stage 1 (or a pipeline without ZeRO) with a gradient buffer of its own.
-template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_bf16(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_deepspeed_bf16(const EngineContext<N>& context);
 // DeepSpeedZeroOptimizer.
-template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_zero12(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_deepspeed_zero12(const EngineContext<N>& context);
 // DeepSpeedZeroOptimizer_Stage3.
-template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed_zero3(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_deepspeed_zero3(const EngineContext<N>& context);
 
 extern template class DeepSpeedModel<Checked>;
 extern template class DeepSpeedModel<Traced>;

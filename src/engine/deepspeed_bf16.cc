@@ -18,14 +18,17 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
 
   explicit DeepSpeedBf16(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
     accumulated_ = this->job_.training.precision.accumulated_gradients.value_or(this->stored_);
-    original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start", Pile::kParameters, this->stored_);
+    original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start",
+                                Pile::kParameters, this->stored_);
   }
 
-  GradientPolicy gradient_policy(bool first_micro_batch) const override { return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd; }
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
 
   void load(const Stage<N>& stage, Events& events) override {
-    const Buffers* known = buffers_.find(stage.index);
-    const Buffers& buffers = known ? *known : buffers_.add(stage.index, make_buffers(stage));
+    const Buffers* known = buffers_.find(stage);
+    const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
     EngineModel<N>::hold(original_, stage, events);
     events.push_back({buffers.flat, 1});
     EngineModel<N>::hold(original_, stage, events, -1);
@@ -34,17 +37,18 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_workspaces(events);
-    this->hold(buffers_.at(stage.index).states, events);
+    this->hold(buffers_.at(stage).states, events);
   }
   // Gradients are widened one tensor at a time after each backward.
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
-    if (accumulated_ != this->stored_) this->pass(buffers_.at(stage.index).widened, events);
+    if (accumulated_ != this->stored_) this->pass(buffers_.at(stage).widened, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {
-    if (this->ranks_ > 1 && accumulated_ != this->stored_) this->pass(buffers_.at(stage.index).sent, events);
+    if (this->ranks_ > 1 && accumulated_ != this->stored_)
+      this->pass(buffers_.at(stage).sent, events);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
-    const Buffers& buffers = buffers_.at(stage.index);
+    const Buffers& buffers = buffers_.at(stage);
     const bool casts = accumulated_ != this->master_;
     if (casts) events.push_back({buffers.stepped, 1});
     this->step(buffers.states, events);
@@ -60,19 +64,29 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
     const N padded = this->padded_elements(stage);
     const N share = this->share_of(padded);
     Buffers buffers;
-    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters", Pile::kParameters, padded, this->stored_);
-    buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition", Pile::kMasterWeights, share, this->master_);
-    buffers.gradients = this->slot("gradients", "flat accumulation buffer", "deepspeed.accumulation-buffer", Pile::kGradients, padded, accumulated_);
-    buffers.widened = this->slot("gradients", "largest gradient, widened", "deepspeed.widened-gradient", Pile::kTemporary, N(this->largest_tensor(stage)), accumulated_);
-    buffers.sent = this->slot("gradients", "accumulation buffer, cast for the all-reduce", "deepspeed.all-reduce-cast", Pile::kCommunication, padded, this->stored_);
-    buffers.stepped = this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients", Pile::kTemporary, share, this->master_);
+    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
+                              Pile::kParameters, padded, this->stored_);
+    buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition",
+                                Pile::kMasterWeights, share, this->master_);
+    buffers.gradients =
+        this->slot("gradients", "flat accumulation buffer", "deepspeed.accumulation-buffer",
+                   Pile::kGradients, padded, accumulated_);
+    buffers.widened =
+        this->slot("gradients", "largest gradient, widened", "deepspeed.widened-gradient",
+                   Pile::kTemporary, N(this->largest_tensor(stage)), accumulated_);
+    buffers.sent =
+        this->slot("gradients", "accumulation buffer, cast for the all-reduce",
+                   "deepspeed.all-reduce-cast", Pile::kCommunication, padded, this->stored_);
+    buffers.stepped =
+        this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients",
+                   Pile::kTemporary, share, this->master_);
     buffers.states = this->flat_states(stage, share, share, this->master_);
     return buffers;
   }
 
   ElementType accumulated_ = ElementType::kFloat32;
   SlotSet original_;
-  ByStage<Buffers> buffers_;
+  ByStage<N, Buffers> buffers_;
 };
 
 }  // namespace

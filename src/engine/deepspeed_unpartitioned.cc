@@ -23,19 +23,24 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     reduces_ = this->ranks_ > 1;
     this->ranks_ = 1;  // nothing is divided
     wraps_ = bits_of(this->stored_) == 16;
-    joins_ = this->job_.training.optimizer_form == OptimizerForm::kFused;
-    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters, this->stored_);
+    joins_ = form_of(this->job_.training) == OptimizerForm::kFused;
+    parameters_ =
+        this->whole_set("parameters", "parameters.whole", Pile::kParameters, this->stored_);
     if (!wraps_ || !joins_) states_ = this->state_slots(Sharding::kWhole, 1, this->master_);
     if (!wraps_) return;
-    master_set_ = this->whole_set("fp32 parameters", "deepspeed.whole-master", Pile::kMasterWeights, this->master_);
-    casts_ = this->whole_set("gradients, cast for the step", "deepspeed.gradient-casts", Pile::kTemporary, this->master_);
+    master_set_ = this->whole_set("fp32 parameters", "deepspeed.whole-master", Pile::kMasterWeights,
+                                  this->master_);
+    casts_ = this->whole_set("gradients, cast for the step", "deepspeed.gradient-casts",
+                             Pile::kTemporary, this->master_);
   }
 
-  GradientPolicy gradient_policy(bool first_micro_batch) const override { return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd; }
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
 
   void load(const Stage<N>& stage, Events& events) override {
-    const Buffers* known = buffers_.find(stage.index);
-    const Buffers& buffers = known ? *known : buffers_.add(stage.index, make_buffers(stage));
+    const Buffers* known = buffers_.find(stage);
+    const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
     EngineModel<N>::hold(parameters_, stage, events);
     if (!wraps_) return;
     if (!joins_) return EngineModel<N>::hold(master_set_, stage, events);
@@ -48,15 +53,15 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_workspaces(events);
     if (wraps_ && joins_)
-      DeepSpeedModel<N>::hold(buffers_.at(stage.index).states, events);
+      DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
     else
       this->hold_states(states_, stage, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {
-    if (reduces_) this->pass(buffers_.at(stage.index).bucket, events);
+    if (reduces_) this->pass(buffers_.at(stage).bucket, events);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
-    const Buffers& buffers = buffers_.at(stage.index);
+    const Buffers& buffers = buffers_.at(stage);
     if (!wraps_) return this->step_temporaries(states_, stage, events);
     EngineModel<N>::hold(casts_, stage, events);
     if (!joins_) {
@@ -78,11 +83,16 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   Buffers make_buffers(const Stage<N>& stage) {
     const N elements = this->elements_of(stage);
     Buffers buffers;
-    buffers.bucket = this->slot("gradients", "bucket of the all-reduce", "deepspeed.all-reduce-bucket", Pile::kCommunication, this->at_most(elements, kAllReduceElements), this->stored_);
+    buffers.bucket = this->slot("gradients", "bucket of the all-reduce",
+                                "deepspeed.all-reduce-bucket", Pile::kCommunication,
+                                this->at_most(elements, kAllReduceElements), this->stored_);
     if (!wraps_ || !joins_) return buffers;
-    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters", Pile::kParameters, elements, this->stored_);
-    buffers.master = this->slot("optimizer", "flat fp32 parameters", "deepspeed.whole-master", Pile::kMasterWeights, elements, this->master_);
-    buffers.gradients = this->slot("optimizer", "flat fp32 gradients", "deepspeed.step-gradients", Pile::kTemporary, elements, this->master_);
+    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
+                              Pile::kParameters, elements, this->stored_);
+    buffers.master = this->slot("optimizer", "flat fp32 parameters", "deepspeed.whole-master",
+                                Pile::kMasterWeights, elements, this->master_);
+    buffers.gradients = this->slot("optimizer", "flat fp32 gradients", "deepspeed.step-gradients",
+                                   Pile::kTemporary, elements, this->master_);
     buffers.states = this->flat_states(stage, elements, elements, this->master_);
     return buffers;
   }
@@ -92,7 +102,7 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   bool joins_ = false;  // FP16_Optimizer, around a fused optimizer: one flat tensor
   SlotSet parameters_, master_set_, casts_;
   typename EngineModel<N>::StateSlots states_;
-  ByStage<Buffers> buffers_;
+  ByStage<N, Buffers> buffers_;
 };
 
 }  // namespace
@@ -101,7 +111,9 @@ template <class N>
 std::unique_ptr<EngineModel<N>> make_deepspeed_unpartitioned(const EngineContext<N>& context) {
   return std::make_unique<DeepSpeedUnpartitioned<N>>(context);
 }
-template std::unique_ptr<EngineModel<Checked>> make_deepspeed_unpartitioned(const EngineContext<Checked>&);
-template std::unique_ptr<EngineModel<Traced>> make_deepspeed_unpartitioned(const EngineContext<Traced>&);
+template std::unique_ptr<EngineModel<Checked>> make_deepspeed_unpartitioned(
+    const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_deepspeed_unpartitioned(
+    const EngineContext<Traced>&);
 
 }  // namespace steelyard

@@ -28,13 +28,18 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     pipeline_ = job.parallel.pipeline > 1;
     const bool overlaps = job.overlap_reduce.value_or(false) && !pipeline_;
     // Hooks reduce while backward runs: always in stage 2; in stage 1 only in a lone micro-batch, and when told to.
-    reduces_early_ = job.parallel.zero_stage == 2 || (overlaps && job.training.gradient_accumulation == 1);
-    bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.ipg-bucket", Pile::kCommunication, Workbook<N>::symbol("B", job.buckets.reduce), this->stored_);
+    reduces_early_ =
+        job.parallel.zero_stage == 2 || (overlaps && job.training.gradient_accumulation == 1);
+    bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.ipg-bucket",
+                         Pile::kCommunication, Workbook<N>::symbol("B", job.buckets.reduce),
+                         this->stored_);
     bucket_count_ = overlaps ? 2 : 1;
     // The embedding's gradient arrives when nothing else is left; the head's arrives first.
     for (SlotId gradient : context.gradients_of_head)
-      if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes) passing_by_.push_back(gradient);
-    original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start", Pile::kParameters, this->stored_);
+      if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
+        passing_by_.push_back(gradient);
+    original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start",
+                                Pile::kParameters, this->stored_);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -44,10 +49,11 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   bool uses_neighbours() const override { return true; }
 
   void load(const Stage<N>& stage, Events& events) override {
-    const Buffers* known = buffers_.find(stage.index);
-    here_ = known ? *known : buffers_.add(stage.index, make_buffers(stage));
+    const Buffers* known = buffers_.find(stage);
+    here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
     // Parameters are joined on the device when both copies have room there, else by way of the host.
-    const bool room = this->book_.program.slot_at(here_.flat).bytes * Checked(2) <= this->job_.cluster.device->capacity;
+    const bool room = this->book_.program.slot_at(here_.flat).bytes * Checked(2) <=
+                      this->job_.cluster.device->capacity;
     if (room) EngineModel<N>::hold(original_, stage, events);
     events.push_back({here_.flat, 1});
     if (room) EngineModel<N>::hold(original_, stage, events, -1);
@@ -56,7 +62,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_workspaces(events);
-    if (!this->offloads_states()) this->hold(buffers_.at(stage.index).states, events);
+    if (!this->offloads_states()) this->hold(buffers_.at(stage).states, events);
   }
 
   // The first layer's backward follows the head's: the first gradients have arrived.
@@ -64,7 +70,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (here.previous < 0) first_gradients(first, events);
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
-    here_ = buffers_.at(stage.index);
+    here_ = buffers_.at(stage);
     if (last_unit < 0) first_gradients(first, events);
     if (!reduces_early_) return;
     if (!here_.overflows_bucket) own(1, events);
@@ -74,15 +80,16 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   // Stage 1: gradients go through the bucket one by one when the last micro-batch has run.
   void reduce(const Stage<N>& stage, Events& events) override {
     if (reduces_early_) return;
-    here_ = buffers_.at(stage.index);
-    if (pipeline_) events.push_back({bucket_, 1});  // reduce_gradients(pipeline_parallel=True) makes another
+    here_ = buffers_.at(stage);
+    if (pipeline_)
+      events.push_back({bucket_, 1});  // reduce_gradients(pipeline_parallel=True) makes another
     this->free_gradients(stage, events);
     own(1, events);
     events.push_back({bucket_, pipeline_ ? -bucket_count_ - 1 : -bucket_count_});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) return;
-    const Buffers& buffers = buffers_.at(stage.index);
+    const Buffers& buffers = buffers_.at(stage);
     check_overflow(buffers, events);
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != this->stored_;
@@ -100,13 +107,16 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (!this->offloads_states()) return Bytes{};
     const Checked share(plain(this->share_of(this->padded_elements(stage))));
     const Checked several = this->job_.training.gradient_accumulation > 1 ? 1 : 0;
-    const Elements wide(Checked(2) * share), narrow(share + several * share + Checked(this->largest_tensor(stage)));
-    return bytes_of(wide, this->master_) + bytes_of(narrow, this->stored_) + buffers_.at(stage.index).states.bytes;
+    const Elements wide(Checked(2) * share),
+        narrow(share + several * share + Checked(this->largest_tensor(stage)));
+    return bytes_of(wide, this->master_) + bytes_of(narrow, this->stored_) +
+           buffers_.at(stage).states.bytes;
   }
 
  private:
   struct Buffers {
-    SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, checked = -1, checked_flags = -1, returned = -1;
+    SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, checked = -1,
+           checked_flags = -1, returned = -1;
     bool overflows_bucket = false;
     typename DeepSpeedModel<N>::FlatStates states;
   };
@@ -116,27 +126,41 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     const N share = this->share_of(padded);
     Buffers buffers;
     buffers.overflows_bucket = plain(padded) > this->job_.buckets.reduce;
-    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters", Pile::kParameters, padded, this->stored_);
+    buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
+                              Pile::kParameters, padded, this->stored_);
     buffers.states = this->flat_states(stage, share, share, this->master_);
     if (this->offloads_states()) {
-      buffers.returned = this->slot("gradients", "largest gradient on its way to the host", "deepspeed.offload-temporary", Pile::kTemporary, N(this->largest_tensor(stage)), this->stored_);
+      buffers.returned = this->slot("gradients", "largest gradient on its way to the host",
+                                    "deepspeed.offload-temporary", Pile::kTemporary,
+                                    N(this->largest_tensor(stage)), this->stored_);
       return buffers;
     }
-    buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition", Pile::kMasterWeights, share, this->master_);
-    const std::int64_t owned = std::max(whole_tensors(stage, plain(share), false), whole_tensors(stage, plain(share), true));
+    buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition",
+                                Pile::kMasterWeights, share, this->master_);
+    const std::int64_t owned = std::max(whole_tensors(stage, plain(share), false),
+                                        whole_tensors(stage, plain(share), true));
     const N kept = owned == plain(share) ? share : this->counted("whole tensors of P/N", owned);
-    buffers.owned = this->slot("gradients", "owned gradients", "deepspeed.owned-gradients", Pile::kGradients, kept, this->stored_);
-    buffers.joined = this->slot("optimizer", "owned gradients, joined", "deepspeed.joined-gradients", Pile::kTemporary, share, this->stored_);
-    buffers.stepped = this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients", Pile::kTemporary, share, this->master_);
+    buffers.owned = this->slot("gradients", "owned gradients", "deepspeed.owned-gradients",
+                               Pile::kGradients, kept, this->stored_);
+    buffers.joined =
+        this->slot("optimizer", "owned gradients, joined", "deepspeed.joined-gradients",
+                   Pile::kTemporary, share, this->stored_);
+    buffers.stepped =
+        this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients",
+                   Pile::kTemporary, share, this->master_);
     const N largest = this->at_most(share, this->largest_tensor(stage));
-    buffers.checked = this->slot("optimizer", "largest gradient, fp32, looked at for overflow", "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kFloat32);
-    buffers.checked_flags = this->slot("optimizer", "its elements that are not finite", "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kBool);
+    buffers.checked =
+        this->slot("optimizer", "largest gradient, fp32, looked at for overflow",
+                   "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kFloat32);
+    buffers.checked_flags =
+        this->slot("optimizer", "its elements that are not finite", "deepspeed.overflow-check",
+                   Pile::kTemporary, largest, ElementType::kBool);
     return buffers;
   }
 
   // Elements of the tensors that the first (or last) `share` elements of a stage touch.
   std::int64_t whole_tensors(const Stage<N>& stage, std::int64_t share, bool from_the_end) const {
-    const std::vector<std::int64_t> count = this->counts(stage);
+    const std::vector<std::int64_t>& count = this->counts(stage);
     const std::vector<const Unit<N>*> units = this->all_units();
     std::int64_t left = share, sum = 0;
     for (std::size_t i = 0; i < units.size() && left > 0; ++i) {
@@ -186,8 +210,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   SlotId bucket_ = -1;
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   SlotSet original_;
-  Buffers here_;                    // of the stage whose load was asked for last
-  ByStage<Buffers> buffers_;
+  Buffers here_;  // of the stage whose load was asked for last
+  ByStage<N, Buffers> buffers_;
 };
 
 }  // namespace

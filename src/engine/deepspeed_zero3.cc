@@ -25,21 +25,30 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   explicit DeepSpeedZero3(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
     accumulated_ = precision.accumulated_gradients.value_or(this->stored_);
-    bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.zero3-bucket", Pile::kCommunication, Workbook<N>::symbol("B", this->job_.buckets.reduce), this->stored_);
+    bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.zero3-bucket",
+                         Pile::kCommunication, Workbook<N>::symbol("B", this->job_.buckets.reduce),
+                         this->stored_);
     for (const Unit<N>* unit : this->all_units()) {
       N small{};
       Bytes bytes{};
       for (const TensorShare<N>& share : unit->tensors)
         if (persists(share)) {
           small = small + N(share.copies) * share.elements;
-          bytes += allocated_size(bytes_of(Elements(Checked(plain(share.elements))), this->stored_)) * Checked(share.copies);
+          bytes +=
+              allocated_size(bytes_of(Elements(Checked(plain(share.elements))), this->stored_)) *
+              Checked(share.copies);
         }
-      persistent_.slots.push_back(this->book_.slot_of_bytes({unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}, Pile::kParameters, small, this->stored_, bytes));
-      fetched_.slots.push_back(this->slot(unit->name, "flat copy of a fetched group", "deepspeed.zero3-fetch", Pile::kCommunication, largest_group(*unit), this->stored_));
+      persistent_.slots.push_back(this->book_.slot_of_bytes(
+          {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}, Pile::kParameters,
+          small, this->stored_, bytes));
+      fetched_.slots.push_back(this->slot(unit->name, "flat copy of a fetched group",
+                                          "deepspeed.zero3-fetch", Pile::kCommunication,
+                                          largest_group(*unit), this->stored_));
     }
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
-      if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes) passing_by_.push_back(gradient);
+      if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
+        passing_by_.push_back(gradient);
   }
 
   // Each gradient is copied into the bucket and dropped.
@@ -48,26 +57,29 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool uses_neighbours() const override { return true; }
 
   void load(const Stage<N>& stage, Events& events) override {
-    const Buffers* known = buffers_.find(stage.index);
-    here_ = known ? *known : buffers_.add(stage.index, make_buffers(stage));
+    const Buffers* known = buffers_.find(stage);
+    here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
     if (!offloads_parameters()) events.push_back({here_.shares, 1});
     EngineModel<N>::hold(persistent_, stage, events);
     if (here_.master >= 0) events.push_back({here_.master, 1});
-    if (here_.stepped >= 0) this->pass(here_.stepped, events);  // initialize_optimizer_states, for a moment
+    if (here_.stepped >= 0)
+      this->pass(here_.stepped, events);  // initialize_optimizer_states, for a moment
     events.push_back({bucket_, 1});
     if (!this->offloads_states()) events.push_back({here_.gradients, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_workspaces(events);
-    if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage.index).states, events);
+    if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
   }
 
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
-    here_ = buffers_.at(stage.index);
+    here_ = buffers_.at(stage);
     events.push_back({here_.gathered, 1});
     this->pass(fetched_.slots.front(), events);
   }
-  void before_forward(const Neighbours& here, bool, Events& events) override { this->pass(fetched(here.unit), events); }
+  void before_forward(const Neighbours& here, bool, Events& events) override {
+    this->pass(fetched(here.unit), events);
+  }
   void end_forward(const Stage<N>& stage, int, bool, Events& events) override {
     if (stage.head) this->pass(fetched_.slots[fetched_.slots.size() - 2], events);
   }
@@ -80,14 +92,16 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       }
     this->pass(fetched(here.unit), events);
   }
-  void after_backward(const Neighbours&, bool, Events& events) override { this->pass(here_.scattered, events); }
+  void after_backward(const Neighbours&, bool, Events& events) override {
+    this->pass(here_.scattered, events);
+  }
   void end_backward(const Stage<N>&, int, bool, Events& events) override {
     this->pass(here_.scattered, events);
     events.push_back({here_.gathered, -1});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) return;
-    const Buffers& buffers = buffers_.at(stage.index);
+    const Buffers& buffers = buffers_.at(stage);
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != accumulated_;
     if (casts) {
@@ -100,7 +114,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
     if (this->job_.checkpoint != CheckpointSave::kFullRankZero) return;
-    const Buffers& buffers = buffers_.at(stage.index);
+    const Buffers& buffers = buffers_.at(stage);
     events.push_back({buffers.saved, 2});
     events.push_back({buffers.saved, -2});
   }
@@ -108,37 +122,46 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   Bytes host(const Stage<N>& stage) const override {
     const Elements share{Checked(plain(share_elements(stage)))};
     Bytes bytes{};
-    if (this->offloads_states()) bytes += bytes_of(share, this->master_) * Checked(2) + bytes_of(share, accumulated_) + buffers_.at(stage.index).states.bytes;
+    if (this->offloads_states())
+      bytes += bytes_of(share, this->master_) * Checked(2) + bytes_of(share, accumulated_) +
+               buffers_.at(stage).states.bytes;
     if (offloads_parameters()) bytes += bytes_of(share, this->stored_);
     return bytes;
   }
 
  private:
   struct Buffers {
-    SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1, stepped = -1, saved = -1;
+    SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
+           stepped = -1, saved = -1;
     typename DeepSpeedModel<N>::FlatStates states;
   };
 
-  bool persists(const TensorShare<N>& share) const { return plain(share.elements) <= this->job_.buckets.persistence; }
+  bool persists(const TensorShare<N>& share) const {
+    return plain(share.elements) <= this->job_.buckets.persistence;
+  }
   bool offloads_parameters() const { return this->job_.offload.parameters != OffloadTarget::kNone; }
   SlotId fetched(int kind) const { return fetched_.slots[static_cast<std::size_t>(kind + 1)]; }
 
   N share_elements(const Stage<N>& stage) const {
-    const std::vector<std::int64_t> count = this->counts(stage);
+    const std::vector<std::int64_t>& count = this->counts(stage);
     const std::vector<const Unit<N>*> units = this->all_units();
     N sum{};
     for (std::size_t unit = 0; unit < units.size(); ++unit)
-      if (count[unit] > 0) sum = sum + N(count[unit]) * (this->ranks_ > 1 ? flat_shard_elements(*units[unit], this->ranks_) : units[unit]->elements);
+      if (count[unit] > 0)
+        sum = sum + N(count[unit]) * (this->ranks_ > 1
+                                          ? flat_shard_elements(*units[unit], this->ranks_)
+                                          : units[unit]->elements);
     return sum;
   }
   // What must be fetched: all but the small parameters.
   N fetched_elements(const Stage<N>& stage) const {
-    const std::vector<std::int64_t> count = this->counts(stage);
+    const std::vector<std::int64_t>& count = this->counts(stage);
     const std::vector<const Unit<N>*> units = this->all_units();
     N sum{};
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       for (const TensorShare<N>& share : units[unit]->tensors)
-        if (count[unit] > 0 && !persists(share)) sum = sum + N(count[unit] * share.copies) * share.elements;
+        if (count[unit] > 0 && !persists(share))
+          sum = sum + N(count[unit] * share.copies) * share.elements;
     return sum;
   }
   // Tensors are fetched together until prefetch_bucket is reached: the largest such group, wherever it starts.
@@ -150,7 +173,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       for (std::size_t i = start; i < unit.tensors.size() && plain(sum) < wanted; ++i) {
         const TensorShare<N>& share = unit.tensors[i];
         if (persists(share)) continue;
-        const std::int64_t missing = (wanted - plain(sum) + plain(share.elements) - 1) / plain(share.elements);
+        const std::int64_t missing =
+            (wanted - plain(sum) + plain(share.elements) - 1) / plain(share.elements);
         sum = sum + N(std::min(share.copies, missing)) * share.elements;
       }
       if (plain(sum) > plain(largest)) largest = sum;
@@ -163,27 +187,41 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     const N share = share_elements(stage), all = fetched_elements(stage);
     const N sub_group = this->at_most(share, buckets.sub_group);
     Buffers buffers;
-    buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions", Pile::kParameters, share, this->stored_);
-    buffers.gradients = this->slot("gradients", "gradient partitions", "deepspeed.zero3-gradients", Pile::kGradients, share, accumulated_);
+    buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
+                                Pile::kParameters, share, this->stored_);
+    buffers.gradients = this->slot("gradients", "gradient partitions", "deepspeed.zero3-gradients",
+                                   Pile::kGradients, share, accumulated_);
     buffers.states = this->flat_states(stage, share, sub_group, this->master_);
     if (!this->offloads_states()) {
       // Partitions that have the stepped type already are stepped in place.
-      if (this->master_ != this->stored_) buffers.master = this->slot("optimizer", "fp32 partitions", "deepspeed.fp32-partition", Pile::kMasterWeights, share, this->master_);
-      buffers.joined = this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group", Pile::kTemporary, sub_group, accumulated_);
-      buffers.stepped = this->slot("optimizer", "fp32 gradients of a sub-group", "deepspeed.zero3-sub-group", Pile::kTemporary, sub_group, this->master_);
+      if (this->master_ != this->stored_)
+        buffers.master = this->slot("optimizer", "fp32 partitions", "deepspeed.fp32-partition",
+                                    Pile::kMasterWeights, share, this->master_);
+      buffers.joined =
+          this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group",
+                     Pile::kTemporary, sub_group, accumulated_);
+      buffers.stepped =
+          this->slot("optimizer", "fp32 gradients of a sub-group", "deepspeed.zero3-sub-group",
+                     Pile::kTemporary, sub_group, this->master_);
     }
     // Modules that come again soon are kept even beyond what may be fetched ahead; the module at work always is whole.
     const std::int64_t largest = this->largest_tensor(stage);
     const std::int64_t live = std::max({buckets.live, buckets.reuse / 2, largest});
-    buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered", Pile::kParameters, this->at_most(all, live), this->stored_);
-    buffers.scattered = this->slot("gradients", "reduce-scatter input", "deepspeed.zero3-scatter", Pile::kCommunication, this->at_most(all, std::max(buckets.reduce, largest_gradient())), this->stored_);
-    buffers.saved = this->slot("checkpoint", "largest module, gathered", "deepspeed.zero3-save", Pile::kTemporary, N(largest), this->stored_);
+    buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
+                                  Pile::kParameters, this->at_most(all, live), this->stored_);
+    buffers.scattered = this->slot(
+        "gradients", "reduce-scatter input", "deepspeed.zero3-scatter", Pile::kCommunication,
+        this->at_most(all, std::max(buckets.reduce, largest_gradient())), this->stored_);
+    buffers.saved = this->slot("checkpoint", "largest module, gathered", "deepspeed.zero3-save",
+                               Pile::kTemporary, N(largest), this->stored_);
     return buffers;
   }
   // Of the head, when it does not fit into the bucket.
   std::int64_t largest_gradient() const {
     std::int64_t largest = 0;
-    for (SlotId gradient : passing_by_) largest = std::max(largest, this->book_.program.slot_at(gradient).bytes.value().value() * 8 / bits_of(this->context_.style.gradient));
+    for (SlotId gradient : passing_by_)
+      largest = std::max(largest, this->book_.program.slot_at(gradient).bytes.value().value() * 8 /
+                                      bits_of(this->context_.style.gradient));
     return largest;
   }
 
@@ -192,7 +230,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   SlotSet persistent_, fetched_;    // by unit
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last
-  ByStage<Buffers> buffers_;
+  ByStage<N, Buffers> buffers_;
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace steelyard {
 
 namespace {
 
-constexpr std::int64_t kStartAlignment = 16;  // bytes, of each parameter within its flat one (use_orig_params)
+constexpr std::int64_t kStartAlignment =
+    16;  // bytes, of each parameter within its flat one (use_orig_params)
 
 template <class N>
 class Fsdp1 final : public EngineModel<N> {
@@ -28,7 +29,7 @@ class Fsdp1 final : public EngineModel<N> {
     const Precision& precision = this->job_.training.precision;
     const Parallel& parallel = this->job_.parallel;
     ranks_ = parallel.data * parallel.context / parallel.replicate;
-    stored_ = stepped_type(precision, this->job_.training.optimizer.keeps_master);
+    stored_ = precision.master.value_or(precision.parameters);
     compute_ = precision.autocast ? precision.parameters : precision.compute;
     reduction_ = precision.accumulated_gradients.value_or(precision.reduction);
     stays_whole_ = parallel.zero_stage == 2;
@@ -51,7 +52,9 @@ class Fsdp1 final : public EngineModel<N> {
   bool uses_neighbours() const override { return true; }
 
   void load(const Stage<N>& stage, Events& events) override {
-    for_each(stage, [&](const Flat& flat, std::int32_t count) { events.push_back({flat.shard, count}); });
+    for_each(stage, [&](const Flat& flat, std::int32_t count) {
+      events.push_back({flat.shard, count});
+    });
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_workspaces(events);
@@ -67,7 +70,9 @@ class Fsdp1 final : public EngineModel<N> {
   void after_forward(const Neighbours& here, bool, Events& events) override {
     if (!stays_whole_) events.push_back({kind(here.unit).whole, -1});
   }
-  void end_forward(const Stage<N>&, int last_unit, bool, Events&) override { last_unit_ = last_unit; }
+  void end_forward(const Stage<N>&, int last_unit, bool, Events&) override {
+    last_unit_ = last_unit;
+  }
   // The root's backward starts by fetching the layer that comes next.
   void begin_backward(const Stage<N>&, bool, Events& events) override {
     if (!stays_whole_ && last_unit_ >= 0) gather(kind(last_unit_), events);
@@ -78,7 +83,8 @@ class Fsdp1 final : public EngineModel<N> {
   }
   void after_backward(const Neighbours& here, bool first, Events& events) override {
     const Flat& flat = kind(here.unit);
-    reduce_flat(flat, this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)], {}, !(stays_whole_ && held_over_), first, events);
+    reduce_flat(flat, this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)], {},
+                !(stays_whole_ && held_over_), first, events);
   }
   void end_backward(const Stage<N>& stage, int, bool first, Events& events) override {
     static const std::vector<SlotId> none;
@@ -86,18 +92,23 @@ class Fsdp1 final : public EngineModel<N> {
     if (!root) return;
     // A tied embedding adds to the gradient that the head has made.
     const bool own_embedding = stage.embedding && !(stage.head && this->job_.model->tied_head);
-    reduce_flat(*root, own_embedding ? this->context_.gradients_of_embedding : none, stage.head ? this->context_.gradients_of_head : none, !held_over_, first, events);
+    reduce_flat(*root, own_embedding ? this->context_.gradients_of_embedding : none,
+                stage.head ? this->context_.gradients_of_head : none, !held_over_, first, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {
     if (!held_over_) return;
     if (const Flat* root = root_of(stage)) events.push_back({root->whole, -1});
     if (!stays_whole_) return;
     for (std::size_t unit = 0; unit < kinds_.size(); ++unit)
-      if (stage.layers_of_kind[unit] > 0) events.push_back({kinds_[unit].whole, static_cast<std::int32_t>(-stage.layers_of_kind[unit])});
+      if (stage.layers_of_kind[unit] > 0)
+        events.push_back(
+            {kinds_[unit].whole, static_cast<std::int32_t>(-stage.layers_of_kind[unit])});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     this->step_temporaries(states_, stage, events);
-    for_each(stage, [&](const Flat& flat, std::int32_t count) { events.push_back({flat.gradient_shard, -count}); });
+    for_each(stage, [&](const Flat& flat, std::int32_t count) {
+      events.push_back({flat.gradient_shard, -count});
+    });
   }
   // FULL_STATE_DICT on rank 0, offloaded: the root is gathered in its stored type, then one layer after the other.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -106,7 +117,9 @@ class Fsdp1 final : public EngineModel<N> {
     if (root) events.push_back({root->saved, 1});
     SlotId largest = -1;
     for (std::size_t unit = 0; unit < kinds_.size(); ++unit)
-      if (stage.layers_of_kind[unit] > 0 && (largest < 0 || bytes(kinds_[unit].saved) > bytes(largest))) largest = kinds_[unit].saved;
+      if (stage.layers_of_kind[unit] > 0 &&
+          (largest < 0 || bytes(kinds_[unit].saved) > bytes(largest)))
+        largest = kinds_[unit].saved;
     if (largest >= 0) {
       events.push_back({largest, 1});
       events.push_back({largest, -1});
@@ -117,7 +130,8 @@ class Fsdp1 final : public EngineModel<N> {
  private:
   // Everything that one flat parameter allocates. -1: not needed.
   struct Flat {
-    SlotId shard = -1, cast_shard = -1, whole = -1, gradient = -1, cast_gradient = -1, reduced = -1, gradient_shard = -1, saved = -1;
+    SlotId shard = -1, cast_shard = -1, whole = -1, gradient = -1, cast_gradient = -1, reduced = -1,
+           gradient_shard = -1, saved = -1;
   };
 
   Flat flat_of(const char* owner, const std::vector<const Unit<N>*>& units) {
@@ -126,22 +140,36 @@ class Fsdp1 final : public EngineModel<N> {
     for (const Unit<N>* unit : units)
       for (const TensorShare<N>& share : unit->tensors) {
         const bool aligned = plain(share.elements) % start == 0;
-        elements = elements + N(share.copies) * (aligned ? share.elements : round_up(share.elements, N(start)));
+        elements = elements + N(share.copies) *
+                                  (aligned ? share.elements : round_up(share.elements, N(start)));
       }
     const N world = Workbook<N>::symbol("W", ranks_);
     if (plain(elements) % ranks_ != 0) elements = round_up(elements, world);
     const N shard = ranks_ > 1 ? elements / world : elements;
-    auto slot = [&](const char* name, const char* rule, Pile pile, const N& count, ElementType type) { return this->book_.slot({owner, name, rule}, pile, count, type); };
+    auto slot = [&](const char* name, const char* rule, Pile pile, const N& count,
+                    ElementType type) {
+      return this->book_.slot({owner, name, rule}, pile, count, type);
+    };
     Flat flat;
     flat.shard = slot("flat parameter, shard", "fsdp1.shard", Pile::kParameters, shard, stored_);
-    if (compute_ != stored_) flat.cast_shard = slot("flat parameter, shard, cast", "fsdp1.cast-shard", Pile::kCommunication, shard, compute_);
-    flat.whole = slot("flat parameter, gathered", "fsdp1.whole-parameter", Pile::kParameters, elements, compute_);
+    if (compute_ != stored_)
+      flat.cast_shard = slot("flat parameter, shard, cast", "fsdp1.cast-shard",
+                             Pile::kCommunication, shard, compute_);
+    flat.whole = slot("flat parameter, gathered", "fsdp1.whole-parameter", Pile::kParameters,
+                      elements, compute_);
     const ElementType computed = this->context_.style.gradient;
-    flat.gradient = slot("flat gradient", "fsdp1.flat-gradient", Pile::kGradients, elements, computed);
-    if (reduction_ != computed) flat.cast_gradient = slot("flat gradient, cast for the reduction", "fsdp1.cast-gradient", Pile::kCommunication, elements, reduction_);
-    flat.gradient_shard = slot("gradient shard", "fsdp1.gradient-shard", Pile::kGradients, shard, stored_);
-    if (reduction_ != stored_) flat.reduced = slot("reduce-scatter output", "fsdp1.reduce-scatter-output", Pile::kCommunication, shard, reduction_);
-    flat.saved = slot("flat parameter, gathered to be saved", "fsdp1.full-state-dict", Pile::kTemporary, elements, stored_);
+    flat.gradient =
+        slot("flat gradient", "fsdp1.flat-gradient", Pile::kGradients, elements, computed);
+    if (reduction_ != computed)
+      flat.cast_gradient = slot("flat gradient, cast for the reduction", "fsdp1.cast-gradient",
+                                Pile::kCommunication, elements, reduction_);
+    flat.gradient_shard =
+        slot("gradient shard", "fsdp1.gradient-shard", Pile::kGradients, shard, stored_);
+    if (reduction_ != stored_)
+      flat.reduced = slot("reduce-scatter output", "fsdp1.reduce-scatter-output",
+                          Pile::kCommunication, shard, reduction_);
+    flat.saved = slot("flat parameter, gathered to be saved", "fsdp1.full-state-dict",
+                      Pile::kTemporary, elements, stored_);
     return flat;
   }
 
@@ -156,7 +184,8 @@ class Fsdp1 final : public EngineModel<N> {
   void for_each(const Stage<N>& stage, Visit visit) const {
     if (const Flat* root = root_of(stage)) visit(*root, 1);
     for (std::size_t unit = 0; unit < kinds_.size(); ++unit)
-      if (stage.layers_of_kind[unit] > 0) visit(kinds_[unit], static_cast<std::int32_t>(stage.layers_of_kind[unit]));
+      if (stage.layers_of_kind[unit] > 0)
+        visit(kinds_[unit], static_cast<std::int32_t>(stage.layers_of_kind[unit]));
   }
 
   void gather(const Flat& flat, Events& events) const {
@@ -165,7 +194,8 @@ class Fsdp1 final : public EngineModel<N> {
     if (flat.cast_shard >= 0) events.push_back({flat.cast_shard, -1});
   }
   // Autograd joins the gradients of the views into one flat tensor; the parameter goes before its gradient is reduced.
-  void reduce_flat(const Flat& flat, const std::vector<SlotId>& gradients, const std::vector<SlotId>& more_gradients, bool frees_parameter, bool first,
+  void reduce_flat(const Flat& flat, const std::vector<SlotId>& gradients,
+                   const std::vector<SlotId>& more_gradients, bool frees_parameter, bool first,
                    Events& events) const {
     events.push_back({flat.gradient, 1});
     for (const std::vector<SlotId>* slots : {&gradients, &more_gradients})
@@ -183,11 +213,14 @@ class Fsdp1 final : public EngineModel<N> {
       events.push_back({flat.gradient_shard, 1});
       events.push_back({received, -1});
     }
-    if (!first) events.push_back({flat.gradient_shard, -1});  // added to the shard that the first micro-batch has left
+    if (!first)
+      events.push_back(
+          {flat.gradient_shard, -1});  // added to the shard that the first micro-batch has left
   }
 
   std::int64_t ranks_ = 1;
-  ElementType stored_ = ElementType::kFloat32, compute_ = ElementType::kFloat32, reduction_ = ElementType::kFloat32;
+  ElementType stored_ = ElementType::kFloat32, compute_ = ElementType::kFloat32,
+              reduction_ = ElementType::kFloat32;
   bool stays_whole_ = false, held_over_ = false;
   int last_unit_ = -1;
   std::vector<Flat> kinds_;
