@@ -70,6 +70,8 @@ Value Value::string(std::string text) {
   value.content_ = std::move(text);
   return value;
 }
+Value Value::array() { return array(Array()); }
+Value Value::table() { return table(Table()); }
 Value Value::array(Array items) {
   Value value;
   value.content_ = std::move(items);

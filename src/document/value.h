@@ -52,8 +52,11 @@ class Value {
   static Value integer(std::int64_t number);
   static Value number(double number);
   static Value string(std::string text);
-  static Value array(Array items = {});
-  static Value table(Table members = {});
+  // Without default arguments: clang would need all of Member for them, which is not known yet.
+  static Value array();
+  static Value array(Array items);
+  static Value table();
+  static Value table(Table members);
 
   Kind kind() const { return static_cast<Kind>(content_.index()); }
   bool is_null() const { return kind() == Kind::kNull; }
