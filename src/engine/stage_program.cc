@@ -26,6 +26,18 @@ std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage) {
   return std::min(micro_batches, job.parallel.pipeline - stage);
 }
 
+Bytes largest_allocation(const Program& program, NodeId id) {
+  const Node& node = program.node(id);
+  Bytes largest{};
+  if (node.kind == NodeKind::kTape) {
+    for (const Event& event : program.events(node))
+      if (event.count > 0) largest = std::max(largest, program.slot_at(event.slot).bytes);
+  } else {
+    for (NodeId child : program.children(node)) largest = std::max(largest, largest_allocation(program, child));
+  }
+  return largest;
+}
+
 }  // namespace
 
 template <class N>
@@ -382,6 +394,9 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.finish = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce), program.moment(Phase::kOptimizer, "optimizer"),
                                        program.tape(Phase::kOptimizer, "optimizer", optimizer)});
   parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"), program.tape(Phase::kCheckpoint, "checkpoint", save)});
+  const Bytes largest = std::max(largest_allocation(program, parts.first_forward), largest_allocation(program, parts.first_backward));
+  for (const Event& event : optimizer)
+    if (event.count > 0 && program.slot_at(event.slot).bytes > largest) parts.beyond_cached_blocks += program.slot_at(event.slot).bytes * Checked(event.count);
   parts_.push_back(std::move(parts));
   return parts_.back();
 }
@@ -392,6 +407,7 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   const Parts& parts = parts_of(index);
   StageProgram result;
   result.in_flight = micro_batches_in_flight(job_, index);
+  result.beyond_cached_blocks = parts.beyond_cached_blocks;
   const NodeId step = program.sequence("step", {micro_batches_node(parts, result.in_flight), parts.finish});
   result.root = program.sequence("", {parts.load, parts.states, step, parts.checkpoint});
   return result;

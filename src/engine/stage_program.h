@@ -26,6 +26,9 @@ namespace steelyard {
 struct StageProgram {
   NodeId root = 0;      // from nothing to the end of a steady step (checkpoint included)
   std::int64_t in_flight = 1;
+  // Temporaries of the optimizer step that are larger than any tensor of forward and backward: no cached block holds
+  // them, so the allocator reserves them in addition.
+  Bytes beyond_cached_blocks{};
 };
 
 template <class N>
@@ -73,6 +76,7 @@ class StagePrograms {
   struct Parts {
     bool embedding = false, head = false;
     std::vector<Group> groups;
+    Bytes beyond_cached_blocks{};
     NodeId load = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0, backward = 0, finish = 0, checkpoint = 0;
   };
 

@@ -39,6 +39,9 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   const bool transformers = style.implementation == Implementation::kTransformers;
   const bool rotary_on = attention.rotary_width > 0;
 
+  x = gathered(x, sizes.hidden, "attention");
+  if (style.implementation == Implementation::kNanotron && rotary_on && !attention.query_norm)
+    return row_linear(nanotron_attention(x, attention, query, key_value, heads, key_value_heads), attention.output, widths.query, sizes.hidden);
   ValueId q = kNoValue, k = kNoValue, v = kNoValue;
   if (attention.fused) {
     const ValueId packed = column_linear(x, *attention.fused, sizes.hidden, widths.query + N(2) * widths.key_value * N(copies));
@@ -79,6 +82,47 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   return row_linear(mixed, attention.output, widths.query, sizes.hidden);
 }
 
+// nanotron's CausalSelfAttention (models/llama.py): one packed product, copies into the layout of flash attention, rotary
+// embedding in place. With as many key/value heads as query heads the query stays a view of a copy of all three, which
+// is kept whole for its sake.
+template <class N>
+ValueId Composer<N>::nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width, const N& key_value_width, const N& heads,
+                                        const N& key_value_heads) {
+  const Linear& product = attention.fused ? *attention.fused : *attention.query;
+  const ValueId packed = column_linear(x, product, sizes.hidden, (query_width + N(2) * key_value_width) * sizes.tensor);
+  auto copied = [&](ValueId from, const char* name, const char* rule, const N& width, Few<SlotId, 6> passing) {
+    const ValueId y = graph.tensor({"attention", name, rule}, sizes.tokens * width, style.compute, true);
+    Operator operation;
+    operation.label = "copy";
+    operation.inputs = {from};
+    operation.outputs = {y};
+    operation.passing = passing;
+    operation.backward = {{BackwardStep::kInputGradient, 0, -1}};
+    graph.add(operation);
+    return y;
+  };
+  ValueId q;
+  Few<SlotId, 6> passing;
+  ValueId key_value_source = packed;
+  if (attention.heads == attention.key_value_heads) {
+    const ValueId all = copied(packed, "q, k and v, permuted", "op.nanotron-attention.permuted-copy", N(3) * query_width, {});
+    const std::vector<ValueId> parts = split(all, {sizes.tokens * query_width, sizes.tokens * N(2) * query_width}, "attention");
+    q = parts[0];
+    key_value_source = parts[1];
+  } else {
+    q = copied(packed, "q, contiguous", "op.nanotron-attention.query-copy", query_width, {});
+    const N both = sizes.tokens * N(2) * key_value_width;
+    passing = {graph.temporary({"attention", "k and v, contiguous", "op.nanotron-attention.key-value-copy"}, both, style.compute),
+               graph.temporary({"attention", "k and v, joined", "op.nanotron-attention.key-value-copy"}, both, style.compute)};
+  }
+  const ValueId key_value = copied(key_value_source, "k and v, rotated", "op.nanotron-attention.key-value-copy", N(2) * key_value_width, passing);
+  const std::vector<ValueId> parts = split(key_value, {sizes.tokens * key_value_width, sizes.tokens * key_value_width}, "attention");
+  const ValueId mixed = core_attention(q, parts[0], parts[1], heads, key_value_heads, query_width, query_width, key_value_width, attention.causal, style.attention_dropout,
+                                       false, false, false);
+  graph.hold(packed);  // a local of the module's forward until it returns
+  return mixed;
+}
+
 // DeepSeek: queries and keys/values pass through low-rank latents; q, k and v are then built at full width.
 template <class N>
 ValueId Composer<N>::attention(ValueId x, const LatentAttention& attention) {
@@ -97,14 +141,14 @@ ValueId Composer<N>::attention(ValueId x, const LatentAttention& attention) {
   if (attention.query_down) {
     ValueId latent = linear(x, *attention.query_down, sizes.shard_tokens, sizes.hidden, query_rank);
     latent = normalise(latent, *attention.query_norm, sizes.shard_tokens, query_rank);
-    q = column_linear(latent, *attention.query_up, query_rank, all_heads * (plain_width + rotary_width));
+    q = column_linear(gathered(latent, query_rank, "attention"), *attention.query_up, query_rank, all_heads * (plain_width + rotary_width));
   } else {
-    q = column_linear(x, *attention.query, sizes.hidden, all_heads * (plain_width + rotary_width));
+    q = column_linear(gathered(x, sizes.hidden, "attention"), *attention.query, sizes.hidden, all_heads * (plain_width + rotary_width));
   }
   const ValueId compressed = linear(x, attention.key_value_down, sizes.shard_tokens, sizes.hidden, latent_rank + rotary_width);
   const std::vector<ValueId> parts = split(compressed, {sizes.shard_tokens * latent_rank, sizes.shard_tokens * rotary_width}, attention.key_value_down.name.c_str());
   const ValueId latent = normalise(parts[0], attention.key_value_norm, sizes.shard_tokens, latent_rank);
-  const ValueId expanded = column_linear(latent, attention.key_value_up, latent_rank, all_heads * (plain_width + value_head));
+  const ValueId expanded = column_linear(gathered(latent, latent_rank, "attention"), attention.key_value_up, latent_rank, all_heads * (plain_width + value_head));
   const std::vector<ValueId> key_value = split(expanded, {sizes.tokens * heads * plain_width, sizes.tokens * value}, attention.key_value_up.name.c_str());
 
   // The rotary part is turned, then joined with the plain part: q and k are new tensors of full width.

@@ -47,6 +47,9 @@ class Composer {
   ValueId linear(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
   // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
   std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
+  // Sequence parallelism: the whole sequence of the block's input, shared by the products that read it and kept by them
+  // (torch's DTensor, nanotron). Megatron gathers inside each product and keeps the shard: x comes back unchanged.
+  ValueId gathered(ValueId x, const N& width, const char* owner);
   // Tensor parallelism around matrix products.
   ValueId column_linear(ValueId x, const Linear& linear, const N& in, const N& out);
   ValueId row_linear(ValueId x, const Linear& linear, const N& in, const N& out);
@@ -89,6 +92,7 @@ class Composer {
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool efficient);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool causal,
                           double dropout, bool softcap, bool sinks);
+  ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width, const N& key_value_width, const N& heads, const N& key_value_heads);
   ValueId weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads, const N& value_width);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);

@@ -36,7 +36,7 @@ class LossWriter {
     const bool whole_vocabulary_here = c_.style.tensor == 1;
     if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here) return fused_linear(x, width);
     if (c_.style.loss == LossKernel::kChunked && whole_vocabulary_here) return chunked(x, width, labels);
-    const ValueId logits = project(x, width);
+    const ValueId logits = project(c_.gathered(x, width, "head"), width);
     switch (c_.style.implementation) {
       case Implementation::kMegatron: return megatron(logits);
       case Implementation::kNanotron: return nanotron(logits);
@@ -62,7 +62,7 @@ class LossWriter {
     operation.outputs = {y};
     operation.saved = {x};
     operation.backward = {{BackwardStep::kParameterGradient, tied_gradient(width), -1}, kGradient0};
-    if (c_.style.sequence_parallel) {
+    if (c_.style.sequence_parallel && !c_.style.keeps_gathered_input) {
       const SlotId gathered = c_.book.slot({"head", "gathered input", "tensor.gathered-input"}, Pile::kCommunication, c_.sizes.tokens * width, c_.style.compute);
       operation.passing = {gathered};
     }

@@ -77,6 +77,20 @@ std::vector<ValueId> Composer<N>::split(ValueId x, const std::vector<N>& sizes_o
 }
 
 template <class N>
+ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
+  if (!style.keeps_gathered_input) return x;
+  const ValueId whole = graph.tensor({owner, "gathered input", "tensor.kept-gathered-input"}, sizes.tokens * width, graph.type(x), graph.needs_gradient(x));
+  Operator operation;
+  operation.label = "all-gather";
+  operation.inputs = {x};
+  operation.outputs = {whole};
+  operation.backward = {kGradient0};  // reduce-scatter of the whole gradient
+  operation.recorded = graph.needs_gradient(x);
+  graph.add(operation);
+  return whole;
+}
+
+template <class N>
 ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in, const N& out) {
   if (style.tensor == 1) return this->linear(x, linear, sizes.tokens, in, out);
   const char* owner = linear.name.c_str();
@@ -89,14 +103,14 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   operation.outputs = {y};
   operation.saved = {x};
   operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) * static_cast<double>(plain(in)) * static_cast<double>(plain(local_out));
-  if (style.sequence_parallel) {
-    const SlotId gathered = book.slot({owner, "gathered input", "tensor.gathered-input"}, Pile::kCommunication, whole, style.compute);
-    operation.passing = {gathered};
+  if (style.sequence_parallel && !style.keeps_gathered_input) {
+    const SlotId gathered_input = book.slot({owner, "gathered input", "tensor.gathered-input"}, Pile::kCommunication, whole, style.compute);
+    operation.passing = {gathered_input};
     const SlotId partial = book.slot({owner, "input gradient before reduce-scatter", "tensor.partial-input-gradient"}, Pile::kCommunication, whole, style.compute);
     // gather the input again, partial input gradient, its reduce-scatter, then the weight's gradient
-    operation.backward = {{BackwardStep::kTemporary, 0, gathered}, {BackwardStep::kTemporary, 0, partial}, kGradient0};
+    operation.backward = {{BackwardStep::kTemporary, 0, gathered_input}, {BackwardStep::kTemporary, 0, partial}, kGradient0};
   } else {
-    operation.backward = {kGradient0};  // all-reduced in place
+    operation.backward = {kGradient0};  // all-reduced in place, or reduce-scattered where it was gathered
   }
   operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.weight_index, in * local_out), -1});
   if (linear.bias && linear.bias_index >= 0) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.bias_index, local_out), -1});
@@ -120,8 +134,8 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   if (style.sequence_parallel) {
     const SlotId partial = book.slot({owner, "output before reduce-scatter", "tensor.partial-output"}, Pile::kCommunication, whole, style.compute);
     operation.passing = {partial};
-    const SlotId gathered = book.slot({owner, "gathered output gradient", "tensor.gathered-gradient"}, Pile::kCommunication, whole, style.compute);
-    operation.backward = {{BackwardStep::kTemporary, 0, gathered}, kGradient0};
+    const SlotId gathered_gradient = book.slot({owner, "gathered output gradient", "tensor.gathered-gradient"}, Pile::kCommunication, whole, style.compute);
+    operation.backward = {{BackwardStep::kTemporary, 0, gathered_gradient}, kGradient0};
   } else {
     operation.backward = {kGradient0};
   }

@@ -14,6 +14,7 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   const bool packs = style.implementation == Implementation::kMegatron || style.implementation == Implementation::kNanotron;
   const int begin = position();
   const char* owner = mlp.down.name.c_str();
+  x = gathered(x, sizes.hidden, owner);
   ValueId inner;
   if (!mlp.gated) {
     const ValueId up = column_linear(x, *mlp.up, sizes.hidden, width);

@@ -32,6 +32,7 @@ struct OperatorStyle {
   bool sequence_parallel = false;
   bool recompute_reentrant = false;
   double residual_dropout = 0, attention_dropout = 0, embedding_dropout = 0;
+  bool keeps_gathered_input = false;    // sequence parallelism: the gathered input of a block is kept for backward
   std::int64_t multiprocessors = 132;
 };
 

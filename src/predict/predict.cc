@@ -88,10 +88,13 @@ Prediction predict_with(const Job& job, Read read) {
     }
     rank.allocated = Bytes(highest);
     const Bytes moving = rank.allocated - std::min(rank.allocated, rank.resident);
-    rank.reserved = segments(rank.allocated + share(moving, slack.expected));
+    // Forward and backward leave many smaller blocks behind; a flat buffer of the step does not fit into any of them.
+    const Bytes before_step(std::max(reading.phases[static_cast<std::size_t>(Phase::kForward)].peak, reading.phases[static_cast<std::size_t>(Phase::kBackward)].peak));
+    const Bytes stacked = before_step + built.beyond_cached_blocks;
+    rank.reserved = std::max(segments(rank.allocated + share(moving, slack.expected)), segments(stacked));
     rank.device = rank.reserved + runtime.expected;
     prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
-    bands.push_back({segments(rank.allocated + share(moving, slack.low)) + runtime.low, segments(rank.allocated + share(moving, slack.high)) + runtime.high});
+    bands.push_back({segments(rank.allocated + share(moving, slack.low)) + runtime.low, std::max(segments(rank.allocated + share(moving, slack.high)), segments(stacked)) + runtime.high});
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       PhasePrediction phase;
       phase.phase = static_cast<Phase>(index);
