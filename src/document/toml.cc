@@ -10,13 +10,8 @@
 #include <vector>
 
 #include "document/read.h"
-
-// toml++ 3.3 asserts what it has not checked ("[[[" is enough): an abort in one build and undefined in
-// the other. Here its assertions throw, and the text is refused.
-[[noreturn]] static void refuse_assertion() { throw std::logic_error("not understood as TOML"); }
-#undef NDEBUG
-#define TOML_ASSERT(expr) ((expr) ? static_cast<void>(0) : refuse_assertion())
-#include <toml++/toml.h>
+// Last: it changes how assertions are compiled.
+#include "document/careful_toml.h"
 
 namespace steelyard {
 namespace {
