@@ -30,9 +30,10 @@ class Nanotron final : public EngineModel<N> {
     }
     if (data > 1 && !(accumulates_ && sharded_)) buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication, precision.gradients);
     states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks, accumulates_ ? ElementType::kFloat32 : state_type(precision, true));
-    if (sharded_) {
-      gather_input_ = this->flat_set("slices to gather, flattened", "nanotron.zero-gather", Pile::kCommunication, precision.parameters, ranks);
-      gather_output_ = this->flat_set("gathered parameters, flattened", "nanotron.zero-gather", Pile::kCommunication, precision.parameters, 1);
+    if (context.style.gathers_into_buffers) {
+      const N whole = context.sizes.tokens * context.sizes.hidden;
+      gather_buffers_ = {this->book_.slot({"tensor parallel", "all-gather buffer", "nanotron.gather-buffer"}, Pile::kCommunication, whole, context.style.compute),
+                         this->book_.slot({"tensor parallel", "gradient all-gather buffer", "nanotron.gather-buffer"}, Pile::kCommunication, whole, context.style.compute)};
     }
   }
 
@@ -51,6 +52,7 @@ class Nanotron final : public EngineModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_workspaces(events);
     this->hold_states(states_, stage, events);
+    for (SlotId buffer : gather_buffers_) events.push_back({buffer, 1});
   }
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
     if (!accumulates_) return;
@@ -65,15 +67,24 @@ class Nanotron final : public EngineModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     this->step_temporaries(states_, stage, events);
     if (!sharded_) return;
-    this->hold(gather_input_, stage, events);
-    this->hold(gather_output_, stage, events, 2);
-    this->hold(gather_output_, stage, events, -2);
-    this->hold(gather_input_, stage, events, -1);
+    // All parameters of the stage in one call: one flat input, and the output flattened twice.
+    N elements{};
+    const std::vector<const Unit<N>*> units = this->all_units();
+    for (std::size_t unit = 0; unit < units.size(); ++unit) elements = elements + N(this->counts(stage)[unit]) * units[unit]->elements;
+    const ElementType type = this->job_.training.precision.parameters;
+    const SlotId input = this->book_.slot({"optimizer", "slices to gather, flattened", "nanotron.zero-gather"}, Pile::kCommunication,
+                                          ceil_divide(elements, Workbook<N>::symbol("N", this->job_.parallel.data)), type);
+    const SlotId output = this->book_.slot({"optimizer", "gathered parameters, flattened", "nanotron.zero-gather"}, Pile::kCommunication, elements, type);
+    events.push_back({input, 1});
+    events.push_back({output, 2});
+    events.push_back({output, -2});
+    events.push_back({input, -1});
   }
 
  private:
   bool accumulates_ = false, sharded_ = false;
-  SlotSet parameters_, accumulated_, master_, buckets_, gather_input_, gather_output_;
+  SlotSet parameters_, accumulated_, master_, buckets_;
+  std::vector<SlotId> gather_buffers_;
   typename EngineModel<N>::StateSlots states_;
 };
 

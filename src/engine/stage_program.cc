@@ -366,6 +366,8 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
     if (known.embedding == parts.embedding && known.head == parts.head && known.groups == parts.groups) return known;
 
   Program& program = book_.program;
+  // Where units look at their neighbours, the first layer also looks at what else stands on its stage.
+  if (engine_->uses_neighbours()) cache_.clear();
   const std::vector<Group>& groups = parts.groups;
   const Stage<N> stage = stage_with(index, groups);
   std::vector<Event> load, states, reduce, optimizer, save;

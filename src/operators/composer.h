@@ -48,7 +48,7 @@ class Composer {
   // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
   std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
   // Sequence parallelism: the whole sequence of the block's input, shared by the products that read it and kept by them
-  // (torch's DTensor, nanotron). Megatron gathers inside each product and keeps the shard: x comes back unchanged.
+  // (torch's DTensor). Megatron and nanotron gather inside each product and keep the shard: x comes back unchanged.
   ValueId gathered(ValueId x, const N& width, const char* owner);
   // Tensor parallelism around matrix products.
   ValueId column_linear(ValueId x, const Linear& linear, const N& in, const N& out);

@@ -314,6 +314,14 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
         if ((storage.first_saver == i || storage.rerun_first_saver == i) && storage.released) events.push_back({storage.slot, -1});
     }
   }
+  // The gradient that leaves may have been passed on from inside; the next graph knows it under the slot of the input.
+  for (std::size_t value = 0; value < values_.size(); ++value) {
+    if (!storages_[at(values_[value].storage)].external || values_[value].gradient < 0 || gradient[value] < 0) continue;
+    const Carried& leaving = carried[at(gradient[value])];
+    if (leaving.slot == values_[value].gradient) continue;
+    events.push_back({leaving.slot, -1});
+    events.push_back({values_[value].gradient, 1});
+  }
   return events;
 }
 

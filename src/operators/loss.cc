@@ -62,7 +62,7 @@ class LossWriter {
     operation.outputs = {y};
     operation.saved = {x};
     operation.backward = {{BackwardStep::kParameterGradient, tied_gradient(width), -1}, kGradient0};
-    if (c_.style.sequence_parallel && !c_.style.keeps_gathered_input) {
+    if (c_.style.sequence_parallel && !c_.style.keeps_gathered_input && !c_.style.gathers_into_buffers) {
       const SlotId gathered = c_.book.slot({"head", "gathered input", "tensor.gathered-input"}, Pile::kCommunication, c_.sizes.tokens * width, c_.style.compute);
       operation.passing = {gathered};
     }

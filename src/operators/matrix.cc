@@ -105,10 +105,12 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) * static_cast<double>(plain(in)) * static_cast<double>(plain(local_out));
   if (style.sequence_parallel && !style.keeps_gathered_input) {
     const SlotId gathered_input = book.slot({owner, "gathered input", "tensor.gathered-input"}, Pile::kCommunication, whole, style.compute);
-    operation.passing = {gathered_input};
+    if (!style.gathers_into_buffers) operation.passing = {gathered_input};
     const SlotId partial = book.slot({owner, "input gradient before reduce-scatter", "tensor.partial-input-gradient"}, Pile::kCommunication, whole, style.compute);
     // gather the input again, partial input gradient, its reduce-scatter, then the weight's gradient
-    operation.backward = {{BackwardStep::kTemporary, 0, gathered_input}, {BackwardStep::kTemporary, 0, partial}, kGradient0};
+    if (!style.gathers_into_buffers) operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_input});
+    operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
+    operation.backward.push_back(kGradient0);
   } else {
     operation.backward = {kGradient0};  // all-reduced in place, or reduce-scattered where it was gathered
   }
@@ -135,7 +137,8 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
     const SlotId partial = book.slot({owner, "output before reduce-scatter", "tensor.partial-output"}, Pile::kCommunication, whole, style.compute);
     operation.passing = {partial};
     const SlotId gathered_gradient = book.slot({owner, "gathered output gradient", "tensor.gathered-gradient"}, Pile::kCommunication, whole, style.compute);
-    operation.backward = {{BackwardStep::kTemporary, 0, gathered_gradient}, kGradient0};
+    if (!style.gathers_into_buffers) operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_gradient});
+    operation.backward.push_back(kGradient0);
   } else {
     operation.backward = {kGradient0};
   }

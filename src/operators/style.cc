@@ -18,7 +18,8 @@ OperatorStyle style_of(const Job& job) {
   style.loss = job.training.loss;
   style.tensor = job.parallel.tensor;
   style.sequence_parallel = job.parallel.sequence_parallel && job.parallel.tensor > 1;
-  style.keeps_gathered_input = style.sequence_parallel && job.implementation != Implementation::kMegatron;
+  style.gathers_into_buffers = style.sequence_parallel && job.implementation == Implementation::kNanotron;
+  style.keeps_gathered_input = style.sequence_parallel && job.implementation != Implementation::kMegatron && !style.gathers_into_buffers;
   style.recompute_reentrant = job.recompute.reentrant;
   const Architecture& model = *job.model;
   const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();

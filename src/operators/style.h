@@ -33,6 +33,7 @@ struct OperatorStyle {
   bool recompute_reentrant = false;
   double residual_dropout = 0, attention_dropout = 0, embedding_dropout = 0;
   bool keeps_gathered_input = false;    // sequence parallelism: the gathered input of a block is kept for backward
+  bool gathers_into_buffers = false;    // gathers go into buffers that the engine holds for good
   std::int64_t multiprocessors = 132;
 };
 
