@@ -68,6 +68,7 @@ int compare_command(const Invocation& invocation) {
   }
   if (!problems.empty()) return refuse(invocation, problems, "nothing compared");
 
+  for (const Weighed& one : weighed) warn(invocation, one.job->warnings);
   // Two files of one name are told apart by their folders.
   const bool alike = inputs[0].name == inputs[1].name;
   const Compared before{alike ? inputs[0].word : inputs[0].name, *weighed[0].job,

@@ -12,7 +12,7 @@ const std::vector<Flag>& flags() {
       {"apply", 0, kRepeated, "N", "", "weigh",
        "answer again with suggestion N applied; several add up"},
       {"write", 0, kValue, "FILE", "", "weigh",
-       "write the run file that was weighed (with --apply: changed)"},
+       "write the run file that was weighed (with --apply: changed); - is stdout"},
       {"jobs", 0, kValue, "FILE", "", "weigh",
        "one run file as JSON a line, answers in order; - is stdin"},
       {"brief", 0, kSwitch, "", "", "weigh",

@@ -54,12 +54,12 @@ int answer_words(std::vector<std::string> words) {
   const Command* command = find_command(name);
   if (command == nullptr) return refuse_command(name, plain.error_style, plain.json);
   words.erase(words.begin());
-  if (says(words, "--help")) {
-    answer(full_help(*command, plain.style));
-    return kDone;
-  }
-  if (says(words, "-h")) {
-    answer(short_help(*command, plain.style));
+  // The first of the two that is said.
+  const auto asked =
+      std::find_if(words.begin(), std::find(words.begin(), words.end(), "--"),
+                   [](const std::string& word) { return word == "-h" || word == "--help"; });
+  if (asked != words.end() && *asked != "--") {
+    answer(*asked == "-h" ? short_help(*command, plain.style) : full_help(*command, plain.style));
     return kDone;
   }
   const auto invocation = read_invocation(*command, words, out, err);

@@ -136,7 +136,12 @@ int weigh_command(const Invocation& invocation) {
     }
   }
   if (const std::string* file = invocation.value("write")) {
-    if (!write_file(*file, run_text(*input, edits, asked.document)))
+    const std::string text = run_text(*input, edits, asked.document);
+    if (*file == "-") {
+      answer(text);
+      return status_of(invocation, prediction);
+    }
+    if (!write_file(*file, text))
       return refuse(invocation,
                     {command_line_problem("E100", fmt::format("cannot write {}", *file))},
                     "nothing written");
@@ -150,7 +155,10 @@ int weigh_command(const Invocation& invocation) {
   }
   const Style& style = invocation.style;
   if (invocation.has("quiet")) {
-    answer(in_style(style, verdict_line(prediction, style)));
+    // One line whatever the screen: scripts read it.
+    Style unbroken = style;
+    unbroken.width = 400;
+    answer(in_style(style, verdict_line(prediction, unbroken)));
     return status_of(invocation, prediction);
   }
   Weighing weighing{job, prediction, peak_moment(job, peak_rank_index(prediction)),

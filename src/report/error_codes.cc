@@ -47,6 +47,8 @@ const std::vector<ErrorCode>& error_codes() {
       {"E308", "no model of that name", "Presets, hub ids and links are known (steelyard list models); others need their config.json."},
       {"E309", "the stored tensors do not match", "The header of a safetensors file lists every tensor; a difference from the config is reported tensor by tensor."},
       {"E320", "known, and not weighed yet", "Leaving it out in silence would give a number for another run."},
+      // Questions about an answer.
+      {"E410", "nothing of that name to explain", "A derivation can be asked of a pile, a phase, an owner, an entry or a rule; only what is alive at the peak, or in the phase that is named, has bytes."},
   };
   // clang-format on
   return kCodes;

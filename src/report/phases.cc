@@ -155,14 +155,14 @@ std::string phases_text(const Weighing& weighing, const Style& style) {
     const std::string where = weighing.moment && !weighing.moment->where.empty()
                                   ? weighing.moment->where
                                   : std::string(name_of(phase->phase));
-    constexpr int kIndent = 7;
-    result.append(kIndent, ' ');
+    const int indent = fact_indent(prediction);
+    result.append(static_cast<std::size_t>(indent), ' ');
     result +=
         facts(style,
               {"peak: " + where,
                fmt::format("hotspot: {}, {} of allocated", words_of(static_cast<Pile>(hotspot)),
                            percent_of(phase->piles.bytes[hotspot], phase->allocated))},
-              kIndent) +
+              indent) +
         "\n";
   }
   result += "\n" + phases_table(weighing, index, style) + "\n" + three_questions(weighing, style);

@@ -39,11 +39,6 @@ Ink ink_of(Verdict verdict) {
   return Ink::kPlain;
 }
 
-// The second line stands under the first fact, not under the verdict.
-int indent_of(const Prediction& prediction) {
-  return columns_of(verdict_words(prediction.verdict)) + 3;
-}
-
 const PhasePrediction* phase_of(const RankPrediction& rank, Phase phase) {
   for (const PhasePrediction& candidate : rank.phases)
     if (candidate.phase == phase) return &candidate;
@@ -193,14 +188,16 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
   for (const Row& row : rows) parts.push_back(row.bytes);
   const std::vector<std::int64_t> ticks = apportioned(parts, scale);
 
-  std::string title = "at the peak: ";
-  title += weighing.moment && !weighing.moment->where.empty()
-               ? weighing.moment->where
-               : std::string(name_of(prediction.peak.phase));
+  const std::string where = weighing.moment && !weighing.moment->where.empty()
+                                ? weighing.moment->where
+                                : std::string(name_of(prediction.peak.phase));
+  // The unit heads its column; where there is no room for both, it stands in the sentence.
   const int number_end = kLabelColumns + layout.bar_columns + kNumberColumns;
-  if (columns_of(title) + 2 + columns_of(scale.unit) > number_end)
-    title = shortened(style, title, number_end - 2 - columns_of(scale.unit));
-  title = padded_right(title, number_end - columns_of(scale.unit)) + scale.unit;
+  std::string title = "at the peak: " + where;
+  if (columns_of(title) + 2 + columns_of(scale.unit) <= number_end)
+    title = padded_right(std::move(title), number_end - columns_of(scale.unit)) + scale.unit;
+  else
+    title = wrapped(style, fmt::format("at the peak ({}): {}", scale.unit, where), 2);
   std::string result = painted(style, Ink::kQuiet, title) + "\n";
   for (std::size_t i = 0; i < rows.size(); ++i)
     result += bar_line(style, layout, rows[i].label,
@@ -239,13 +236,24 @@ std::string suggestions_text(const Weighing& weighing, const Style& style) {
            "\n";
   }
   const Scale scale = scale_of(prediction, style.units);
-  Table table({{"a change that fits"}, {"keys", true}, {"peak", true}, {"saves", true}, {"costs"}});
+  // Where the changes are long, what each saves is left to the peak beside it.
+  int widest = 0;
+  for (const Suggestion& suggestion : weighing.suggestions)
+    widest = std::max(widest, columns_of(suggestion.change) + columns_of(suggestion.moves_cost_to));
+  const bool saves = widest + 34 <= style.width;
+  std::vector<Column> columns = {{"a change that fits"}, {"keys", true}, {"peak", true}};
+  if (saves) columns.push_back({"saves", true});
+  columns.push_back({"costs"});
+  Table table(std::move(columns));
   int number = 0;
   for (const Suggestion& suggestion : weighing.suggestions) {
-    const std::string mark = suggestion.verdict == Verdict::kTight ? " (tight)" : "";
-    table.add({fmt::format("{}  {}", ++number, suggestion.change),
-               std::to_string(suggestion.edits.size()), number_of(suggestion.peak, scale),
-               number_of(suggestion.saves, scale), suggestion.moves_cost_to + mark});
+    std::vector<std::string> cells = {fmt::format("{}  {}", ++number, suggestion.change),
+                                      std::to_string(suggestion.edits.size()),
+                                      number_of(suggestion.peak, scale)};
+    if (saves) cells.push_back(number_of(suggestion.saves, scale));
+    cells.push_back(suggestion.moves_cost_to +
+                    (suggestion.verdict == Verdict::kTight ? " (tight)" : ""));
+    table.add(std::move(cells));
   }
   return "\n" + table.text(style);
 }
@@ -284,6 +292,10 @@ std::size_t peak_rank_index(const Prediction& prediction) {
   return 0;
 }
 
+int fact_indent(const Prediction& prediction) {
+  return columns_of(verdict_words(prediction.verdict)) + 3;
+}
+
 std::string verdict_line(const Prediction& prediction, const Style& style) {
   const PeakPrediction& peak = prediction.peak;
   const Scale scale = scale_of(prediction, style.units);
@@ -296,17 +308,23 @@ std::string verdict_line(const Prediction& prediction, const Style& style) {
   } else {
     judged = fmt::format("{} spare", number_of_ticks(spare, scale));
   }
-  return fmt::format("{}   needs {} {} ({} to {}), usable {}: {}\n",
-                     painted(style, ink_of(prediction.verdict), verdict_words(prediction.verdict)),
-                     painted(style, Ink::kStrong, number_of(peak.device, scale)), scale.unit,
-                     number_of(peak.low, scale), number_of(peak.high, scale),
-                     number_of(prediction.usable, scale), judged);
+  const std::string verdict =
+      painted(style, ink_of(prediction.verdict), verdict_words(prediction.verdict)) + "   ";
+  const std::string needs = fmt::format(
+      "needs {} {} ({} to {})", painted(style, Ink::kStrong, number_of(peak.device, scale)),
+      scale.unit, number_of(peak.low, scale), number_of(peak.high, scale));
+  const std::string limit =
+      fmt::format("usable {}: {}\n", number_of(prediction.usable, scale), judged);
+  if (columns_of(verdict) + columns_of(needs) + 2 + columns_of(limit) - 1 <= style.width)
+    return verdict + needs + ", " + limit;
+  return verdict + needs + "\n" +
+         std::string(static_cast<std::size_t>(fact_indent(prediction)), ' ') + limit;
 }
 
 std::string weighing_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
   const Scale scale = scale_of(prediction, style.units);
-  const int indent = indent_of(prediction);
+  const int indent = fact_indent(prediction);
   std::string result = verdict_line(prediction, style);
   result.append(static_cast<std::size_t>(indent), ' ');
   result += facts(style, {rank_fact(weighing.job, prediction, scale), crossing_fact(prediction)},

@@ -45,6 +45,10 @@ std::string words_of(Pile pile);
 // Where in prediction.ranks the peak is.
 std::size_t peak_rank_index(const Prediction& prediction);
 
+// Columns before the facts of the lines below the verdict.
+int fact_indent(const Prediction& prediction);
+
+// "fits   needs ...", with a line end; narrow styles break it between facts.
 std::string verdict_line(const Prediction& prediction, const Style& style);
 std::string weighing_text(const Weighing& weighing, const Style& style);
 
