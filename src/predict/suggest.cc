@@ -1,7 +1,9 @@
 // The ways out: changes of the run file that make it fit, cheapest first. Each is tried with the real predictor.
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,6 +18,7 @@ struct Move {
   std::string change;
   std::string moves_cost_to;
   std::string cost;
+  int price = 1;  // how much a team minds, in steps: nothing 0, compute 1-3, network 3, devices by doubling, the result of training most
   // Applies itself to the job and lists the edits; false: it does not concern this job.
   std::function<bool(Job&, std::vector<Suggestion::Edit>&)> apply;
 };
@@ -27,10 +30,7 @@ bool runs_on_torch(const Job& job) { return job.engine == Engine::kDdp || job.en
 // Data-parallel ranks change; the global batch stays, so accumulation changes with them.
 bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits) {
   const std::int64_t sequences = job.training.micro_batch * data;
-  if (sequences == 0 || job.training.global_batch % sequences != 0) {
-    if (sequences <= job.training.global_batch) return false;
-    return false;
-  }
+  if (sequences == 0 || job.training.global_batch % sequences != 0) return false;
   const std::int64_t accumulation = job.training.global_batch / sequences;
   edits.push_back({"parallel.data", text(job.parallel.data), text(data)});
   if (accumulation != job.training.gradient_accumulation)
@@ -41,7 +41,7 @@ bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits)
 }
 
 Move fused_optimizer() {
-  return {"optimizer_form = fused", "nothing", "the step runs as one kernel without a temporary list", [](Job& job, auto& edits) {
+  return {"optimizer_form = fused", "nothing", "the step runs as one kernel without a temporary list", 0, [](Job& job, auto& edits) {
             if (job.training.optimizer_form != OptimizerForm::kForeach || !job.training.optimizer.only_form.empty()) return false;
             edits.push_back({"training.optimizer_form", "foreach", "fused"});
             job.training.optimizer_form = OptimizerForm::kFused;
@@ -50,7 +50,7 @@ Move fused_optimizer() {
 }
 
 Move flash_attention() {
-  return {"attention = flash", "nothing", "a fused kernel: scores are never stored", [](Job& job, auto& edits) {
+  return {"attention = flash", "nothing", "a fused kernel: scores are never stored", 0, [](Job& job, auto& edits) {
             if (job.training.attention == AttentionKernel::kFlash || job.training.precision.compute == ElementType::kFloat32) return false;
             edits.push_back({"training.attention", std::string(name_of(job.training.attention)), "flash"});
             job.training.attention = AttentionKernel::kFlash;
@@ -59,7 +59,7 @@ Move flash_attention() {
 }
 
 Move fused_loss() {
-  return {"loss = fused-linear", "compute", "logits exist one chunk at a time; a few percent of the head's time", [](Job& job, auto& edits) {
+  return {"loss = fused-linear", "compute", "logits exist one chunk at a time; a few percent of the head's time", 1, [](Job& job, auto& edits) {
             if (job.training.loss != LossKernel::kPlain || !runs_on_torch(job) || job.parallel.tensor > 1) return false;
             edits.push_back({"training.loss", "plain", "fused-linear"});
             job.training.loss = LossKernel::kFusedLinear;
@@ -68,7 +68,7 @@ Move fused_loss() {
 }
 
 Move smaller_micro_batch() {
-  return {"micro_batch = 1", "throughput", "smaller matrix products, more micro-steps; the global batch stays", [](Job& job, auto& edits) {
+  return {"micro_batch = 1", "throughput", "smaller matrix products, more micro-steps; the global batch stays", 2, [](Job& job, auto& edits) {
             if (job.training.micro_batch <= 1) return false;
             const std::int64_t factor = job.training.micro_batch;
             edits.push_back({"training.micro_batch", text(factor), "1"});
@@ -80,7 +80,7 @@ Move smaller_micro_batch() {
 }
 
 Move selective_recompute() {
-  return {"recompute.mode = selective", "recompute", "core attention runs twice", [](Job& job, auto& edits) {
+  return {"recompute.mode = selective", "recompute", "core attention runs twice", 1, [](Job& job, auto& edits) {
             if (job.recompute.mode != RecomputeMode::kNone || job.training.attention == AttentionKernel::kFlash) return false;
             edits.push_back({"recompute.mode", "none", "selective"});
             job.recompute.mode = RecomputeMode::kSelective;
@@ -90,7 +90,7 @@ Move selective_recompute() {
 }
 
 Move recompute_every_second() {
-  return {"recompute every 2nd layer", "recompute", "half of the layers run forward twice: about a sixth more compute", [](Job& job, auto& edits) {
+  return {"recompute every 2nd layer", "recompute", "half of the layers run forward twice: about a sixth more compute", 2, [](Job& job, auto& edits) {
             if (job.recompute.mode != RecomputeMode::kNone && job.recompute.mode != RecomputeMode::kSelective) return false;
             edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "every"});
             edits.push_back({"recompute.every", "-", "2"});
@@ -101,7 +101,7 @@ Move recompute_every_second() {
 }
 
 Move full_recompute() {
-  return {"recompute.mode = full", "recompute", "every layer runs forward twice: about a third more compute", [](Job& job, auto& edits) {
+  return {"recompute.mode = full", "recompute", "every layer runs forward twice: about a third more compute", 3, [](Job& job, auto& edits) {
             if (job.recompute.mode == RecomputeMode::kFull) return false;
             edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "full"});
             job.recompute.mode = RecomputeMode::kFull;
@@ -110,7 +110,7 @@ Move full_recompute() {
 }
 
 Move higher_zero_stage(int stage) {
-  return {fmt::format("zero_stage = {}", stage), "communication", stage == 3 ? "parameters are gathered for forward and again for backward" : "gradients are scattered, parameters gathered after the step",
+  return {fmt::format("zero_stage = {}", stage), "communication", stage == 3 ? "parameters are gathered for forward and again for backward" : "gradients are scattered, parameters gathered after the step", stage,
           [stage](Job& job, auto& edits) {
             const bool known = (job.engine == Engine::kDeepSpeed && stage <= 3) || ((job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2) && stage == 3) ||
                                ((job.engine == Engine::kMegatron || job.engine == Engine::kNanotron) && stage == 1);
@@ -122,7 +122,7 @@ Move higher_zero_stage(int stage) {
 }
 
 Move sharded_by_fsdp() {
-  return {"engine = fsdp2, zero_stage = 3", "communication", "each layer is gathered when it runs; gradients are scattered", [](Job& job, auto& edits) {
+  return {"engine = fsdp2, zero_stage = 3", "communication", "each layer is gathered when it runs; gradients are scattered", 3, [](Job& job, auto& edits) {
             if (job.engine != Engine::kDdp || job.parallel.data <= 1) return false;
             edits.push_back({"engine", "ddp", "fsdp2"});
             edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
@@ -133,7 +133,7 @@ Move sharded_by_fsdp() {
 }
 
 Move more_tensor(std::int64_t factor) {
-  return {fmt::format("tensor x {}", factor), "communication", "activations are gathered and scattered around every layer", [factor](Job& job, auto& edits) {
+  return {fmt::format("tensor x {}", factor), "communication", "activations are gathered and scattered around every layer", 3, [factor](Job& job, auto& edits) {
             const bool able = job.engine == Engine::kMegatron || job.engine == Engine::kNanotron;
             const std::int64_t tensor = job.parallel.tensor * factor;
             if (!able || job.parallel.data % factor != 0 || tensor > job.cluster.devices_per_node) return false;
@@ -148,7 +148,7 @@ Move more_tensor(std::int64_t factor) {
 }
 
 Move eight_bit_optimizer() {
-  return {"optimizer = adamw-8bit", "accuracy", "moments in 8 bits, no fp32 master copy", [](Job& job, auto& edits) {
+  return {"optimizer = adamw-8bit", "accuracy", "moments in 8 bits, no fp32 master copy", 7, [](Job& job, auto& edits) {
             const Optimizer* small = find_optimizer("adamw-8bit");
             if (!small || (job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") || !runs_on_torch(job)) return false;
             edits.push_back({"training.optimizer", job.training.optimizer.name, "adamw-8bit"});
@@ -158,7 +158,7 @@ Move eight_bit_optimizer() {
 }
 
 Move pure_sixteen_bit() {
-  return {"precision = bf16-pure", "accuracy", "updates smaller than 1/256 of a weight are lost", [](Job& job, auto& edits) {
+  return {"precision = bf16-pure", "accuracy", "updates smaller than 1/256 of a weight are lost", 8, [](Job& job, auto& edits) {
             const Precision* pure = find_precision("bf16-pure");
             if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job)) return false;
             edits.push_back({"training.precision", job.training.precision.name, "bf16-pure"});
@@ -168,7 +168,7 @@ Move pure_sixteen_bit() {
 }
 
 Move stateless_optimizer() {
-  return {"optimizer = lomo", "accuracy", "plain SGD inside backward: no moments, one gradient at a time", [](Job& job, auto& edits) {
+  return {"optimizer = lomo", "accuracy", "plain SGD inside backward: no moments, one gradient at a time", 9, [](Job& job, auto& edits) {
             const Optimizer* lomo = find_optimizer("lomo");
             if (!lomo || job.engine != Engine::kDdp || job.training.optimizer.name == "lomo" || job.training.gradient_accumulation > 1) return false;
             edits.push_back({"training.optimizer", job.training.optimizer.name, "lomo"});
@@ -177,8 +177,18 @@ Move stateless_optimizer() {
           }};
 }
 
+// Twice the devices cost as much as changing the precision of the result.
+int price_of(std::int64_t devices) {
+  int doublings = 0;
+  while (devices > 1) {
+    devices /= 2;
+    ++doublings;
+  }
+  return 4 + 2 * doublings;
+}
+
 Move more_devices(std::int64_t devices) {
-  return {fmt::format("{} devices, fsdp2", devices), "devices", "the states are shared by more devices; the global batch grows if it must", [devices](Job& job, auto& edits) {
+  return {fmt::format("{} devices, fsdp2", devices), "devices", "the states are shared by more devices; the global batch grows if it must", price_of(devices), [devices](Job& job, auto& edits) {
             const bool one_dimension = job.parallel.tensor == 1 && job.parallel.pipeline == 1 && job.parallel.context == 1;
             if (!one_dimension || devices <= job.cluster.devices || !runs_on_torch(job)) return false;
             edits.push_back({"cluster.devices", text(job.cluster.devices), text(devices)});
@@ -201,7 +211,7 @@ Move more_devices(std::int64_t devices) {
 }
 
 Move shorter_sequence() {
-  return {"half the sequence length", "the task", "the model sees half the context", [](Job& job, auto& edits) {
+  return {"half the sequence length", "the task", "the model sees half the context", 10, [](Job& job, auto& edits) {
             if (job.training.sequence_length < 1024 || job.training.sequence_length % 2 != 0) return false;
             edits.push_back({"training.sequence_length", text(job.training.sequence_length), text(job.training.sequence_length / 2)});
             job.training.sequence_length /= 2;
@@ -209,10 +219,9 @@ Move shorter_sequence() {
           }};
 }
 
-// Cheapest in step time first; what changes the result of training comes last.
 std::vector<Move> moves() {
-  std::vector<Move> all = {fused_optimizer(), flash_attention(),         fused_loss(),     selective_recompute(),  smaller_micro_batch(),    higher_zero_stage(1), higher_zero_stage(2),
-                           sharded_by_fsdp(), recompute_every_second(), full_recompute(), higher_zero_stage(3), more_tensor(2),           more_tensor(4),       more_tensor(8)};
+  std::vector<Move> all = {fused_optimizer(), flash_attention(),        fused_loss(),     selective_recompute(), smaller_micro_batch(), higher_zero_stage(1), higher_zero_stage(2),
+                           sharded_by_fsdp(), recompute_every_second(), full_recompute(), higher_zero_stage(3),  more_tensor(2),        more_tensor(4),       more_tensor(8)};
   for (std::int64_t devices : {2, 4, 8, 16, 32, 64, 128, 256}) all.push_back(more_devices(devices));
   all.push_back(eight_bit_optimizer());
   all.push_back(pure_sixteen_bit());
@@ -221,60 +230,93 @@ std::vector<Move> moves() {
   return all;
 }
 
+// Some of the moves, applied in the order of the list.
 struct Attempt {
   Job job;
   Suggestion suggestion;
-  std::size_t last = 0;  // index of the last move: combinations are tried in one order only
-  bool of_devices = false;
+  std::vector<std::size_t> applied;
+  int price = 0;
 };
 
+void apply_words(const Move& move, Suggestion& suggestion) {
+  suggestion.change += (suggestion.change.empty() ? "" : " + ") + move.change;
+  suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + move.cost;
+  if (move.moves_cost_to == "nothing" || suggestion.moves_cost_to.find(move.moves_cost_to) != std::string::npos) return;
+  suggestion.moves_cost_to += (suggestion.moves_cost_to.empty() ? "" : ", ") + move.moves_cost_to;
+}
+
+bool grows_cluster(const Move& move) { return move.moves_cost_to == "devices"; }
+
+// A suggestion that contains another whole one, or the same with more devices, adds nothing.
+bool contains_one_of(const std::vector<std::size_t>& applied, const std::vector<std::vector<std::size_t>>& found, const std::vector<Move>& all) {
+  return std::any_of(found.begin(), found.end(), [&](const std::vector<std::size_t>& smaller) {
+    return std::all_of(smaller.begin(), smaller.end(), [&](std::size_t move) {
+      return std::any_of(applied.begin(), applied.end(), [&](std::size_t here) { return here == move || (grows_cluster(all[here]) && grows_cluster(all[move]) && here > move); });
+    });
+  });
+}
+
+// Whether every move is needed: none can be left out.
+bool is_minimal(const Job& job, const std::vector<std::size_t>& applied, const std::vector<Move>& all) {
+  for (std::size_t without : applied) {
+    Job trial = job;
+    std::vector<Suggestion::Edit> edits;
+    bool possible = applied.size() > 1;
+    for (std::size_t move : applied)
+      if (move != without) possible = possible && all[move].apply(trial, edits);
+    if (possible && predict(trial).verdict == Verdict::kFits) return false;
+  }
+  return true;
+}
+
 constexpr std::size_t kWanted = 3;
+constexpr std::size_t kMostMoves = 4;
+constexpr int kMostWeighings = 400;
 
 }  // namespace
 
+// Uniform-cost search: combinations are weighed in the order of their price, so the first that fit are the cheapest.
 std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
   std::vector<Suggestion> found;
   if (prediction.verdict == Verdict::kFits) return found;
   const std::vector<Move> all = moves();
-  std::vector<Attempt> layer = {Attempt{job, {}, 0, false}};
-  bool devices_found = false;
-  for (int depth = 1; depth <= 4 && found.size() < kWanted; ++depth) {
-    std::vector<Attempt> next;
-    for (const Attempt& from : layer) {
-      for (std::size_t index = depth == 1 ? 0 : from.last + 1; index < all.size(); ++index) {
-        const Move& move = all[index];
-        const bool of_devices = move.moves_cost_to == "devices";
-        if (of_devices && (devices_found || from.of_devices)) continue;
-        Attempt attempt = from;
-        std::vector<Suggestion::Edit> edits;
-        if (!move.apply(attempt.job, edits)) continue;
-        Suggestion& suggestion = attempt.suggestion;
-        suggestion.edits.insert(suggestion.edits.end(), edits.begin(), edits.end());
-        suggestion.change += (suggestion.change.empty() ? "" : " + ") + move.change;
-        if (suggestion.moves_cost_to.find(move.moves_cost_to) == std::string::npos && move.moves_cost_to != "nothing")
-          suggestion.moves_cost_to += (suggestion.moves_cost_to.empty() ? "" : ", ") + move.moves_cost_to;
-        suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + move.cost;
-        attempt.last = index;
-        attempt.of_devices = from.of_devices || of_devices;
-        const Prediction after = predict(attempt.job);
-        if (after.peak.device >= prediction.peak.device) continue;
-        suggestion.saves = prediction.peak.device - after.peak.device;
-        suggestion.peak = after.peak.device;
-        suggestion.verdict = after.verdict;
-        if (after.verdict == Verdict::kFits) {
-          if (suggestion.moves_cost_to.empty()) suggestion.moves_cost_to = "nothing";
-          found.push_back(suggestion);
-          devices_found = devices_found || of_devices;
-          if (found.size() >= kWanted) return found;
-          continue;
-        }
-        next.push_back(std::move(attempt));
+  std::vector<std::vector<std::size_t>> found_sets;
+  std::multimap<int, Attempt> waiting;
+  waiting.emplace(0, Attempt{job, {}, {}, 0});
+  int weighings = 0;
+  while (!waiting.empty() && found.size() < kWanted && weighings < kMostWeighings) {
+    Attempt attempt = std::move(waiting.begin()->second);
+    waiting.erase(waiting.begin());
+    if (!attempt.applied.empty()) {
+      if (contains_one_of(attempt.applied, found_sets, all)) continue;
+      const Prediction after = predict(attempt.job);
+      ++weighings;
+      Suggestion& suggestion = attempt.suggestion;
+      const Bytes before = suggestion.peak == Bytes{} ? prediction.peak.device : suggestion.peak;
+      if (after.peak.device >= before) continue;  // the last move bought nothing here
+      suggestion.saves = prediction.peak.device - after.peak.device;
+      suggestion.peak = after.peak.device;
+      suggestion.verdict = after.verdict;
+      if (after.verdict == Verdict::kFits) {
+        if (!is_minimal(job, attempt.applied, all)) continue;
+        if (suggestion.moves_cost_to.empty()) suggestion.moves_cost_to = "nothing";
+        found_sets.push_back(attempt.applied);
+        found.push_back(suggestion);
+        continue;
       }
     }
-    // Wide searches stay quick: the states that came closest are combined further.
-    std::stable_sort(next.begin(), next.end(), [](const Attempt& a, const Attempt& b) { return a.suggestion.peak < b.suggestion.peak; });
-    if (next.size() > 12) next.resize(12);
-    layer = std::move(next);
+    if (attempt.applied.size() == kMostMoves) continue;
+    const std::size_t first = attempt.applied.empty() ? 0 : attempt.applied.back() + 1;
+    for (std::size_t index = first; index < all.size(); ++index) {
+      Attempt next = attempt;
+      std::vector<Suggestion::Edit> edits;
+      if (!all[index].apply(next.job, edits)) continue;
+      next.suggestion.edits.insert(next.suggestion.edits.end(), edits.begin(), edits.end());
+      apply_words(all[index], next.suggestion);
+      next.applied.push_back(index);
+      next.price += all[index].price;
+      waiting.emplace(next.price, std::move(next));
+    }
   }
   return found;
 }
