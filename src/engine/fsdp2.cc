@@ -52,7 +52,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
 
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
-    if (keeps_gathered_ && !first) return;
+    if (reduces_once_ && !first) return;  // gathered by the first micro-batch
     root(cast_shards_, stage, events, 1);
     root(gathered_, stage, events, 1);
     root(cast_shards_, stage, events, -1);
@@ -60,7 +60,7 @@ class Fsdp2 final : public EngineModel<N> {
     stage_ = stage;
   }
   void before_forward(const Neighbours& here, bool first, Events& events) override {
-    if (keeps_gathered_ && !first) return;
+    if (reduces_once_ && !first) return;  // gathered by the first micro-batch
     gather(here.unit, events);
     free_previous_gather(here.previous, events);
     one(parameters_, here.unit, 1, events);
@@ -69,7 +69,7 @@ class Fsdp2 final : public EngineModel<N> {
     if (!keeps_gathered_) one(parameters_, here.unit, -1, events);
   }
   void end_forward(const Stage<N>&, int last_unit, bool first, Events& events) override {
-    if (keeps_gathered_ && !first) return;
+    if (reduces_once_ && !first) return;  // gathered by the first micro-batch
     free_previous_gather(last_unit, events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {

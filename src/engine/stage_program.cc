@@ -373,7 +373,8 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   std::vector<Event> load, states, reduce, optimizer, save;
   engine_->load(stage, load);
   engine_->states(stage, states);
-  parts.load = program.tape(Phase::kLoad, "load", load);
+  // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
+  parts.load = load.empty() ? program.moment(Phase::kLoad, "load") : program.tape(Phase::kLoad, "load", load);
   parts.states = program.tape(Phase::kOptimizer, "states", states);
   parts.first_forward = forward_node(stage, groups, true);
   parts.first_backward = backward_node(stage, groups, true);
