@@ -20,8 +20,8 @@ const std::vector<Command>& commands() {
       {"explain",
        "RUN|MODEL [PILE|ENTRY|PHASE] [flags]",
        "where a number comes from: formula, inputs, rule and source",
-       "Also explains a rule (steelyard list rules), an error code (E210), a key of the run file "
-       "(training.precision), and, with a "
+       "Also explains a rule (steelyard list rules), an error code (E210), a device, a key of the run "
+       "file (training.precision), and, with a "
        "model and nothing else, what its states cost under every precision and ZeRO stage.",
        {"steelyard explain examples/llama-3.1-8b-fsdp2.toml activations", "steelyard explain 7b",
         "steelyard explain training.precision", "steelyard explain E210"},

@@ -13,6 +13,7 @@
 #include "model/catalogue.h"
 #include "predict/explain.h"
 #include "report/derivation.h"
+#include "report/device_help.h"
 #include "report/error_codes.h"
 #include "report/key_help.h"
 #include "report/model_states.h"
@@ -30,7 +31,7 @@ void print(const Invocation& invocation, const std::string& text,
   }
 }
 
-// A word that names something of ours: an error code, a rule or a key. A file or a model of that name wins.
+// A word that names something of ours: an error code, a rule, a device or a key. A file or a model of that name wins.
 bool explain_word(const Invocation& invocation, const std::string& word) {
   const Style& style = invocation.style;
   if (const ErrorCode* code = find_error_code(word)) {
@@ -39,6 +40,10 @@ bool explain_word(const Invocation& invocation, const std::string& word) {
   }
   if (const Rule* rule = find_rule(word)) {
     print(invocation, rule_text(*rule, style), json_of(*rule));
+    return true;
+  }
+  if (const Device* device = find_device(word).device) {
+    print(invocation, device_text(*device, style), json_of(*device));
     return true;
   }
   if (const Key* key = find_key_by_path(word)) {
@@ -122,6 +127,7 @@ int explain_command(const Invocation& invocation) {
 
   const auto job = job_of(document, input->folder);
   if (!job) return refuse(invocation, job.error(), "nothing explained");
+  warn(invocation, job->warnings);
   const Explained explained = explain(*job, invocation.words.size() > 1 ? invocation.words[1] : "");
   if (explained.problem) return refuse(invocation, {*explained.problem}, "nothing explained");
   if (explained.derivation)

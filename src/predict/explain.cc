@@ -96,6 +96,24 @@ std::vector<Symbol> legend_of(const Job& job, const Derivation& derivation) {
 
 Traced bytes_of(const Formula& formula) { return Traced(bits_of(formula.type) / 8) * formula.elements; }
 
+// Where every width is a multiple of the hidden one, as in GPT, the sum is short enough to be compared with published ones.
+void write_in_hidden(const Job& job, const Traced& sum, Derivation::PerToken& layer) {
+  Traced shorter = sum;
+  std::set<std::string> used = words_in(layer.formula);
+  std::string multiples;
+  for (const Symbol& symbol : alphabet(job)) {
+    const bool is_width = symbol.letter == "a" || symbol.letter == "k" || symbol.letter == "f";
+    if (!is_width || used.erase(symbol.letter) == 0) continue;
+    if (symbol.value % job.model->hidden != 0) return;
+    const std::int64_t times = symbol.value / job.model->hidden;
+    shorter = shorter.written_with(symbol.letter, times, "h");
+    multiples += fmt::format("{}{} = {}h", multiples.empty() ? "" : ", ", symbol.letter, times == 1 ? "" : std::to_string(times));
+  }
+  if (multiples.empty()) return;
+  layer.in_hidden = shorter.without({"b", "s"});
+  layer.multiples = multiples;
+}
+
 // What one layer keeps for each token, term by term.
 std::vector<Derivation::PerToken> per_token(const Job& job, StagePrograms<Traced>& stages) {
   std::vector<Derivation::PerToken> answer;
@@ -116,6 +134,7 @@ std::vector<Derivation::PerToken> per_token(const Job& job, StagePrograms<Traced
     layer.formula = sum.without({"b", "s"});
     const std::int64_t tokens = job.training.micro_batch * job.training.sequence_length;
     layer.bytes = sum.value() / tokens;
+    write_in_hidden(job, sum, layer);
     answer.push_back(std::move(layer));
   }
   return answer;

@@ -56,6 +56,8 @@ struct Derivation {
   struct PerToken {
     std::string owner;                     // "layers.*" of one kind
     std::string formula;                   // "20h + 4k + 8f + 4n + 8"
+    std::string in_hidden;                 // "34h + 5s·n + 16", where the other widths are multiples of h; else empty
+    std::string multiples;                 // "k = h, f = 4h"
     std::int64_t bytes = 0;
     std::vector<std::pair<std::string, std::string>> terms;  // name -> its share ("gate", "2f")
   };

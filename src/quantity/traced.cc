@@ -62,6 +62,25 @@ Traced operator+(const Traced& a, const Traced& b) {
   return sum;
 }
 
+Traced Traced::written_with(const std::string& letter, std::int64_t times, const std::string& other) const {
+  Traced multiple = Traced(times) * opaque(other, 1);
+  Traced sum;
+  for (const Term& term : terms_) {
+    Traced product;
+    product.terms_.push_back({term.coefficient, term.divisor, {}});
+    for (const auto& [name, exponent] : term.factors) {
+      Traced factor;
+      factor.terms_.push_back({1, 1, {{name, exponent}}});
+      const bool replaced = name == letter && exponent > 0;
+      for (int power = 0; power < (replaced ? exponent : 1); ++power)
+        product = product * (replaced ? multiple : factor);
+    }
+    sum = sum + product;
+  }
+  sum.value_ = value_;
+  return sum;
+}
+
 Traced operator-(const Traced& a, const Traced& b) { return a + Traced(-1) * b; }
 
 Traced operator*(const Traced& a, const Traced& b) {

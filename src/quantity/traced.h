@@ -29,6 +29,10 @@ class Traced {
   // The same without the factors named: per_unit({"b", "s"}) of "2·b·s·f" is "2f". Empty if a term lacks one of them.
   std::string without(const std::vector<std::string>& letters) const;
 
+  // The same number with one letter written as a multiple of another: "4f" with f = 4h becomes "16h". The caller knows
+  // that they are equal.
+  Traced written_with(const std::string& letter, std::int64_t times, const std::string& other) const;
+
   friend Traced operator+(const Traced& a, const Traced& b);
   friend Traced operator-(const Traced& a, const Traced& b);
   friend Traced operator*(const Traced& a, const Traced& b);

@@ -37,8 +37,8 @@ std::string line_text(const DerivationLine& line, const Style& style) {
       style.width;
   std::string result =
       spread(beside ? padded_right(name, kNameColumns) + "  " + formula : name, total, style.width);
+  if (!beside && !formula.empty()) result += "      " + formula + "\n";
   std::vector<std::string> because;
-  if (!beside && !formula.empty()) because.push_back(formula);
   if (line.count != 1) because.push_back(fmt::format("{} each", print_count(number(line.each))));
   // A reason that is the rule's own sentence stands among the rules, once.
   const Rule* rule = find_rule(line.rule);
@@ -62,6 +62,8 @@ std::string per_token_text(const Derivation::PerToken& part, const Style& style)
   std::string result = "\n" + spread(fmt::format("kept by {} for each token", part.owner),
                                      print_count(part.bytes) + " B", style.width);
   result += "  " + part.formula + "\n";
+  if (!part.in_hidden.empty())
+    result += fmt::format("  {}   with {}\n", part.in_hidden, part.multiples);
   Table table({{""}, {""}});
   for (const auto& [name, share] : part.terms) table.add({name, share});
   return result + table.text(style);
@@ -135,6 +137,7 @@ nlohmann::ordered_json json_of(const Derivation& derivation) {
     for (const auto& [name, share] : part.terms) terms[name] = share;
     per_token.push_back({{"owner", part.owner},
                          {"formula", part.formula},
+                         {"in_hidden", part.in_hidden},
                          {"bytes", part.bytes},
                          {"terms", std::move(terms)}});
   }

@@ -61,10 +61,11 @@ std::string alive_text(const Weighing& weighing, const Style& style) {
 std::string schedule_text(const Job& job, const Style& style) {
   const Training& training = job.training;
   std::string result =
+      "batch: " +
       wrapped(
           style,
           fmt::format(
-              "batch: micro_batch {} x gradient_accumulation {} x data {} = {} sequences, {} "
+              "micro_batch {} x gradient_accumulation {} x data {} = {} sequences, {} "
               "tokens a step",
               print_count(training.micro_batch), print_count(training.gradient_accumulation),
               print_count(job.parallel.data), print_count(training.global_batch),
@@ -77,9 +78,10 @@ std::string schedule_text(const Job& job, const Style& style) {
     const std::int64_t micro_batches = training.gradient_accumulation;
     // The published figures: bubble (p-1)/m of the ideal time, and how many micro-batches wait for
     // their backward.
-    result += wrapped(style,
-                      fmt::format("pipeline: {} stages, {} micro-batches; bubble (p-1)/m = {}/{} "
-                                  "of the ideal time; in flight on the "
+    result += "pipeline: " +
+              wrapped(style,
+                      fmt::format("{} stages, {} micro-batches; bubble (p-1)/m = {}/{} "
+                                  "of the ideal time m(tf+tb): (p-1)(tf+tb); in flight on the "
                                   "first stage: {} with 1f1b, {} with gpipe",
                                   stages, print_count(micro_batches), stages - 1, micro_batches,
                                   std::min(stages, micro_batches), micro_batches),

@@ -8,6 +8,7 @@
 #include "job/keys.h"
 #include "machine/device.h"
 #include "predict/explain.h"
+#include "quantity/number_format.h"
 #include "recipe/bytes_per_parameter.h"
 #include "recipe/optimizer.h"
 #include "recipe/precision.h"
@@ -166,14 +167,18 @@ std::string precisions_text(const Style& style) {
          adamw == nullptr ? "-" : number_text(bytes_per_parameter(*adamw, precision).total())});
   std::string result = table.text(style) + "  adamw: bytes of model states for each parameter\n\n";
   Table formats({{"format"}, {"sign/exponent/mantissa"}, {"bits", true}});
-  for (const Meaning& row : {Meaning{"fp32", "1/8/23"}, Meaning{"tf32", "1/8/10 (32 in memory)"},
-                             Meaning{"bf16", "1/8/7"}, Meaning{"fp16", "1/5/10"},
-                             Meaning{"e4m3", "1/4/3"}, Meaning{"e5m2", "1/5/2"}}) {
-    const auto type = element_type_named(row.name);
-    formats.add({std::string(row.name), std::string(row.meaning),
-                 type ? std::to_string(bits_of(*type)) : "32"});
-  }
-  return result + formats.text(style);
+  for (const ElementType type :
+       {ElementType::kFloat32, ElementType::kBFloat16, ElementType::kFloat16,
+        ElementType::kFloat8E4M3, ElementType::kFloat8E5M2})
+    if (const auto format = format_of(type))
+      formats.add({std::string(name_of(type)),
+                   fmt::format("1/{}/{}", format->exponent_bits, format->mantissa_bits),
+                   std::to_string(bits_of(type))});
+  formats.add(
+      {"tf32",
+       fmt::format("1/{}/{}", kTensorFloat32.exponent_bits, kTensorFloat32.mantissa_bits),
+       fmt::format("{}", bits_of(ElementType::kFloat32))});
+  return result + formats.text(style) + "  tf32 lies in memory as fp32\n";
 }
 
 Json precisions_json() {

@@ -45,6 +45,37 @@ std::string weights_line(const ModelStatesQuestion& question, const Style& style
          "\n";
 }
 
+// "2 P + 14 P/N": the bytes that stay whole and those that N ranks share.
+std::string shared_formula(double whole, double shared) {
+  const std::string apart = shared == 0 ? "" : figure(shared) + " P/N";
+  if (whole == 0) return apart;
+  return figure(whole) + " P" + (apart.empty() ? "" : " + " + apart);
+}
+
+// The same table in letters: one rank and two ranks tell how much of each stage is shared.
+std::string formulas_text(const BytesPerParameter& states, const Style& style) {
+  constexpr int kIndent = 6;
+  std::vector<std::string> parts;
+  for (std::size_t stage = 0; stage < kStages.size(); ++stage) {
+    const double alone = bytes_per_rank(states, static_cast<std::int64_t>(stage), 1);
+    const double halves = bytes_per_rank(states, static_cast<std::int64_t>(stage), 2);
+    const double shared = 2 * (alone - halves);
+    parts.push_back(fmt::format("{} {}", kStages[stage], shared_formula(alone - shared, shared)));
+  }
+  std::string result = "  P parameters, N data ranks\n      " + facts(style, parts, kIndent) + "\n";
+  const double k = states.master + states.states;
+  const std::string weights = figure(states.parameters);
+  const std::string gradients = figure(states.gradients + states.accumulated_gradients);
+  return result +
+         fmt::format("  k = {} bytes of optimizer state for each parameter\n      ", figure(k)) +
+         facts(style,
+               {fmt::format("zero 1 {} + {} + k/N", weights, gradients),
+                fmt::format("zero 2 {} + ({} + k)/N", weights, gradients),
+                fmt::format("zero 3 ({} + {} + k)/N", weights, gradients)},
+               kIndent) +
+         "\n";
+}
+
 }  // namespace
 
 std::string model_states_text(const ModelStatesQuestion& question, const Style& style) {
@@ -94,7 +125,7 @@ std::string model_states_text(const ModelStatesQuestion& question, const Style& 
                                : memory(unique * static_cast<double>(count - 1), style.units));
     ranks.add(std::move(cells));
   }
-  result += ranks.text(style);
+  result += ranks.text(style) + formulas_text(states, style);
   result += "\n" +
             wrapped(style,
                     "A rule of thumb: bytes for each parameter, nothing else. Activations, buffers "
