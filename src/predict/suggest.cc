@@ -236,7 +236,18 @@ struct Attempt {
   Suggestion suggestion;
   std::vector<std::size_t> applied;
   int price = 0;
+  Bytes phases{};  // of the fullest rank, all phases together: what a move that does not reach the peak still lowers
 };
+
+Bytes sum_of_phases(const Prediction& prediction) {
+  Bytes largest{};
+  for (const RankPrediction& rank : prediction.ranks) {
+    Bytes sum{};
+    for (const PhasePrediction& phase : rank.phases) sum += phase.allocated;
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
 
 void apply_words(const Move& move, Suggestion& suggestion) {
   suggestion.change += (suggestion.change.empty() ? "" : " + ") + move.change;
@@ -282,7 +293,7 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
   const std::vector<Move> all = moves();
   std::vector<std::vector<std::size_t>> found_sets;
   std::multimap<int, Attempt> waiting;
-  waiting.emplace(0, Attempt{job, {}, {}, 0});
+  waiting.emplace(0, Attempt{job, {}, {}, 0, sum_of_phases(prediction)});
   int weighings = 0;
   while (!waiting.empty() && found.size() < kWanted && weighings < kMostWeighings) {
     Attempt attempt = std::move(waiting.begin()->second);
@@ -292,8 +303,10 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
       const Prediction after = predict(attempt.job);
       ++weighings;
       Suggestion& suggestion = attempt.suggestion;
-      const Bytes before = suggestion.peak == Bytes{} ? prediction.peak.device : suggestion.peak;
-      if (after.peak.device >= before) continue;  // the last move bought nothing here
+      const Bytes phases = sum_of_phases(after);
+      if (phases >= attempt.phases) continue;  // the last move bought nothing here
+      attempt.phases = phases;
+      if (after.verdict == Verdict::kFits && after.peak.device >= prediction.peak.device) continue;
       suggestion.saves = prediction.peak.device - after.peak.device;
       suggestion.peak = after.peak.device;
       suggestion.verdict = after.verdict;
