@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kLines[] = {
     R"({"model": {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "tie_word_embeddings": false, "hidden_act": "silu"}, "engine": "nanotron", "cluster": {"device": "h100-sxm-80gb", "devices": 64, "devices_per_node": 8}, "training": {"sequence_length": 4096, "micro_batch": 2, "gradient_accumulation": 8, "precision": "bf16-mixed-fp32-gradients", "optimizer": "adamw", "optimizer_form": "fused", "attention": "flash", "loss": "plain"}, "parallel": {"data": 4, "zero_stage": 1, "tensor": 4, "sequence_parallel": true, "pipeline": 4, "schedule": "1f1b"}, "recompute": {"mode": "none"}})",
-    R"({"model": "llama-3.1-8b", "engine": "fsdp2", "cluster": {"device": "8xh100", "devices": 8}, "training": {"sequence_length": "8k", "micro_batch": 1, "global_batch": 64, "dropout": 0.1, "frozen": ["embed*"]}, "parallel": {"zero_stage": 3, "replicate": 2}, "recompute": {"mode": "every", "every": 5}})",
+    R"({"model": "llama-3.1-8b", "engine": "fsdp2", "cluster": {"device": "8xh100", "devices": 8}, "training": {"sequence_length": "8k", "micro_batch": 1, "global_batch": 64, "dropout": 0.1}, "parallel": {"zero_stage": 3, "replicate": 2}, "recompute": {"mode": "every", "every": 5}})",
     R"({"model": "gpt2", "engine": "megatron", "cluster": {"device": "24gb"}, "training": {"sequence_length": 1024, "global_batch": 16}, "parallel": {"tensor": 2, "pipeline": 3, "pipeline_layout": [4, 4, 4]}, "recompute": {"modules": ["mlp", "norms"]}, "buckets": {"reduce": 5e8}})",
 };
 

@@ -318,7 +318,12 @@ const std::vector<Wrong>& wrong_runs() {
        "E320",
        "not weighed yet: expert parallelism",
        ""},
-      {{{"adapter.rank", "16"}}, "E320", "not weighed yet: adapters", "frozen"},
+      {{{"adapter.rank", "16"}}, "E320", "not weighed yet: adapters", "all weights"},
+      {{{"training.frozen", "[\"embed*\"]"}}, "E320", "not weighed yet: frozen weights", ""},
+      {{{"training.loss", "\"chunked\""}, {"parallel.tensor", "2"}},
+       "E320",
+       "not weighed yet: chunked and fused losses",
+       "plain"},
       {{{"offload.optimizer", "\"cpu\""}},
        "E320",
        "not weighed yet: offload of the optimizer",
@@ -571,6 +576,17 @@ TEST(ReadJob, MegatronTakesDropoutFromTheConfigOrNone) {
     "resid_pdrop": 0.1}, "engine": "megatron", "cluster": {"device": "a100"}})");
   ASSERT_TRUE(stated);
   EXPECT_EQ(stated->training.hidden_dropout, std::nullopt);
+}
+
+// What changes nothing is said, because whoever wrote it thinks that it does.
+TEST(ReadJob, WarnsOfWhatHasNoEffect) {
+  const auto job = job_of(run_with(
+      {{"buckets.reduce", "1000"}, {"recompute.every", "4"}, {"recompute.mode", "\"full\""}}));
+  ASSERT_TRUE(job) << job.error()[0].message;
+  ASSERT_EQ(job->warnings.size(), 2U);
+  EXPECT_EQ(job->warnings[0].severity, Severity::kWarning);
+  EXPECT_EQ(job->warnings[0].message, "buckets.reduce is not used by fsdp2 with zero_stage 3");
+  EXPECT_EQ(job->warnings[1].message, "recompute.every is not used by mode full");
 }
 
 TEST(ReadJob, NullMeansAbsent) {

@@ -175,6 +175,11 @@ void choose_buffers(Draft& draft) {
   const auto take = [&](KeyId id, std::int64_t& size, bool matters) {
     size =
         matters ? draft.count_or(id, size, "the engine's own default") : draft.count_or(id, size);
+    if (!matters && draft.has(id))
+      draft.warn(id, "E216",
+                 fmt::format("buckets.{} is not used by {} with zero_stage {}", key_of(id).name,
+                             name_of(job.engine), job.parallel.zero_stage),
+                 "changes nothing");
   };
   const bool third = sizes_matter && job.parallel.zero_stage == 3;
   take(KeyId::kReduceBucket, buckets.reduce, sizes_matter && job.parallel.zero_stage > 0);

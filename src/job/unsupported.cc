@@ -142,7 +142,15 @@ constexpr std::array kFeatures = {
             "Megatron-FSDP", "zero_stage = 1, the distributed optimizer, is weighed"},
     Feature{KeyId::kAdapterMethod,
             [](const Draft& d) { return d.settings().has_section("adapter"); }, "adapters",
-            "training all weights is weighed; training.frozen names those without gradients"},
+            "training all weights is weighed"},
+    Feature{KeyId::kFrozen, [](const Draft& d) { return !d.job().training.frozen.empty(); },
+            "frozen weights", "training all weights is weighed"},
+    Feature{KeyId::kLoss,
+            [](const Draft& d) {
+              return d.job().training.loss != LossKernel::kPlain && d.job().parallel.tensor > 1;
+            },
+            "chunked and fused losses over a divided vocabulary",
+            "loss = \"plain\" is weighed with tensor; tensor = 1 with this loss"},
     Feature{KeyId::kOffloadOptimizer,
             [](const Draft& d) { return d.job().offload.optimizer != OffloadTarget::kNone; },
             "offload of the optimizer", "offload.optimizer = \"none\" is weighed"},
