@@ -20,7 +20,8 @@ const std::vector<Command>& commands() {
       {"explain",
        "RUN|MODEL [PILE|ENTRY|PHASE] [flags]",
        "where a number comes from: formula, inputs, rule and source",
-       "Also explains a rule (steelyard list rules), an error code (E210), a device, a key of the run "
+       "Also explains a rule (steelyard list rules), an error code (E210), a device, a key of the "
+       "run "
        "file (training.precision), and, with a "
        "model and nothing else, what its states cost under every precision and ZeRO stage.",
        {"steelyard explain examples/llama-3.1-8b-fsdp2.toml activations", "steelyard explain 7b",
@@ -44,8 +45,9 @@ const std::vector<Command>& commands() {
       {"compare",
        "A B [flags]",
        "two runs beside each other: which pile grew, and is the batch the same",
-       "A and B are run files or models; flags apply to both. Exit 0: the same; 1: they differ; 2: "
-       "bad input.",
+       "A and B are run files or models; flags apply to both. B may also be a stored checkpoint "
+       "(a safetensors file, its index, or their folder): its tensors are then held against the "
+       "model's, one by one. Exit 0: the same; 1: they differ; 2: bad input.",
        {"steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml",
         "steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml "
         "--batch"},

@@ -7,6 +7,7 @@
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/run_input.h"
+#include "cli/stored_tensors.h"
 #include "report/comparison.h"
 #include "report/prediction_json.h"
 
@@ -50,6 +51,9 @@ std::vector<ChangedKey> changed_keys(const Value& before, const Value& after) {
 int compare_command(const Invocation& invocation) {
   if (invocation.words.size() != 2)
     return refuse_words(invocation, "compare takes two run files or models");
+  for (std::size_t side : {0u, 1u})
+    if (const auto checkpoint = stored_checkpoint(invocation.words[side]))
+      return compare_with_checkpoint(invocation, invocation.words[1 - side], *checkpoint);
   const std::vector<KeyEdit> edits = edits_of(invocation.keys);
   std::vector<RunInput> inputs;
   std::vector<Weighed> weighed;

@@ -1,7 +1,6 @@
 #include "engine/stage_program.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "operators/ends.h"
 
@@ -168,7 +167,8 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Grou
 template <class N>
 std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(std::int64_t stage) const {
   const std::vector<std::int64_t>& counts = job_.parallel.stage_layers;
-  const std::int64_t from = std::accumulate(counts.begin(), counts.begin() + stage, std::int64_t{0});
+  std::int64_t from = 0;
+  for (std::int64_t before = 0; before < stage; ++before) from += counts[static_cast<std::size_t>(before)];
   const std::int64_t until = from + counts[static_cast<std::size_t>(stage)];
   const bool folded = job_.recompute.mode != RecomputeMode::kEvery && job_.recompute.mode != RecomputeMode::kBlock;
   const bool whole = job_.recompute.mode == RecomputeMode::kFull;

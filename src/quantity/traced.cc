@@ -94,12 +94,12 @@ Traced operator*(const Traced& a, const Traced& b) {
         term.coefficient /= shared;
         term.divisor /= shared;
       }
-      for (const auto& [letter, exponent] : right.factors) {
-        auto at = std::find_if(term.factors.begin(), term.factors.end(), [&](const auto& known) { return known.first == letter; });
+      for (const Traced::Factor& factor : right.factors) {
+        auto at = std::find_if(term.factors.begin(), term.factors.end(), [&](const Traced::Factor& known) { return known.first == factor.first; });
         if (at == term.factors.end()) {
-          term.factors.emplace_back(letter, exponent);
+          term.factors.push_back(factor);
         } else {
-          at->second += exponent;
+          at->second += factor.second;
           if (at->second == 0) term.factors.erase(at);
         }
       }
