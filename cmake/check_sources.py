@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("src", "fuzz", "bench", "web", "python")
+FOLDERS = ("src", "fuzz", "bench", "web", "python", "tests")
 
 
 def ours(suffixes):

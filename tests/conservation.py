@@ -86,9 +86,10 @@ def prediction_faults(prediction):
         yield from rank_faults(rank)
 
     peak = prediction["peak"]
-    largest = max(rank["allocated_bytes"] for rank in ranks)
-    if peak["allocated_bytes"] != largest:
-        yield f"peak: allocated {peak['allocated_bytes']}, the largest rank {largest}"
+    # What fills a device is what is reserved there; a rank with less allocated may have more of it.
+    largest = max(rank["reserved_bytes"] for rank in ranks)
+    if peak["reserved_bytes"] != largest:
+        yield f"peak: reserved {peak['reserved_bytes']}, the largest rank {largest}"
     owner = [rank for rank in ranks if rank["rank"] == peak["rank"]]
     if not owner:
         yield f"peak: rank {peak['rank']} is not among the ranks"

@@ -49,7 +49,7 @@ class Sums(unittest.TestCase):
         self.refuses(lambda p: p["ranks"][0].update(allocated_bytes=101), "its largest phase 100")
         self.refuses(lambda p: p["ranks"][0].update(phase="forward"), "the largest phase is not forward")
         self.refuses(lambda p: p["ranks"][0].update(resident_bytes=101), "resident 101")
-        self.refuses(lambda p: p["peak"].update(allocated_bytes=99), "the largest rank 100")
+        self.refuses(lambda p: p["peak"].update(reserved_bytes=119), "the largest rank 120")
         self.refuses(lambda p: p["peak"].update(rank=3), "not among the ranks")
         self.refuses(lambda p: p["ranks"][0].update(rank=1), "not rank 0")
         self.refuses(lambda p: p["ranks"].append(p["ranks"][0]), "repeats")

@@ -1,0 +1,214 @@
+// A run file from dice. Choices follow the rules of the engines, so that nearly every candidate is a job; what
+// read_job refuses all the same (a width that tensor ranks cannot share with odd experts ...) is thrown again.
+#include "random_jobs.h"
+
+#include <algorithm>
+#include <map>
+#include <variant>
+
+#include "document/read.h"
+#include "job/read.h"
+#include "job/validate.h"
+#include "model/read.h"
+
+namespace steelyard {
+namespace {
+
+struct EngineChoice {
+  Engine engine;
+  const char* name;
+  std::vector<int> stages;
+  std::vector<const char*> implementations;
+  bool divides;  // tensor and pipeline
+};
+
+const EngineChoice& throw_engine(Dice& dice) {
+  static const std::vector<EngineChoice> engines = {
+      {Engine::kDdp, "ddp", {0, 1}, {"transformers", "torchtitan"}, false},
+      {Engine::kFsdp1, "fsdp1", {2, 3}, {"transformers", "torchtitan"}, false},
+      {Engine::kFsdp2, "fsdp2", {2, 3}, {"transformers", "torchtitan"}, true},
+      {Engine::kDeepSpeed, "deepspeed", {0, 1, 2, 3}, {"transformers", "megatron"}, true},
+      {Engine::kMegatron, "megatron", {0, 1}, {"megatron"}, true},
+      {Engine::kNanotron, "nanotron", {0, 1}, {"nanotron"}, true}};
+  return engines[static_cast<std::size_t>(
+      dice.from(0, static_cast<std::int64_t>(engines.size()) - 1))];
+}
+
+class JobWriter {
+ public:
+  JobWriter(Dice& dice, const Architecture& model)
+      : dice_(dice), model_(model), engine_(throw_engine(dice)) {}
+
+  RunFile write(const RunFile& config) {
+    RunFile job;
+    job["model"] = config;
+    job["engine"] = engine_.name;
+    layout();
+    recipe();
+    recompute();
+    job["cluster"] = cluster_;
+    job["training"] = training_;
+    job["parallel"] = parallel_;
+    if (!recompute_.empty()) job["recompute"] = recompute_;
+    if (!implementation_.empty()) job["implementation"] = implementation_;
+    if (dice_.chance(30))
+      job["checkpoint"]["save"] = dice_.one_of<const char*>({"sharded", "full-rank0"});
+    if (dice_.chance(20)) job["overlap"]["reduce"] = dice_.chance(50);
+    if (engine_.engine == Engine::kDeepSpeed && dice_.chance(50)) {
+      job["buckets"]["reduce"] = dice_.one_of<std::int64_t>({1'000'000, 50'000'000, 500'000'000});
+      job["buckets"]["persistence"] = dice_.one_of<std::int64_t>({0, 1'000, 100'000, 10'000'000});
+      job["buckets"]["sub_group"] =
+          dice_.one_of<std::int64_t>({1'000'000, 30'000'000, 1'000'000'000});
+    }
+    return job;
+  }
+
+ private:
+  void layout() {
+    std::int64_t tensor = 1, pipeline = 1;
+    if (engine_.divides && dice_.chance(50)) {
+      const std::int64_t wanted = dice_.one_of<std::int64_t>({2, 2, 3, 4, 4, 5, 8});
+      if (tensor_fault(model_, engine_.engine, wanted).empty()) tensor = wanted;
+    }
+    if (engine_.divides && dice_.chance(45)) {
+      pipeline = dice_.from(2, 4);
+      if (pipeline > model_.layers) pipeline = 1;
+      if (engine_.engine == Engine::kMegatron && model_.layers % pipeline != 0)
+        parallel_["pipeline_layout"] = uneven_stages(pipeline);
+    }
+    std::int64_t data = dice_.one_of<std::int64_t>({1, 1, 2, 2, 3, 4, 7, 8, 16, 64});
+    if (dice_.chance(50) || data == 1) parallel_["data"] = data;
+    if (tensor > 1) parallel_["tensor"] = tensor;
+    if (tensor > 1 && dice_.chance(50)) parallel_["sequence_parallel"] = dice_.chance(60);
+    if (pipeline > 1) {
+      parallel_["pipeline"] = pipeline;
+      if (dice_.chance(60)) parallel_["schedule"] = dice_.one_of<const char*>({"gpipe", "1f1b"});
+    }
+    int stage = dice_.one_of(engine_.stages);
+    if (engine_.engine == Engine::kDeepSpeed && pipeline > 1) stage = std::min(stage, 1);
+    if (dice_.chance(80) || engine_.engine == Engine::kDeepSpeed) parallel_["zero_stage"] = stage;
+    const bool fsdp = engine_.engine == Engine::kFsdp1 || engine_.engine == Engine::kFsdp2;
+    if (fsdp && data % 2 == 0 && dice_.chance(20)) parallel_["replicate"] = 2;
+    cluster_["device"] = dice_.one_of<const char*>(
+        {"h100-sxm-80gb", "a100-sxm-40gb", "b200", "mi300x", "rtx-4090", "l40s"});
+    cluster_["devices"] = data * tensor * pipeline;
+    tensor_ = tensor;
+    pipeline_ = pipeline;
+  }
+
+  RunFile uneven_stages(std::int64_t pipeline) {
+    std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), 1);
+    for (std::int64_t left = model_.layers - pipeline; left > 0; --left)
+      ++stages[static_cast<std::size_t>(dice_.from(0, pipeline - 1))];
+    return stages;
+  }
+
+  void recipe() {
+    std::int64_t sequence =
+        dice_.one_of<std::int64_t>({1, 7, 64, 100, 128, 500, 1'000, 2'048, 4'096, 8'192, 32'768});
+    if (model_.learned_positions) sequence = std::min(sequence, model_.maximum_positions);
+    sequence =
+        std::max<std::int64_t>(1, sequence / tensor_) * tensor_;  // sequence parallelism divides it
+    training_["sequence_length"] = sequence;
+    training_["micro_batch"] = dice_.one_of<std::int64_t>({1, 1, 2, 3, 4, 8});
+    training_["gradient_accumulation"] =
+        pipeline_ > 1 ? dice_.from(1, 8) : dice_.one_of<std::int64_t>({1, 1, 2, 3, 4});
+    const std::string precision = dice_.one_of<const char*>(
+        {"fp32", "tf32", "fp16-mixed", "bf16-mixed", "bf16-mixed", "bf16-mixed-fp32-gradients",
+         "bf16-pure", "bf16-autocast", "bf16-autocast"});
+    training_["precision"] = precision;
+    static const std::vector<const char*> optimizers = {
+        "sgd",       "momentum",   "adam",        "adamw",
+        "adamw",     "adamw-8bit", "adamw-paged", "adamw-paged-8bit",
+        "adafactor", "lion",       "lion-8bit",   "muon",
+        "shampoo",   "soap",       "galore",      "adam-mini",
+        "sophia",    "apollo",     "lomo"};
+    const std::string optimizer = dice_.one_of(optimizers);
+    training_["optimizer"] = optimizer;
+    const Optimizer* known = find_optimizer(optimizer);
+    if (known != nullptr && known->only_form.empty() && dice_.chance(60))
+      training_["optimizer_form"] = dice_.one_of<const char*>({"fused", "foreach", "loop"});
+    choose_implementation();
+    if (dice_.chance(70) && !eager_only()) {
+      const bool single = precision == "fp32" || precision == "tf32";
+      training_["attention"] =
+          single ? dice_.one_of<const char*>({"eager", "efficient"})
+                 : dice_.one_of<const char*>({"eager", "efficient", "flash", "flash"});
+    }
+    training_["loss"] = dice_.one_of<const char*>({"plain", "plain", "chunked", "fused-linear"});
+    if (dice_.chance(20)) training_["hidden_dropout"] = dice_.chance(50) ? 0.1 : 0.0;
+    if (dice_.chance(20)) training_["attention_dropout"] = dice_.chance(50) ? 0.1 : 0.0;
+    if (dice_.chance(20)) training_["vocabulary_multiple"] = dice_.one_of<int>({1, 64, 128});
+  }
+
+  // transformers has no fused attention for some models; which code runs decides.
+  bool eager_only() const {
+    if (!implementation_.empty() && implementation_ != "transformers") return false;
+    return std::any_of(model_.kinds.begin(), model_.kinds.end(), [](const Layer& layer) {
+      const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
+      return grouped != nullptr && grouped->eager_only;
+    });
+  }
+
+  void choose_implementation() {
+    if (dice_.chance(50)) implementation_ = dice_.one_of(engine_.implementations);
+  }
+
+  void recompute() {
+    const int choice = static_cast<int>(dice_.from(0, 7));
+    if (choice >= 6) return;
+    const std::vector<const char*> modes = {"none",  "selective", "full",
+                                            "every", "block",     "modules"};
+    recompute_["mode"] = modes[static_cast<std::size_t>(choice)];
+    if (choice == 3) recompute_["every"] = dice_.from(1, model_.layers);
+    if (choice == 4)
+      recompute_["layers"] = dice_.from(1, (model_.layers + pipeline_ - 1) / pipeline_);
+    if (choice == 5) recompute_["modules"] = some_modules();
+    if (dice_.chance(30)) recompute_["reentrant"] = dice_.chance(50);
+  }
+
+  RunFile some_modules() {
+    std::vector<const char*> names = {"core_attention", "norms"};
+    bool dense = false, experts = false, shared = false, latent = false;
+    for (const Layer& layer : model_.kinds) {
+      dense |= std::holds_alternative<DenseMlp>(layer.mlp);
+      latent |= std::holds_alternative<LatentAttention>(layer.attention);
+      if (const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp)) {
+        experts = true;
+        shared |= mlp->shared.has_value();
+      }
+    }
+    if (dense) names.push_back("mlp");
+    if (experts) names.insert(names.end(), {"experts", "expert_activation"});
+    if (shared) names.push_back("shared_experts");
+    if (latent) names.push_back("mla_up_projection");
+    RunFile chosen = RunFile::array();
+    for (const char* name : names)
+      if (dice_.chance(50)) chosen.push_back(name);
+    if (chosen.empty()) chosen.push_back(names.front());
+    return chosen;
+  }
+
+  Dice& dice_;
+  const Architecture& model_;
+  const EngineChoice& engine_;
+  std::int64_t tensor_ = 1, pipeline_ = 1;
+  std::string implementation_;
+  RunFile cluster_, training_, parallel_, recompute_;
+};
+
+}  // namespace
+
+RunFile random_job(std::uint64_t seed) {
+  Dice dice(seed);
+  for (;;) {
+    const RunFile config = random_model(dice);
+    Diagnostics problems;
+    const auto model = read_architecture(*read_json(config.dump(), "model"), "", problems);
+    if (!model) continue;
+    const RunFile job = JobWriter(dice, *model).write(config);
+    if (read_job(*read_json(job.dump(), "job"))) return job;
+  }
+}
+
+}  // namespace steelyard
