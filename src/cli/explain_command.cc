@@ -89,6 +89,12 @@ int explain_states(const Invocation& invocation, const RunInput& input, const Va
   return kDone;
 }
 
+// An E and three digits: a code of ours, or a slip in one.
+bool is_code(std::string_view word) {
+  return word.size() == 4 && word.front() == 'E' &&
+         word.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
 // "explain activations" asks about a run that it does not name.
 bool is_pile_or_phase(std::string_view word) {
   for (int i = 0; i < kPileCount; ++i)
@@ -116,6 +122,12 @@ int explain_command(const Invocation& invocation) {
 
   if (!exists && invocation.words.size() == 1 && is_pile_or_phase(word))
     return refuse_words(invocation, fmt::format("the {} of which run", word));
+
+  if (!exists && is_code(word))
+    return refuse(invocation,
+                  {command_line_problem("E003", fmt::format("no problem has the code {}", word),
+                                        "steelyard list errors names them all")},
+                  "");
 
   const auto input = read_run(word);
   if (!input) return refuse(invocation, input.error(), "nothing explained");

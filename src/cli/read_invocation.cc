@@ -128,7 +128,8 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
   }
 
   Diagnostics problems;
-  for (const std::string& word : app.remaining()) problems.push_back(unknown_flag(command, word));
+  for (const std::string& word : app.remaining())
+    if (word != "--") problems.push_back(unknown_flag(command, word));
 
   Invocation invocation;
   invocation.command = &command;

@@ -161,8 +161,12 @@ int weigh_command(const Invocation& invocation) {
     answer(in_style(style, verdict_line(prediction, unbroken)));
     return status_of(invocation, prediction);
   }
-  Weighing weighing{job, prediction, peak_moment(job, peak_rank_index(prediction)),
-                    asked.suggestions, arguments_of(invocation)};
+  Weighing weighing{job,
+                    prediction,
+                    peak_moment(job, peak_rank_index(prediction)),
+                    asked.suggestions,
+                    invocation.has("all"),
+                    arguments_of(invocation)};
   std::string text;
   if (before) {
     text = applied_text({"before", *before->weighed.job, *before->weighed.prediction},

@@ -42,7 +42,7 @@ std::string alive_text(const Weighing& weighing, const Style& style) {
   Bytes hidden{};
   std::size_t rows = 0;
   for (const Holding& holding : weighing.moment->alive) {
-    if (rows++ >= kAliveRows) {
+    if (rows++ >= kAliveRows && !weighing.all) {
       hidden += holding.total;
       continue;
     }
@@ -50,9 +50,8 @@ std::string alive_text(const Weighing& weighing, const Style& style) {
                number_of(holding.total, scale), words_of(holding.pile)});
   }
   std::string result = table.text(style);
-  if (rows > kAliveRows)
-    result += fmt::format("  {} more, {} (steelyard explain)\n", rows - kAliveRows,
-                          amount_of(hidden, scale));
+  if (rows > kAliveRows && !weighing.all)
+    result += fmt::format("  {} more, {} (--all)\n", rows - kAliveRows, amount_of(hidden, scale));
   if (!weighing.moment->during.empty())
     result += fmt::format("  the last to be allocated: {}\n", weighing.moment->during);
   return result;

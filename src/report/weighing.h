@@ -32,8 +32,8 @@ struct Weighing {
   const Prediction& prediction;
   std::optional<Moment> moment;         // of the peak; absent: the phase alone is named
   std::vector<Suggestion> suggestions;  // numbered as printed
-  std::string
-      arguments;  // what the person weighed, for the commands to try next: "run.toml --tensor 2"
+  bool all = false;                     // every row of every list
+  std::string arguments;                // for the commands to try next: "run.toml --tensor 2"
 };
 
 // One number of decimals for everything about this prediction.
