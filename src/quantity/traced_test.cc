@@ -30,7 +30,8 @@ TEST(Traced, WritesOneLetterAsAMultipleOfAnother) {
 TEST(Traced, LeavesDivisorsAsTheyAreWritten) {
   const Traced share = kWidth / Traced::symbol("t", 2);
   EXPECT_EQ(share.written_with("t", 2, "u").text(), share.text());
-  EXPECT_EQ(share.written_with("f", 4, "h").text(), (Traced(4) * kHidden / Traced::symbol("t", 2)).text());
+  EXPECT_EQ(share.written_with("f", 4, "h").text(),
+            (Traced(4) * kHidden / Traced::symbol("t", 2)).text());
 }
 
 }  // namespace

@@ -174,10 +174,9 @@ std::string precisions_text(const Style& style) {
       formats.add({std::string(name_of(type)),
                    fmt::format("1/{}/{}", format->exponent_bits, format->mantissa_bits),
                    std::to_string(bits_of(type))});
-  formats.add(
-      {"tf32",
-       fmt::format("1/{}/{}", kTensorFloat32.exponent_bits, kTensorFloat32.mantissa_bits),
-       fmt::format("{}", bits_of(ElementType::kFloat32))});
+  formats.add({"tf32",
+               fmt::format("1/{}/{}", kTensorFloat32.exponent_bits, kTensorFloat32.mantissa_bits),
+               fmt::format("{}", bits_of(ElementType::kFloat32))});
   return result + formats.text(style) + "  tf32 lies in memory as fp32\n";
 }
 
