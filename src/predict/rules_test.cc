@@ -1,0 +1,151 @@
+// Every slot names a rule that is written down, and every rule that is written down is some slot's reason.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "document/read.h"
+#include "engine/stage_program.h"
+#include "job/read.h"
+#include "predict/explain.h"
+
+namespace steelyard {
+namespace {
+
+struct EngineStage {
+  const char* engine;
+  int stage;
+  bool divides;
+};
+constexpr std::array<EngineStage, 14> kEngines = {{{"ddp", 0, false},
+                                                   {"ddp", 1, false},
+                                                   {"fsdp1", 2, false},
+                                                   {"fsdp1", 3, false},
+                                                   {"fsdp2", 2, true},
+                                                   {"fsdp2", 3, true},
+                                                   {"deepspeed", 0, true},
+                                                   {"deepspeed", 1, true},
+                                                   {"deepspeed", 2, false},
+                                                   {"deepspeed", 3, false},
+                                                   {"megatron", 0, true},
+                                                   {"megatron", 1, true},
+                                                   {"nanotron", 0, true},
+                                                   {"nanotron", 1, true}}};
+
+// One for each arrangement, attention, mlp, norm, activation and way of starting and ending.
+constexpr std::array kModels = {"llama-3.1-8b", "gpt2",          "bert-base-uncased",
+                                "bloom-560m",   "gemma-2-2b",    "gemma-3-1b",
+                                "deepseek-v3",  "gpt-oss-20b",   "mixtral-8x7b",
+                                "opt-125m",     "olmo-2-7b",     "falcon-7b",
+                                "phi-2",        "qwen3-4b",      "glm-4.5-air",
+                                "gpt-neox-20b", "starcoder2-3b", "qwen1.5-moe-a2.7b",
+                                "glm-4-9b-0414"};
+
+// What varies beside model and engine; each pair of the two above gets several.
+constexpr std::array kPrecisions = {"bf16-mixed", "bf16-autocast", "bf16-mixed-fp32-gradients",
+                                    "fp16-mixed", "bf16-pure",     "fp32"};
+constexpr std::array kLosses = {"plain", "chunked", "fused-linear"};
+constexpr std::array kOptimizers = {"adamw", "momentum", "muon", "adamw-8bit", "adafactor"};
+constexpr std::array kForms = {"fused", "foreach", "loop"};
+constexpr std::array kRecomputed = {R"({"mode": "none"})", R"({"mode": "full"})",
+                                    R"({"mode": "selective"})",
+                                    R"({"mode": "modules", "modules": ["norms"]})"};
+
+std::vector<Job> spread() {
+  std::vector<Job> jobs;
+  std::size_t turn = 0;
+  for (const char* model : kModels)
+    for (const EngineStage& engine : kEngines)
+      for (int variant = 0; variant < 6; ++variant, ++turn) {
+        // Steps of different lengths, so that every two values meet somewhere.
+        const auto pick = [&](const auto& list, std::size_t step) {
+          return list[(turn / step + turn) % list.size()];
+        };
+        const std::string precision = pick(kPrecisions, 7);
+        const char* attention = variant % 3 == 0
+                                    ? "eager"
+                                    : (precision == "fp32" || variant == 1 ? "efficient" : "flash");
+        const bool divided = engine.divides && variant % 2 == 0;
+        const std::string text = fmt::format(
+            R"({{"model": "{}", "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": {}}},
+               "parallel": {{"zero_stage": {}, "tensor": {}, "pipeline": {}, "sequence_parallel": {}, "data": 2}},
+               "training": {{"sequence_length": 512, "micro_batch": 8, "gradient_accumulation": 2, "precision": "{}",
+                             "optimizer": "{}", "loss": "{}", "attention": "{}"{}{}}},
+               "recompute": {}, "checkpoint": {{"save": "{}"}}}})",
+            model, engine.engine, divided ? 4 : 2, engine.stage, divided && variant != 4 ? 2 : 1,
+            divided && variant == 4 ? 2 : 1, variant == 0, precision, pick(kOptimizers, 11),
+            pick(kLosses, 3), attention,
+            variant < 3 ? fmt::format(R"(, "optimizer_form": "{}")", pick(kForms, 2)) : "",
+            variant == 5 ? R"(, "dropout": 0.1)" : "", pick(kRecomputed, 5),
+            variant % 2 == 0 ? "full-rank0" : "sharded");
+        // Some of the combinations do not exist (a form that an optimizer lacks ...); the rest suffice.
+        if (ReadJob job = read_job(*read_json(text, "job"))) jobs.push_back(std::move(*job));
+      }
+  return jobs;
+}
+
+struct Use {
+  std::set<std::string> unexplained;  // "owner / name: rule"
+  std::map<std::string, int> of_rule;
+};
+
+const Use& use() {
+  static const Use all = [] {
+    Use found;
+    for (const Job& job : spread()) {
+      StagePrograms<Checked> stages(job);
+      for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) stages.build(stage);
+      const Program& program = stages.program();
+      for (std::size_t i = 0; i < program.slot_count(); ++i) {
+        const Slot& slot = program.slot_at(static_cast<SlotId>(i));
+        ++found.of_rule[slot.rule];
+        if (find_rule(slot.rule) == nullptr)
+          found.unexplained.insert(fmt::format("{} / {}: {}", slot.owner, slot.name, slot.rule));
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+TEST(Rules, TheSpreadIsWide) { EXPECT_GE(spread().size(), 1'000U); }
+
+TEST(Rules, EverySlotNamesOne) {
+  for (const std::string& slot : use().unexplained) ADD_FAILURE() << slot;
+}
+
+// Rules of what a run file cannot ask for: read_job refuses it, the engine knows it.
+const std::map<std::string, std::string> kOutOfReach = {
+    {"deepspeed.offload-temporary", "offload of the optimizer is not weighed"}};
+
+TEST(Rules, EachIsSomeSlotsReason) {
+  for (const Rule& rule : rules())
+    EXPECT_NE(use().of_rule.count(rule.id), kOutOfReach.count(rule.id)) << rule.id;
+}
+
+TEST(Rules, AreSentencesWithSources) {
+  std::set<std::string> seen;
+  for (const Rule& rule : rules()) {
+    EXPECT_TRUE(seen.insert(rule.id).second) << rule.id << " is written twice";
+    EXPECT_GE(rule.sentence.size(), 30U) << rule.id;
+    EXPECT_TRUE(rule.sentence.ends_with(".")) << rule.id;
+    EXPECT_GE(rule.source.size(), 8U) << rule.id;
+    EXPECT_NE(rule.id.find('.'), std::string::npos) << rule.id;
+  }
+  EXPECT_GE(seen.size(), 100U);
+}
+
+TEST(Rules, AreFoundByTheirName) {
+  const Rule* rule = find_rule("op.silu.saved-input");
+  ASSERT_NE(rule, nullptr);
+  EXPECT_NE(rule->source.find("derivatives.yaml"), std::string::npos);
+  EXPECT_EQ(find_rule("op.silu"), nullptr);
+  EXPECT_EQ(find_rule(""), nullptr);
+}
+
+}  // namespace
+}  // namespace steelyard
