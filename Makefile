@@ -74,6 +74,7 @@ docs rebase:
 	cmake --preset dev >/dev/null
 	cmake --build --preset dev --target steelyard
 	python3 $(if $(filter docs,$@),docs/regenerate.py,tests/run_cases.py --rebase)
+	$(if $(filter docs,$@),python3 docs/rules.py)
 
 clean:
 	rm -rf build
