@@ -9,6 +9,7 @@
 
 #include "document/edit_distance.h"
 #include "engine/stage_program.h"
+#include "predict/entry_name.h"
 
 namespace steelyard {
 
@@ -182,15 +183,16 @@ Explained explain(const Job& job, std::string_view selection) {
   for (std::size_t index = 0; index < moment.alive.size(); ++index) {
     if (moment.alive[index] == 0) continue;
     const Slot& slot = stages.program().slot_at(static_cast<SlotId>(index));
-    const std::string entry = fmt::format("{}/{}", slot.owner, slot.name);
-    names.insert({std::string(slot.owner), std::string(slot.name), entry, std::string(slot.rule)});
-    const bool chosen = whole || (pile && slot.pile == *pile) || selection == slot.owner || selection == slot.name || selection == entry || selection == slot.rule;
+    const std::string name = entry_name(slot);
+    const std::string entry = fmt::format("{}/{}", slot.owner, name);
+    names.insert({std::string(slot.owner), name, entry, std::string(slot.rule)});
+    const bool chosen = whole || (pile && slot.pile == *pile) || selection == slot.owner || selection == name || selection == entry || selection == slot.rule;
     if (!chosen) continue;
     const Rule* rule = find_rule(slot.rule);
     DerivationLine line;
     line.pile = slot.pile;
     line.owner = slot.owner;
-    line.name = slot.name;
+    line.name = name;
     line.formula = formula_of(stages.book().formulas[index]);
     line.reason = rule ? rule->sentence : "";
     line.rule = slot.rule;

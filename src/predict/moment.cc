@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/stage_program.h"
+#include "predict/entry_name.h"
 #include "predict/prediction.h"
 
 namespace steelyard {
@@ -48,12 +49,12 @@ Moment phase_moment(const Job& job, std::size_t rank_index, Phase phase) {
   moment.where = where_of(peak, phase, job);
   if (peak.allocating >= 0) {
     const Slot& slot = program.slot_at(peak.allocating);
-    moment.during = fmt::format("{} {}", slot.owner, slot.name);
+    moment.during = fmt::format("{} ({})", entry_name(slot), slot.owner);
   }
   for (std::size_t index = 0; index < peak.alive.size(); ++index) {
     if (peak.alive[index] == 0) continue;
     const Slot& slot = program.slot_at(static_cast<SlotId>(index));
-    moment.alive.push_back({slot.pile, slot.owner, slot.name, slot.rule, peak.alive[index], slot.bytes, slot.bytes * Checked(peak.alive[index])});
+    moment.alive.push_back({slot.pile, slot.owner, entry_name(slot), slot.rule, peak.alive[index], slot.bytes, slot.bytes * Checked(peak.alive[index])});
   }
   std::stable_sort(moment.alive.begin(), moment.alive.end(), [](const Holding& a, const Holding& b) { return a.total > b.total; });
   return moment;

@@ -64,7 +64,7 @@ struct Holding {
 struct Moment {
   Phase phase = Phase::kForward;
   std::string where;            // "backward of layer 32 of 32, micro-batch 1 of 8"
-  std::string during;           // the operator whose allocation is the peak: "mlp.down_proj"
+  std::string during;           // whose allocation made the peak: "gradient of output (mlp.down_proj)"
   std::vector<Holding> alive;   // largest first
 };
 
