@@ -33,6 +33,7 @@ void print(const Invocation& invocation, const std::string& text,
 
 // A word that names something of ours: an error code, a rule, a device or a key. A file or a model of that name wins.
 bool explain_word(const Invocation& invocation, const std::string& word) {
+  if (word.empty()) return false;
   const Style& style = invocation.style;
   if (const ErrorCode* code = find_error_code(word)) {
     print(invocation, error_code_text(*code, style), json_of(*code));

@@ -56,7 +56,7 @@ tl::unexpected<Diagnostics> unreadable(const std::string& word, std::string_view
 tl::expected<std::string, std::string> read_file_for_core(const std::string& path) {
   std::error_code failed;
   if (std::filesystem::is_directory(path, failed))
-    return tl::unexpected(std::string("is a folder"));
+    return tl::unexpected(std::string("a folder without a config.json"));
   if (!std::filesystem::exists(path, failed)) return tl::unexpected(std::string("no such file"));
   std::optional<std::string> text = text_of_file(path);
   if (!text) return tl::unexpected(std::string("cannot be read"));
@@ -100,6 +100,26 @@ std::string shell_word(const std::string& word) {
   return word.empty() ? "''" : word;
 }
 
+// Words of the command line; of a flag the caret stands under its value.
+Place place_of(std::string_view source, std::string_view text) {
+  Place place;
+  place.source = std::string(source);
+  if (source.substr(0, 2) == "--") {
+    place.text = fmt::format("{} {}", source, text);
+    place.column = static_cast<int>(source.size()) + 2;
+    place.length = static_cast<int>(text.size());
+  }
+  return place;
+}
+
+KeyEdit placed_edit(std::string_view key, std::string_view text, const Place& place) {
+  const Key* known = find_key_by_path(key);
+  Value value =
+      known == nullptr ? Value::string(std::string(text)) : said_value(*known, text, place);
+  value.set_mark(mark_of(place));
+  return {known == nullptr ? std::string(key) : known->path, std::move(value)};
+}
+
 }  // namespace
 
 tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
@@ -130,32 +150,21 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
 }
 
 KeyEdit edit_of(std::string_view key, std::string_view text, std::string_view source) {
-  Place place;
-  place.source = std::string(source);
-  if (source.substr(0, 2) == "--") {
-    // The caret stands under the word that was said.
-    place.text = fmt::format("{} {}", source, text);
-    place.column = static_cast<int>(source.size()) + 2;
-    place.length = static_cast<int>(text.size());
-  }
-  const Key* known = find_key_by_path(key);
-  Value value =
-      known == nullptr ? Value::string(std::string(text)) : said_value(*known, text, place);
-  value.set_mark(mark_of(place));
-  return {known == nullptr ? std::string(key) : known->path, std::move(value)};
+  return placed_edit(key, text, place_of(source, text));
 }
 
 std::vector<KeyEdit> edits_of(const std::vector<SaidKey>& keys) {
   std::vector<KeyEdit> edits;
   for (const SaidKey& said : keys) {
+    const Place place = place_of(said.flag, said.text);
     if (said.flag != "--on") {
-      edits.push_back(edit_of(said.key, said.text, said.flag));
+      edits.push_back(placed_edit(said.key, said.text, place));
       continue;
     }
     // A count that is said wins over the run file's own; --devices, further on, wins over both.
     if (const std::string count = count_before_device(said.text); !count.empty())
-      edits.push_back(edit_of(key_of(KeyId::kDevices).path, count, said.flag));
-    edits.push_back(edit_of(key_of(KeyId::kDevice).path, device_after_count(said.text), said.flag));
+      edits.push_back(placed_edit(key_of(KeyId::kDevices).path, count, place));
+    edits.push_back(placed_edit(key_of(KeyId::kDevice).path, device_after_count(said.text), place));
   }
   return edits;
 }

@@ -18,6 +18,7 @@ namespace steelyard {
 std::optional<std::string> stored_checkpoint(const std::string& word);
 
 // `model`: anything that names a model. Without one (empty) only the counts by type are told.
-int compare_with_checkpoint(const Invocation& invocation, const std::string& model, const std::string& checkpoint);
+int compare_with_checkpoint(const Invocation& invocation, const std::string& model,
+                            const std::string& checkpoint);
 
 }  // namespace steelyard

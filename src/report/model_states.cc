@@ -47,7 +47,7 @@ std::string weights_line(const ModelStatesQuestion& question, const Style& style
 
 // "2 P + 14 P/N": the bytes that stay whole and those that N ranks share.
 std::string shared_formula(double whole, double shared) {
-  const std::string apart = shared == 0 ? "" : figure(shared) + " P/N";
+  std::string apart = shared == 0 ? "" : figure(shared) + " P/N";
   if (whole == 0) return apart;
   return figure(whole) + " P" + (apart.empty() ? "" : " + " + apart);
 }
