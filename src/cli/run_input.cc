@@ -173,6 +173,16 @@ void lay_over(Value& document, const std::vector<KeyEdit>& edits) {
   for (const KeyEdit& edit : edits) set_path(document, edit.key, edit.value, edit.value.place());
 }
 
+tl::expected<std::shared_ptr<const Architecture>, Diagnostics> model_of(const RunInput& input) {
+  Diagnostics problems;
+  const Value* model = input.document.find("model");
+  if (model == nullptr)
+    return tl::unexpected(Diagnostics{command_line_problem("E100", fmt::format("{} names no model", input.word))});
+  const std::optional<ModelChoice> choice = choose_model(*model, read_file_for_core, input.folder, problems);
+  if (!choice) return tl::unexpected(problems);
+  return choice->architecture;
+}
+
 tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& folder) {
   JobContext context;
   context.folder = folder;

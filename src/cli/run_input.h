@@ -6,6 +6,7 @@
 // Flags are laid over it: the later word wins, and errors name the flag.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -36,6 +37,9 @@ void lay_over(Value& document, const std::vector<KeyEdit>& edits);
 
 // The same for a suggestion: "parallel.context", "2".
 KeyEdit edit_of(std::string_view key, std::string_view text, std::string_view source);
+
+// The model alone, for questions that need no device.
+tl::expected<std::shared_ptr<const Architecture>, Diagnostics> model_of(const RunInput& input);
 
 tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& folder);
 

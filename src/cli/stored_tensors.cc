@@ -101,14 +101,15 @@ int compare_with_checkpoint(const Invocation& invocation, const std::string& mod
   auto input = read_run(model);
   if (!input) return refuse(invocation, input.error(), "nothing compared");
   lay_over(input->document, edits_of(invocation.keys));
-  const auto job = job_of(input->document, input->folder);
-  if (!job) return refuse(invocation, job.error(), "nothing compared");
-  const TensorComparison comparison = compare_tensors(*job->model, *stored);
-  const std::int64_t expected = count_parameters(*job->model).total;
+  const auto architecture = model_of(*input);
+  if (!architecture) return refuse(invocation, architecture.error(), "nothing compared");
+  const Architecture& named = **architecture;
+  const TensorComparison comparison = compare_tensors(named, *stored);
+  const std::int64_t expected = count_parameters(named).total;
   if (invocation.json) {
     nlohmann::ordered_json document = {
         {"schema", "steelyard.tensors/1"},
-        {"model", job->model->name},
+        {"model", named.name},
         {"parameters", {{"expected", expected}, {"stored", comparison.stored_parameters}}},
         {"matched_tensors", comparison.matched},
         {"mismatches", nlohmann::ordered_json::array()}};
@@ -122,12 +123,12 @@ int compare_with_checkpoint(const Invocation& invocation, const std::string& mod
   }
   if (comparison.mismatches.empty()) {
     answer(fmt::format("same   {} tensors stored as {} names them, {} parameters\n",
-                       print_count(comparison.matched), job->model->name, print_count(expected)));
+                       print_count(comparison.matched), named.name, print_count(expected)));
     return kDone;
   }
   answer(fmt::format("differs   {} of the tensors are not as {} names them; {} agree\n",
                      print_count(static_cast<std::int64_t>(comparison.mismatches.size())),
-                     job->model->name, print_count(comparison.matched)));
+                     named.name, print_count(comparison.matched)));
   for (const TensorMismatch& mismatch : comparison.mismatches)
     answer("  " + described(mismatch) + "\n");
   if (comparison.cut) answer("  and more\n");
