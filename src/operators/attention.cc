@@ -119,8 +119,20 @@ ValueId Composer<N>::nanotron_attention(ValueId x, const GroupedAttention& atten
   const std::vector<ValueId> parts = split(key_value, {sizes.tokens * key_value_width, sizes.tokens * key_value_width}, "attention");
   const ValueId mixed = core_attention(q, parts[0], parts[1], heads, key_value_heads, query_width, query_width, key_value_width, attention.causal, style.attention_dropout,
                                        false, false, false);
+  ValueId output = mixed;
+  if (plain(sizes.batch) > 1 && !style.sequence_parallel) {
+    // The residual stream is [s, b, h]: several sequences' outputs cannot be folded into its rows without a copy, which
+    // the output projection keeps. With sequence parallelism the asynchronous product takes the view.
+    output = graph.tensor({"attention", "output, in token order", "op.attention.transposed-copy"}, sizes.tokens * query_width, style.compute, true);
+    Operator fold;
+    fold.label = "fold";
+    fold.inputs = {mixed};
+    fold.outputs = {output};
+    fold.backward = {{BackwardStep::kAliasGradient, 0, -1}};
+    graph.add(fold);
+  }
   graph.hold(packed);  // a local of the module's forward until it returns
-  return mixed;
+  return output;
 }
 
 // DeepSeek: queries and keys/values pass through low-rank latents; q, k and v are then built at full width.
