@@ -15,11 +15,6 @@ Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), std::int64_t{
 
 Bytes share(Bytes bytes, double part) { return Bytes(static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.value().value()) * part))); }
 
-std::int64_t trainable_parameters(const Job& job, std::int64_t total) {
-  if (job.training.frozen.empty()) return total;
-  return total;
-}
-
 // Height and piles of one phase, from spans or from the judge.
 struct PhaseReading {
   std::int64_t peak = kNoPeak;
@@ -60,7 +55,7 @@ Prediction predict_with(const Job& job, Read read) {
   StagePrograms<Checked> stages(job);
   Prediction prediction;
   prediction.parameters = count_parameters(*job.model);
-  prediction.trainable = trainable_parameters(job, prediction.parameters.total);
+  prediction.trainable = prediction.parameters.total;  // frozen parts are refused until they are weighed
   prediction.capacity = job.cluster.device->capacity;
   prediction.usable = prediction.capacity;
   prediction.weights_alone = bytes_of(Elements(Checked(prediction.parameters.total)), job.training.precision.compute);

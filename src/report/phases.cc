@@ -45,24 +45,37 @@ const Holding* largest_of(const std::optional<Moment>& moment, Pile pile) {
   return nullptr;
 }
 
+// Moments and master weights are one thing to a person: the optimizer's state.
+Bytes optimizer_state(const Piles& piles) {
+  return piles[Pile::kOptimizerMoments] + piles[Pile::kMasterWeights];
+}
+
+// Whether `bytes` is what to look at first: no other part is larger, or it is two fifths of all.
+bool leads(Bytes bytes, const PhasePrediction& phase) {
+  Bytes largest = optimizer_state(phase.piles);
+  for (const Pile pile : {Pile::kParameters, Pile::kGradients, Pile::kActivations,
+                          Pile::kTemporary, Pile::kCommunication})
+    largest = std::max(largest, phase.piles[pile]);
+  return bytes >= largest || bytes.value() * Checked(5) >= phase.allocated.value() * Checked(2);
+}
+
 std::string activations_answer(const Weighing& weighing, const PhasePrediction& phase,
                                const Scale& scale) {
   const Bytes bytes = phase.piles[Pile::kActivations];
-  const bool leads = bytes.value() * Checked(5) >= phase.allocated.value() * Checked(2);
+  const bool first_of_all = leads(bytes, phase);
   std::string answer =
-      fmt::format("{}: {} {}, {} of allocated", leads ? "yes" : "no", number_of(bytes, scale),
+      fmt::format("{}: {} {}, {} of allocated", first_of_all ? "yes" : "no", number_of(bytes, scale),
                   scale.unit, percent_of(bytes, phase.allocated));
   if (const Holding* first = largest_of(weighing.moment, Pile::kActivations);
-      leads && first != nullptr)
+      first_of_all && first != nullptr)
     answer += fmt::format("; most: {} ({}, {} times)", first->name, first->owner,
                           print_count(first->count));
   return answer;
 }
 
 std::string optimizer_answer(const Job& job, const PhasePrediction& phase, const Scale& scale) {
-  const Bytes bytes = phase.piles[Pile::kOptimizerMoments] + phase.piles[Pile::kMasterWeights];
-  const bool leads = bytes.value() * Checked(5) >= phase.allocated.value() * Checked(2);
-  return fmt::format("{}: {} {} of {} state{}, {} of allocated", leads ? "yes" : "no",
+  const Bytes bytes = optimizer_state(phase.piles);
+  return fmt::format("{}: {} {} of {} state{}, {} of allocated", leads(bytes, phase) ? "yes" : "no",
                      number_of(bytes, scale), scale.unit, job.training.optimizer.name,
                      phase.piles[Pile::kMasterWeights] > Bytes() ? " and master weights" : "",
                      percent_of(bytes, phase.allocated));
