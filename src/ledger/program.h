@@ -74,6 +74,8 @@ class Program {
   Program();
   SlotId slot(const Slot& slot);
   const Slot& slot_at(SlotId id) const { return slots_[static_cast<std::size_t>(id)]; }
+  // The pile of a slot that no tape has used yet: known only when its readers are.
+  void sort_into(SlotId id, Pile pile) { slots_[static_cast<std::size_t>(id)].pile = pile; }
   std::size_t slot_count() const { return slots_.size(); }
   // A copy of `text` that lives as long as the program.
   const char* intern(std::string text);

@@ -79,6 +79,9 @@ void Graph<N>::finish() {
   find_savers();
   plan_reruns();
   find_uses();
+  // What nobody keeps for backward is a temporary of forward.
+  for (const Storage& storage : storages_)
+    if (!storage.external && !storage.result && storage.first_saver < 0 && storage.rerun_first_saver < 0) book_.program.sort_into(storage.slot, Pile::kTemporary);
   // Gradients need slots of their own; what arrives and leaves has one already.
   for (const Operator& operation : operators_) {
     if (!operation.recorded) continue;

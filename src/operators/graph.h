@@ -105,7 +105,7 @@ class Graph {
   // Where gradients of the input arrive and of the result start: shared by neighbouring graphs.
   void gradient_slot(ValueId value, SlotId slot) { values_[at(value)].gradient = slot; }
 
-  // Marks saved storages as activations and works out lifetimes; call once, when the graph is complete.
+  // Sorts storages into kept activations and temporaries, and works out lifetimes; call once, when the graph is complete.
   void finish();
   std::vector<Event> forward() const;
   // `incoming`: the gradient of the result is alive when it starts and gone at its end; that of the input is then alive.
