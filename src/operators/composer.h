@@ -88,7 +88,16 @@ class Composer {
   ValueId rotary(ValueId x, const SlotName& name);
 
  private:
-  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input, bool keeps_output);
+  // One tensor in, one of `elements` and `type` out; its gradient is one tensor like x, made after `before`.
+  struct Keeps {
+    bool input = false, output = false;
+  };
+  ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements, ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
+  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input, bool keeps_output) {
+    return single(label, x, name, graph.elements(x), graph.type(x), {keeps_input, keeps_output});
+  }
+  // k and v copied out to all query heads (repeat_kv of transformers).
+  void repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width, const N& value_width);
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool efficient);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool causal,
                           double dropout, bool softcap, bool sinks);

@@ -25,6 +25,12 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
   return out;
 }
 
+template <class N>
+void Composer<N>::repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width, const N& value_width) {
+  k = single("repeat", k, {kOwner, "k repeated to all heads", "op.repeat-kv.copy"}, sizes.tokens * query_width, style.compute, {});
+  v = single("repeat", v, {kOwner, "v repeated to all heads", "op.repeat-kv.copy"}, sizes.tokens * value_width, style.compute, {});
+}
+
 // aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, mha_fwd and mha_bwd; attention.cu for the efficient kernel.
 template <class N>
 ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
@@ -32,21 +38,8 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   const N head_width = query_width / heads;
   const bool grouped = plain(heads) != plain(key_value_heads);
   const ElementType type = style.compute;
-  if (efficient && grouped) {
-    // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
-    for (ValueId* tensor : {&k, &v}) {
-      const bool is_key = tensor == &k;
-      const ValueId repeated = graph.tensor({kOwner, is_key ? "k repeated to all heads" : "v repeated to all heads", "op.repeat-kv.copy"},
-                                            sizes.tokens * (is_key ? query_width : value_width), type, graph.needs_gradient(*tensor));
-      Operator repeat;
-      repeat.label = "repeat";
-      repeat.inputs = {*tensor};
-      repeat.outputs = {repeated};
-      repeat.backward = {kGradient0};
-      graph.add(repeat);
-      *tensor = repeated;
-    }
-  }
+  // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
+  if (efficient && grouped) repeat_to_all_heads(k, v, query_width, value_width);
   const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"}, sizes.tokens * value_width, type, true);
   const N rows = efficient ? sizes.batch * heads * round_up(sizes.sequence, N(32)) : sizes.tokens * heads;
   const ValueId log_sum = graph.tensor({kOwner, "log-sum-exp", "op.attention.saved-log-sum-exp"}, rows, ElementType::kFloat32, false);
@@ -89,20 +82,7 @@ template <class N>
 ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
                                      bool causal, double dropout_probability, bool softcap, bool sinks) {
   const ElementType type = style.compute;
-  if (plain(heads) != plain(key_value_heads)) {
-    for (ValueId* tensor : {&k, &v}) {
-      const bool is_key = tensor == &k;
-      const ValueId repeated = graph.tensor({kOwner, is_key ? "k repeated to all heads" : "v repeated to all heads", "op.repeat-kv.copy"},
-                                            sizes.tokens * (is_key ? query_width : value_width), type, graph.needs_gradient(*tensor));
-      Operator repeat;
-      repeat.label = "repeat";
-      repeat.inputs = {*tensor};
-      repeat.outputs = {repeated};
-      repeat.backward = {kGradient0};
-      graph.add(repeat);
-      *tensor = repeated;
-    }
-  }
+  if (plain(heads) != plain(key_value_heads)) repeat_to_all_heads(k, v, query_width, value_width);
   const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
   const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, type, true);
   Operator product;
@@ -155,13 +135,7 @@ ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
   const bool needs = graph.needs_gradient(x);
   // cos and sin come in the type of the residual stream; products promote
   const ElementType wide = style.residual;
-  const ValueId cosine = graph.tensor({name.owner, "x·cos", "op.rotary.products"}, graph.elements(x), wide, needs);
-  Operator times_cosine;
-  times_cosine.label = "x·cos";
-  times_cosine.inputs = {x};
-  times_cosine.outputs = {cosine};
-  times_cosine.backward = {kGradient0};
-  graph.add(times_cosine);
+  const ValueId cosine = single("x·cos", x, {name.owner, "x·cos", "op.rotary.products"}, graph.elements(x), wide, {});
 
   auto slice = [&](const char* label) {
     const ValueId part = graph.view(x, half);
@@ -175,13 +149,7 @@ ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
   };
   const ValueId first = slice("first half");
   const ValueId second = slice("second half");
-  const ValueId negative = graph.tensor({name.owner, "negated half", "op.rotary.products"}, half, graph.type(x), needs);
-  Operator negate;
-  negate.label = "negate";
-  negate.inputs = {second};
-  negate.outputs = {negative};
-  negate.backward = {kGradient0};
-  graph.add(negate);
+  const ValueId negative = single("negate", second, {name.owner, "negated half", "op.rotary.products"}, half, graph.type(x), {});
   const ValueId rotated = graph.tensor({name.owner, "rotated", "op.rotary.products"}, graph.elements(x), graph.type(x), needs);
   Operator join;
   join.label = "concatenate";
@@ -189,13 +157,7 @@ ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
   join.outputs = {rotated};
   join.backward = {{BackwardStep::kAliasGradient, 0, -1}, {BackwardStep::kAliasGradient, 1, -1}};
   graph.add(join);
-  const ValueId sine = graph.tensor({name.owner, "rotated·sin", "op.rotary.products"}, graph.elements(x), wide, needs);
-  Operator times_sine;
-  times_sine.label = "rotated·sin";
-  times_sine.inputs = {rotated};
-  times_sine.outputs = {sine};
-  times_sine.backward = {kGradient0};
-  graph.add(times_sine);
+  const ValueId sine = single("rotated·sin", rotated, {name.owner, "rotated·sin", "op.rotary.products"}, graph.elements(x), wide, {});
   return add(cosine, sine, name);
 }
 

@@ -79,15 +79,8 @@ std::vector<ValueId> Composer<N>::split(ValueId x, const std::vector<N>& sizes_o
 template <class N>
 ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
   if (!style.keeps_gathered_input) return x;
-  const ValueId whole = graph.tensor({owner, "gathered input", "tensor.kept-gathered-input"}, sizes.tokens * width, graph.type(x), graph.needs_gradient(x));
-  Operator operation;
-  operation.label = "all-gather";
-  operation.inputs = {x};
-  operation.outputs = {whole};
-  operation.backward = {kGradient0};  // reduce-scatter of the whole gradient
-  operation.recorded = graph.needs_gradient(x);
-  graph.add(operation);
-  return whole;
+  // its gradient is the reduce-scatter of the whole one
+  return single("all-gather", x, {owner, "gathered input", "tensor.kept-gathered-input"}, sizes.tokens * width, graph.type(x), {});
 }
 
 template <class N>

@@ -33,36 +33,12 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   const N elements = rows * width;
   const ValueId x32 = cast(x, ElementType::kFloat32, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
 
-  const ValueId squares = graph.tensor({owner, "squares", "op.pow.output"}, elements, ElementType::kFloat32, needs);
-  Operator pow;
-  pow.label = "pow";
-  pow.inputs = {x32};
-  pow.outputs = {squares};
-  pow.saved = {x32};
   // grad * 2 * x.pow(1): a copy, twice the copy, the product
-  const SlotId temporary = graph.temporary({owner, "gradient of the squares, unscaled", "op.pow.backward"}, elements, ElementType::kFloat32);
-  pow.backward = {{BackwardStep::kTemporary, 0, temporary}, {BackwardStep::kTemporary, 0, temporary}, kGradient0};
-  pow.recorded = needs;
-  graph.add(pow);
-
-  const ValueId mean = graph.tensor({owner, "mean of squares", "op.mean.output"}, rows, ElementType::kFloat32, needs);
-  Operator reduce;
-  reduce.label = "mean";
-  reduce.inputs = {squares};
-  reduce.outputs = {mean};
-  reduce.backward = {kGradient0};
-  reduce.recorded = needs;
-  graph.add(reduce);
-
-  const ValueId reciprocal = graph.tensor({owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows, ElementType::kFloat32, needs);
-  Operator rsqrt;
-  rsqrt.label = "rsqrt";
-  rsqrt.inputs = {mean};
-  rsqrt.outputs = {reciprocal};
-  rsqrt.saved = {reciprocal};
-  rsqrt.backward = {kGradient0};
-  rsqrt.recorded = needs;
-  graph.add(rsqrt);
+  const BackwardStep copied{BackwardStep::kTemporary, 0, graph.temporary({owner, "gradient of the squares, unscaled", "op.pow.backward"}, elements, ElementType::kFloat32)};
+  const ValueId squares = single("pow", x32, {owner, "squares", "op.pow.output"}, elements, ElementType::kFloat32, {true, false}, {copied, copied});
+  const ValueId mean = single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows, ElementType::kFloat32, {});
+  const ValueId reciprocal =
+      single("rsqrt", mean, {owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows, ElementType::kFloat32, {false, true});
 
   const ValueId n32 = graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements, ElementType::kFloat32, needs);
   Operator scale_rows;

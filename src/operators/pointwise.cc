@@ -12,15 +12,16 @@ constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
 }  // namespace
 
 template <class N>
-ValueId Composer<N>::pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input, bool keeps_output) {
-  const ValueId y = graph.tensor(name, graph.elements(x), graph.type(x), graph.needs_gradient(x));
+ValueId Composer<N>::single(const char* label, ValueId x, const SlotName& name, const N& elements, ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before) {
+  const ValueId y = graph.tensor(name, elements, type, graph.needs_gradient(x));
   Operator operation;
   operation.label = label;
   operation.inputs = {x};
   operation.outputs = {y};
-  if (keeps_input) operation.saved.push_back(x);
-  if (keeps_output) operation.saved.push_back(y);
-  operation.backward = {kGradient0};
+  if (keeps.input) operation.saved.push_back(x);
+  if (keeps.output) operation.saved.push_back(y);
+  operation.backward = before;
+  operation.backward.push_back(kGradient0);
   operation.recorded = graph.needs_gradient(x);
   graph.add(operation);
   return y;
@@ -28,16 +29,7 @@ ValueId Composer<N>::pointwise(const char* label, ValueId x, const SlotName& nam
 
 template <class N>
 ValueId Composer<N>::cast(ValueId x, ElementType type, const SlotName& name) {
-  if (graph.type(x) == type) return x;
-  const ValueId y = graph.tensor(name, graph.elements(x), type, graph.needs_gradient(x));
-  Operator operation;
-  operation.label = "cast";
-  operation.inputs = {x};
-  operation.outputs = {y};
-  operation.backward = {kGradient0};
-  operation.recorded = graph.needs_gradient(x);
-  graph.add(operation);
-  return y;
+  return graph.type(x) == type ? x : single("cast", x, name, graph.elements(x), type, {});
 }
 
 // The gradient of a sum is the gradient of both: one tensor, held twice. Where types differ, one branch gets a cast copy.
