@@ -52,6 +52,8 @@ EMSCRIPTEN_KEEPALIVE const char* steelyard_version() {
   return kept(std::string(steelyard::version()));
 }
 
-EMSCRIPTEN_KEEPALIVE const char* steelyard_weigh(const char* run_file) { return kept(weigh(run_file)); }
+EMSCRIPTEN_KEEPALIVE const char* steelyard_weigh(const char* run_file) {
+  return kept(weigh(run_file));
+}
 
 }  // extern "C"

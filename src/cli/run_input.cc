@@ -177,8 +177,10 @@ tl::expected<std::shared_ptr<const Architecture>, Diagnostics> model_of(const Ru
   Diagnostics problems;
   const Value* model = input.document.find("model");
   if (model == nullptr)
-    return tl::unexpected(Diagnostics{command_line_problem("E100", fmt::format("{} names no model", input.word))});
-  const std::optional<ModelChoice> choice = choose_model(*model, read_file_for_core, input.folder, problems);
+    return tl::unexpected(
+        Diagnostics{command_line_problem("E100", fmt::format("{} names no model", input.word))});
+  const std::optional<ModelChoice> choice =
+      choose_model(*model, read_file_for_core, input.folder, problems);
   if (!choice) return tl::unexpected(problems);
   return choice->architecture;
 }

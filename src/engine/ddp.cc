@@ -21,13 +21,20 @@ class Ddp final : public EngineModel<N> {
     const bool sharded_states = this->job_.parallel.zero_stage >= 1 && this->job_.parallel.data > 1;
     const std::int64_t ranks = sharded_states ? this->job_.parallel.data : 1;
     const Sharding sharding = sharded_states ? Sharding::kFlat : Sharding::kWhole;
-    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
+    parameters_ =
+        this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
     const bool master = precision.master.has_value() && this->job_.training.optimizer.keeps_master;
-    if (master) master_ = this->sharded_set("master weights", "states.master", Pile::kMasterWeights, *precision.master, sharding, ranks);
+    if (master)
+      master_ = this->sharded_set("master weights", "states.master", Pile::kMasterWeights,
+                                  *precision.master, sharding, ranks);
     if (precision.accumulated_gradients)
-      accumulated_ = this->whole_set("accumulated gradients", "gradients.accumulated", Pile::kGradients, *precision.accumulated_gradients);
-    if (this->job_.parallel.data > 1) buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication, this->context_.style.gradient);
-    states_ = this->state_slots(sharding, ranks, state_type(precision, this->job_.training.optimizer.keeps_master));
+      accumulated_ = this->whole_set("accumulated gradients", "gradients.accumulated",
+                                     Pile::kGradients, *precision.accumulated_gradients);
+    if (this->job_.parallel.data > 1)
+      buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
+                                 this->context_.style.gradient);
+    states_ = this->state_slots(sharding, ranks,
+                                state_type(precision, this->job_.training.optimizer.keeps_master));
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -46,7 +53,9 @@ class Ddp final : public EngineModel<N> {
     this->hold(master_, stage, events);
     this->hold_states(states_, stage, events);
   }
-  void optimizer(const Stage<N>& stage, Events& events) override { this->step_temporaries(states_, stage, events); }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    this->step_temporaries(states_, stage, events);
+  }
 
  private:
   SlotSet parameters_, master_, accumulated_, buckets_;

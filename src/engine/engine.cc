@@ -7,9 +7,11 @@
 namespace steelyard {
 
 template <class N>
-EngineModel<N>::EngineModel(const EngineContext<N>& context) : context_(context), job_(context.job), book_(context.book) {
+EngineModel<N>::EngineModel(const EngineContext<N>& context)
+    : context_(context), job_(context.job), book_(context.book) {
   const Bytes workspace = job_.cluster.device->cublas_workspace;
-  workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"}, Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
+  workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"},
+                          Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
 }
 
 template <class N>
@@ -22,43 +24,57 @@ std::vector<const Unit<N>*> EngineModel<N>::all_units() const {
 }
 
 template <class N>
-void EngineModel<N>::hold(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t times) const {
+void EngineModel<N>::hold(const SlotSet& set, const Stage<N>& stage, Events& events,
+                          std::int32_t times) const {
   const std::vector<std::int64_t>& count = counts(stage);
   for (std::size_t unit = 0; unit < set.slots.size(); ++unit)
-    if (count[unit] > 0 && set.slots[unit] >= 0) events.push_back({set.slots[unit], static_cast<std::int32_t>(count[unit]) * times});
+    if (count[unit] > 0 && set.slots[unit] >= 0)
+      events.push_back({set.slots[unit], static_cast<std::int32_t>(count[unit]) * times});
 }
 
 template <class N>
 SlotSet EngineModel<N>::whole_set(const char* name, const char* rule, Pile pile, ElementType type) {
   SlotSet set;
-  for (const Unit<N>* unit : all_units()) set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, unit->elements, type, rounded_bytes(*unit, type)));
+  for (const Unit<N>* unit : all_units())
+    set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, unit->elements, type,
+                                            rounded_bytes(*unit, type)));
   return set;
 }
 
 template <class N>
-SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pile, ElementType type, Sharding sharding, std::int64_t ranks) {
+SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pile, ElementType type,
+                                    Sharding sharding, std::int64_t ranks) {
   if (sharding == Sharding::kWhole) return whole_set(name, rule, pile, type);
   SlotSet set;
   for (const Unit<N>* unit : all_units()) {
     const bool rows = sharding == Sharding::kRows;
-    const N elements = rows ? padded_shard_elements(*unit, ranks) : flat_shard_elements(*unit, ranks);
-    const Bytes bytes = rows ? padded_shard_bytes(*unit, ranks, type) : flat_shard_bytes(*unit, ranks, type);
+    const N elements =
+        rows ? padded_shard_elements(*unit, ranks) : flat_shard_elements(*unit, ranks);
+    const Bytes bytes =
+        rows ? padded_shard_bytes(*unit, ranks, type) : flat_shard_bytes(*unit, ranks, type);
     set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, elements, type, bytes));
   }
   return set;
 }
 
 template <class N>
-SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, ElementType type, std::int64_t divided_by) {
+SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, ElementType type,
+                                 std::int64_t divided_by) {
   SlotSet set;
   for (const Unit<N>* unit : all_units())
-    set.slots.push_back(book_.slot({unit->name, name, rule}, pile, divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by)) : unit->elements, type));
+    set.slots.push_back(book_.slot(
+        {unit->name, name, rule}, pile,
+        divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by))
+                       : unit->elements,
+        type));
   return set;
 }
 
 // Slots of the optimizer for every unit: each state tensor rounded on its own.
 template <class N>
-typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped) {
+typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding sharding,
+                                                                std::int64_t ranks,
+                                                                ElementType stepped) {
   const Optimizer& optimizer = job_.training.optimizer;
   StateSlots states;
   struct Sum {
@@ -75,7 +91,8 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
       std::vector<std::int64_t> shape = share.shape;
       N cut = share.elements;
       if (sharding == Sharding::kRows && !shape.empty()) {
-        cut = ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) * (share.elements / share.first_dimension);
+        cut = ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) *
+              (share.elements / share.first_dimension);
         shape[0] = ceil_divide(Checked(shape[0]), Checked(ranks)).value();
       } else if (sharding == Sharding::kFlat) {
         cut = ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
@@ -83,7 +100,8 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
       }
       for (const StateTensor& state : state_tensors(optimizer, *share.tensor, shape, stepped)) {
         const Checked copies = Checked(state.count) * Checked(share.copies);
-        const Bytes bytes = allocated_size(bytes_of(Elements(Checked(state.elements)), state.type)) * copies;
+        const Bytes bytes =
+            allocated_size(bytes_of(Elements(Checked(state.elements)), state.type)) * copies;
         if (state.paged) {  // managed memory: on the host, outside PyTorch's allocator
           paged_[u] += bytes;
           continue;
@@ -91,7 +109,9 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
         Sum& sum = sums[static_cast<std::size_t>(state.slot - optimizer.slots.data())][u];
         sum.type = state.type;
         // A slot of one value for each parameter has the parameter's own formula.
-        sum.elements = sum.elements + N(copies.value()) * (state.slot->extent == SlotExtent::kParameter ? cut : N(state.elements));
+        sum.elements = sum.elements +
+                       N(copies.value()) *
+                           (state.slot->extent == SlotExtent::kParameter ? cut : N(state.elements));
         sum.bytes += bytes;
       }
     }
@@ -99,25 +119,36 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     SlotSet set;
     for (std::size_t u = 0; u < units.size(); ++u) {
       const Sum& sum = sums[slot][u];
-      set.slots.push_back(sum.bytes == Bytes{} ? -1 : book_.slot_of_bytes({units[u]->name, optimizer.slots[slot].name.c_str(), "optimizer.state"}, Pile::kOptimizerMoments, sum.elements, sum.type, sum.bytes));
+      set.slots.push_back(
+          sum.bytes == Bytes{}
+              ? -1
+              : book_.slot_of_bytes(
+                    {units[u]->name, optimizer.slots[slot].name.c_str(), "optimizer.state"},
+                    Pile::kOptimizerMoments, sum.elements, sum.type, sum.bytes));
     }
     states.sets.push_back(std::move(set));
   }
   const OptimizerForm form = form_of(job_.training);
-  const bool torch_optimizer = job_.engine != Engine::kMegatron && job_.engine != Engine::kDeepSpeed;
+  const bool torch_optimizer =
+      job_.engine != Engine::kMegatron && job_.engine != Engine::kDeepSpeed;
   if (form == OptimizerForm::kFused && optimizer.step_on_device_when_fused && torch_optimizer) {
     SlotSet steps;
     for (const Unit<N>* unit : units)
-      steps.slots.push_back(book_.slot_of_bytes({unit->name, "step counters", "optimizer.step-on-device"}, Pile::kOptimizerMoments, N(unit->tensor_count), ElementType::kFloat32,
-                                                Bytes(Checked(kAllocationGranularity) * Checked(unit->tensor_count))));
+      steps.slots.push_back(book_.slot_of_bytes(
+          {unit->name, "step counters", "optimizer.step-on-device"}, Pile::kOptimizerMoments,
+          N(unit->tensor_count), ElementType::kFloat32,
+          Bytes(Checked(kAllocationGranularity) * Checked(unit->tensor_count))));
     states.sets.push_back(std::move(steps));
   }
   // The list of square roots that foreach Adam makes is as large as its second moments.
-  if (form == OptimizerForm::kForeach && optimizer.foreach_list_of_second_moment > 0 && optimizer.slots.size() >= 2) {
+  if (form == OptimizerForm::kForeach && optimizer.foreach_list_of_second_moment > 0 &&
+      optimizer.slots.size() >= 2) {
     SlotSet list;
     for (std::size_t u = 0; u < units.size(); ++u) {
       const Sum& sum = sums[1][u];
-      list.slots.push_back(book_.slot_of_bytes({units[u]->name, "square roots of the second moment", "optimizer.foreach-list"}, Pile::kTemporary, sum.elements, sum.type, sum.bytes));
+      list.slots.push_back(book_.slot_of_bytes(
+          {units[u]->name, "square roots of the second moment", "optimizer.foreach-list"},
+          Pile::kTemporary, sum.elements, sum.type, sum.bytes));
     }
     states.second_moment = std::move(list);
   }
@@ -132,13 +163,17 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
         Checked needed = Checked(static_cast<std::int64_t>(optimizer.loop_largest_tensor)) * size;
         if (share.shape.size() >= 2 && share.tensor->role == TensorRole::kMatrix) {
           const Checked shorter = std::min(share.shape[0], share.shape[1]);
-          needed = std::max(needed, Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_matrix)) * size +
-                                        Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_gram)) * shorter * shorter);
+          needed = std::max(
+              needed,
+              Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_matrix)) * size +
+                  Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_gram)) *
+                      shorter * shorter);
         }
         elements = std::max(elements, needed);
       }
-      loop_temporary_.slots.push_back(
-          book_.slot({unit->name, "temporaries of the largest tensor", "optimizer.loop-temporary"}, Pile::kTemporary, N(elements.value()), optimizer.temporary_type.value_or(stepped)));
+      loop_temporary_.slots.push_back(book_.slot(
+          {unit->name, "temporaries of the largest tensor", "optimizer.loop-temporary"},
+          Pile::kTemporary, N(elements.value()), optimizer.temporary_type.value_or(stepped)));
     }
   }
   return states;
@@ -159,14 +194,17 @@ Bytes EngineModel<N>::paged_states(const Stage<N>& stage) const {
 }
 
 template <class N>
-void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const {
+void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage,
+                                 Events& events) const {
   for (const SlotSet& set : states.sets) hold(set, stage, events);
 }
 
 template <class N>
-void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events) {
+void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& stage,
+                                      Events& events) {
   switch (form_of(job_.training)) {
-    case OptimizerForm::kFused: return;
+    case OptimizerForm::kFused:
+      return;
     case OptimizerForm::kForeach:
       if (states.second_moment.slots.empty()) return;
       hold(states.second_moment, stage, events, 1);
@@ -177,7 +215,9 @@ void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& 
       const std::vector<std::int64_t>& count = counts(stage);
       SlotId largest = -1;
       for (std::size_t u = 0; u < loop_temporary_.slots.size(); ++u)
-        if (count[u] > 0 && (largest < 0 || book_.program.slot_at(loop_temporary_.slots[u]).bytes > book_.program.slot_at(largest).bytes)) largest = loop_temporary_.slots[u];
+        if (count[u] > 0 && (largest < 0 || book_.program.slot_at(loop_temporary_.slots[u]).bytes >
+                                                book_.program.slot_at(largest).bytes))
+          largest = loop_temporary_.slots[u];
       if (largest < 0 || book_.program.slot_at(largest).bytes == Bytes{}) return;
       events.push_back({largest, 1});
       events.push_back({largest, -1});
@@ -202,12 +242,18 @@ void EngineModel<N>::optimizer(const Stage<N>&, Events&) {}
 template <class N>
 std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context) {
   switch (context.job.engine) {
-    case Engine::kDdp: return make_ddp(context);
-    case Engine::kFsdp1: return make_fsdp1(context);
-    case Engine::kFsdp2: return make_fsdp2(context);
-    case Engine::kDeepSpeed: return make_deepspeed(context);
-    case Engine::kMegatron: return make_megatron(context);
-    case Engine::kNanotron: return make_nanotron(context);
+    case Engine::kDdp:
+      return make_ddp(context);
+    case Engine::kFsdp1:
+      return make_fsdp1(context);
+    case Engine::kFsdp2:
+      return make_fsdp2(context);
+    case Engine::kDeepSpeed:
+      return make_deepspeed(context);
+    case Engine::kMegatron:
+      return make_megatron(context);
+    case Engine::kNanotron:
+      return make_nanotron(context);
   }
   return nullptr;
 }

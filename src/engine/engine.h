@@ -23,9 +23,9 @@ namespace steelyard {
 
 // Where a unit stands in the order of execution.
 struct Neighbours {
-  int unit = -1;       // layer kind
-  int previous = -1;   // executed just before in this direction; -1: none (the root)
-  int next = -1;       // executed just after in this direction; -1: none
+  int unit = -1;      // layer kind
+  int previous = -1;  // executed just before in this direction; -1: none (the root)
+  int next = -1;      // executed just after in this direction; -1: none
 };
 
 // One pipeline stage of one rank.
@@ -74,11 +74,13 @@ class EngineModel {
   virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
   virtual void before_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
-  virtual void end_forward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/, Events&) {}
+  virtual void end_forward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/,
+                           Events&) {}
   virtual void begin_backward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
   virtual void before_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
-  virtual void end_backward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/, Events&) {}
+  virtual void end_backward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/,
+                            Events&) {}
   // After the last micro-batch, before the optimizer (phase backward).
   virtual void reduce(const Stage<N>&, Events&) {}
   virtual void optimizer(const Stage<N>& stage, Events& events);
@@ -92,20 +94,25 @@ class EngineModel {
   // How a tensor is cut over the ranks that share its states.
   enum class Sharding { kWhole, kRows, kFlat };
   struct StateSlots {
-    std::vector<SlotSet> sets;          // one for each slot of the optimizer
-    SlotSet second_moment;              // the set that foreach's temporary list copies; empty if none
+    std::vector<SlotSet> sets;  // one for each slot of the optimizer
+    SlotSet second_moment;      // the set that foreach's temporary list copies; empty if none
   };
 
   std::vector<const Unit<N>*> all_units() const;
   const std::vector<std::int64_t>& counts(const Stage<N>& stage) const { return stage.units; }
-  void hold(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t times = 1) const;
+  void hold(const SlotSet& set, const Stage<N>& stage, Events& events,
+            std::int32_t times = 1) const;
   // One unit alone.
-  Event event(const SlotSet& set, int kind, std::int32_t count) const { return {set.slots[static_cast<std::size_t>(kind + 1)], count}; }
+  Event event(const SlotSet& set, int kind, std::int32_t count) const {
+    return {set.slots[static_cast<std::size_t>(kind + 1)], count};
+  }
 
   SlotSet whole_set(const char* name, const char* rule, Pile pile, ElementType type);
-  SlotSet sharded_set(const char* name, const char* rule, Pile pile, ElementType type, Sharding sharding, std::int64_t ranks);
+  SlotSet sharded_set(const char* name, const char* rule, Pile pile, ElementType type,
+                      Sharding sharding, std::int64_t ranks);
   // One flat tensor for each unit: a single rounding.
-  SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type, std::int64_t divided_by);
+  SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
+                   std::int64_t divided_by);
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
@@ -133,11 +140,17 @@ template <class N>
 std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context);
 
 // One factory for each engine.
-template <class N> std::unique_ptr<EngineModel<N>> make_ddp(const EngineContext<N>& context);
-template <class N> std::unique_ptr<EngineModel<N>> make_fsdp1(const EngineContext<N>& context);
-template <class N> std::unique_ptr<EngineModel<N>> make_fsdp2(const EngineContext<N>& context);
-template <class N> std::unique_ptr<EngineModel<N>> make_deepspeed(const EngineContext<N>& context);
-template <class N> std::unique_ptr<EngineModel<N>> make_megatron(const EngineContext<N>& context);
-template <class N> std::unique_ptr<EngineModel<N>> make_nanotron(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_ddp(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_fsdp1(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_fsdp2(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_deepspeed(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_megatron(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_nanotron(const EngineContext<N>& context);
 
 }  // namespace steelyard

@@ -28,13 +28,21 @@ class Fsdp2 final : public EngineModel<N> {
     // Pipeline stages keep their parameters gathered and reduce gradients once, after the last micro-batch.
     keeps_gathered_ = this->job_.parallel.zero_stage == 2 || this->job_.parallel.pipeline > 1;
     reduces_once_ = this->job_.parallel.pipeline > 1;
-    shards_ = this->sharded_set("parameter shards", "fsdp2.shard", Pile::kParameters, stored_, Sharding::kRows, ranks_);
-    if (compute != stored_) cast_shards_ = padded_set("parameter shards, cast", "fsdp2.cast-shard", Pile::kCommunication, compute, ranks_);
-    gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication, compute, 1);
-    parameters_ = this->whole_set("gathered parameters", "fsdp2.unsharded-parameters", Pile::kParameters, compute);
-    reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input", Pile::kCommunication, reduction, 1);
-    reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output", Pile::kCommunication, reduction, ranks_);
-    gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_, ranks_);
+    shards_ = this->sharded_set("parameter shards", "fsdp2.shard", Pile::kParameters, stored_,
+                                Sharding::kRows, ranks_);
+    if (compute != stored_)
+      cast_shards_ = padded_set("parameter shards, cast", "fsdp2.cast-shard", Pile::kCommunication,
+                                compute, ranks_);
+    gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication,
+                           compute, 1);
+    parameters_ = this->whole_set("gathered parameters", "fsdp2.unsharded-parameters",
+                                  Pile::kParameters, compute);
+    reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input",
+                               Pile::kCommunication, reduction, 1);
+    reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output",
+                                Pile::kCommunication, reduction, ranks_);
+    gradients_ =
+        padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_, ranks_);
     reduction_is_cast_ = reduction != stored_;
     states_ = this->state_slots(Sharding::kRows, ranks_, precision.moments.value_or(stored_));
   }
@@ -84,7 +92,8 @@ class Fsdp2 final : public EngineModel<N> {
     one(parameters_, here.unit, -1, events);
     if (here.previous >= 0) one(reduce_input_, here.previous, -1, events);
     one(reduce_input_, here.unit, 1, events);
-    for (SlotId gradient : this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)]) events.push_back({gradient, -1});
+    for (SlotId gradient : this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)])
+      events.push_back({gradient, -1});
     one(reduce_output_, here.unit, 1, events);
     if (first) {
       one(gradients_, here.unit, 1, events);
@@ -113,7 +122,8 @@ class Fsdp2 final : public EngineModel<N> {
         one(parameters_, unit, -1, events);
         if (previous >= 0) one(reduce_input_, previous, -1, events);
         one(reduce_input_, unit, 1, events);
-        for (SlotId gradient : this->context_.gradients_of_kind[kind]) events.push_back({gradient, -1});
+        for (SlotId gradient : this->context_.gradients_of_kind[kind])
+          events.push_back({gradient, -1});
         one(gradients_, unit, 1, events);
         previous = unit;
       }
@@ -135,7 +145,8 @@ class Fsdp2 final : public EngineModel<N> {
   bool frees_sent_output() const override { return false; }
 
  private:
-  SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type, std::int64_t divided_by) {
+  SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type,
+                     std::int64_t divided_by) {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units()) {
       const N shard = padded_shard_elements(*unit, ranks_);
@@ -152,7 +163,8 @@ class Fsdp2 final : public EngineModel<N> {
     const std::size_t head = set.slots.size() - 2;
     if (stage.embedding) events.push_back({set.slots.front(), count});
     if (stage.head) events.push_back({set.slots[head], count});
-    if (stage.head && !stage.embedding && this->job_.model->tied_head) events.push_back({set.slots.back(), count});
+    if (stage.head && !stage.embedding && this->job_.model->tied_head)
+      events.push_back({set.slots.back(), count});
   }
   void gather(int kind, Events& events) const {
     one(cast_shards_, kind, 1, events);
@@ -168,7 +180,8 @@ class Fsdp2 final : public EngineModel<N> {
   void reduce_root(const Stage<N>& stage, bool first, Events& events) const {
     root(reduce_input_, stage, events, 1);
     if (stage.embedding && !(this->job_.model->tied_head && stage.head))
-      for (SlotId gradient : this->context_.gradients_of_embedding) events.push_back({gradient, -1});
+      for (SlotId gradient : this->context_.gradients_of_embedding)
+        events.push_back({gradient, -1});
     if (stage.head)
       for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
     root(reduce_output_, stage, events, 1);
@@ -183,7 +196,9 @@ class Fsdp2 final : public EngineModel<N> {
     const std::vector<const Unit<N>*> units = this->all_units();
     for (std::size_t u = 0; u < units.size(); ++u)
       if (count[u] > 0) largest = std::max(largest, units[u]->largest());
-    return this->book_.slot({"checkpoint", "largest tensor, gathered", "checkpoint.gathered-tensor"}, Pile::kTemporary, N(largest), stored_);
+    return this->book_.slot(
+        {"checkpoint", "largest tensor, gathered", "checkpoint.gathered-tensor"}, Pile::kTemporary,
+        N(largest), stored_);
   }
 
   std::int64_t ranks_ = 1;

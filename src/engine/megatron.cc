@@ -21,17 +21,27 @@ class Megatron final : public EngineModel<N> {
   explicit Megatron(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
     distributed_ = this->job_.parallel.zero_stage >= 1;
-    const std::int64_t ranks = distributed_ ? this->job_.parallel.data * this->job_.parallel.context : 1;
+    const std::int64_t ranks =
+        distributed_ ? this->job_.parallel.data * this->job_.parallel.context : 1;
     // bf16 accumulates in fp32 by default (arguments.py sets accumulate_allreduce_grads_in_fp32); fp16 does not.
-    const ElementType main_gradient = precision.parameters == ElementType::kBFloat16 ? ElementType::kFloat32 : precision.gradients;
-    parameters_ = distributed_ ? this->flat_set("parameters", "megatron.parameter-buffer", Pile::kParameters, precision.parameters, 1)
-                               : this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
-    gradients_ = this->flat_set("gradient buffer", "megatron.gradient-buffer", Pile::kGradients, main_gradient, 1);
+    const ElementType main_gradient = precision.parameters == ElementType::kBFloat16
+                                          ? ElementType::kFloat32
+                                          : precision.gradients;
+    parameters_ = distributed_ ? this->flat_set("parameters", "megatron.parameter-buffer",
+                                                Pile::kParameters, precision.parameters, 1)
+                               : this->whole_set("parameters", "parameters.whole",
+                                                 Pile::kParameters, precision.parameters);
+    gradients_ = this->flat_set("gradient buffer", "megatron.gradient-buffer", Pile::kGradients,
+                                main_gradient, 1);
     const bool master = precision.master.has_value();
     const Sharding sharding = distributed_ ? Sharding::kFlat : Sharding::kWhole;
-    if (master) master_ = this->sharded_set("main parameters", "megatron.main-parameters", Pile::kMasterWeights, *precision.master, sharding, ranks);
+    if (master)
+      master_ = this->sharded_set("main parameters", "megatron.main-parameters",
+                                  Pile::kMasterWeights, *precision.master, sharding, ranks);
     // Without fp32 gradients the optimizer steps on fp32 copies of them.
-    if (master && bits_of(main_gradient) < 32) main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients", Pile::kGradients, ElementType::kFloat32, sharding, ranks);
+    if (master && bits_of(main_gradient) < 32)
+      main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients",
+                                          Pile::kGradients, ElementType::kFloat32, sharding, ranks);
     states_ = this->state_slots(sharding, ranks, state_type(precision, true));
   }
 
@@ -48,7 +58,9 @@ class Megatron final : public EngineModel<N> {
     this->hold(main_gradients_, stage, events);
     this->hold_states(states_, stage, events);
   }
-  void optimizer(const Stage<N>& stage, Events& events) override { this->step_temporaries(states_, stage, events); }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    this->step_temporaries(states_, stage, events);
+  }
 
  private:
   bool distributed_ = false;

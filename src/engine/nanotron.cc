@@ -23,17 +23,27 @@ class Nanotron final : public EngineModel<N> {
     accumulates_ = precision.accumulated_gradients.has_value();
     sharded_ = this->job_.parallel.zero_stage >= 1 && data > 1;
     const std::int64_t ranks = sharded_ ? data : 1;
-    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
+    parameters_ =
+        this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
     if (accumulates_) {
-      accumulated_ = this->flat_set("fp32 gradient buffer", "nanotron.gradient-buffer", Pile::kGradients, *precision.accumulated_gradients, 1);
-      master_ = this->flat_set("master weights", "nanotron.master", Pile::kMasterWeights, ElementType::kFloat32, ranks);
+      accumulated_ = this->flat_set("fp32 gradient buffer", "nanotron.gradient-buffer",
+                                    Pile::kGradients, *precision.accumulated_gradients, 1);
+      master_ = this->flat_set("master weights", "nanotron.master", Pile::kMasterWeights,
+                               ElementType::kFloat32, ranks);
     }
-    if (data > 1 && !(accumulates_ && sharded_)) buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication, precision.gradients);
-    states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks, accumulates_ ? ElementType::kFloat32 : state_type(precision, true));
+    if (data > 1 && !(accumulates_ && sharded_))
+      buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
+                                 precision.gradients);
+    states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks,
+                                accumulates_ ? ElementType::kFloat32 : state_type(precision, true));
     if (context.style.gathers_into_buffers) {
       const N whole = context.sizes.tokens * context.sizes.hidden;
-      gather_buffers_ = {this->book_.slot({"tensor parallel", "all-gather buffer", "nanotron.gather-buffer"}, Pile::kCommunication, whole, context.style.compute),
-                         this->book_.slot({"tensor parallel", "gradient all-gather buffer", "nanotron.gather-buffer"}, Pile::kCommunication, whole, context.style.compute)};
+      gather_buffers_ = {
+          this->book_.slot({"tensor parallel", "all-gather buffer", "nanotron.gather-buffer"},
+                           Pile::kCommunication, whole, context.style.compute),
+          this->book_.slot(
+              {"tensor parallel", "gradient all-gather buffer", "nanotron.gather-buffer"},
+              Pile::kCommunication, whole, context.style.compute)};
     }
   }
 
@@ -58,11 +68,13 @@ class Nanotron final : public EngineModel<N> {
     if (!accumulates_) return;
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
       for (SlotId gradient : this->context_.gradients_of_kind[kind])
-        if (stage.layers_of_kind[kind] > 0) events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
+        if (stage.layers_of_kind[kind] > 0)
+          events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
     if (stage.head)
       for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
     if (stage.embedding && !(this->job_.model->tied_head && stage.head))
-      for (SlotId gradient : this->context_.gradients_of_embedding) events.push_back({gradient, -1});
+      for (SlotId gradient : this->context_.gradients_of_embedding)
+        events.push_back({gradient, -1});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     this->step_temporaries(states_, stage, events);
@@ -70,11 +82,15 @@ class Nanotron final : public EngineModel<N> {
     // All parameters of the stage in one call: one flat input, and the output flattened twice.
     N elements{};
     const std::vector<const Unit<N>*> units = this->all_units();
-    for (std::size_t unit = 0; unit < units.size(); ++unit) elements = elements + N(this->counts(stage)[unit]) * units[unit]->elements;
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+      elements = elements + N(this->counts(stage)[unit]) * units[unit]->elements;
     const ElementType type = this->job_.training.precision.parameters;
-    const SlotId input = this->book_.slot({"optimizer", "slices to gather, flattened", "nanotron.zero-gather"}, Pile::kCommunication,
-                                          ceil_divide(elements, Workbook<N>::symbol("N", this->job_.parallel.data)), type);
-    const SlotId output = this->book_.slot({"optimizer", "gathered parameters, flattened", "nanotron.zero-gather"}, Pile::kCommunication, elements, type);
+    const SlotId input = this->book_.slot(
+        {"optimizer", "slices to gather, flattened", "nanotron.zero-gather"}, Pile::kCommunication,
+        ceil_divide(elements, Workbook<N>::symbol("N", this->job_.parallel.data)), type);
+    const SlotId output =
+        this->book_.slot({"optimizer", "gathered parameters, flattened", "nanotron.zero-gather"},
+                         Pile::kCommunication, elements, type);
     events.push_back({input, 1});
     events.push_back({output, 2});
     events.push_back({output, -2});

@@ -17,12 +17,15 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 // The layers of a stage as runs of equal ones. Whole repeats of the model's own pattern stay folded; where the layers
 // that recompute follow another rhythm (every k-th), runs are written out.
 template <class N>
-std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(std::int64_t stage) const {
+std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(
+    std::int64_t stage) const {
   const std::vector<std::int64_t>& counts = job_.parallel.stage_layers;
   std::int64_t from = 0;
-  for (std::int64_t before = 0; before < stage; ++before) from += counts[static_cast<std::size_t>(before)];
+  for (std::int64_t before = 0; before < stage; ++before)
+    from += counts[static_cast<std::size_t>(before)];
   const std::int64_t until = from + counts[static_cast<std::size_t>(stage)];
-  const bool folded = job_.recompute.mode != RecomputeMode::kEvery && job_.recompute.mode != RecomputeMode::kBlock;
+  const bool folded =
+      job_.recompute.mode != RecomputeMode::kEvery && job_.recompute.mode != RecomputeMode::kBlock;
   const bool whole = job_.recompute.mode == RecomputeMode::kFull;
   std::vector<Group> groups;
   auto add_run = [&](int kind, std::int64_t first, std::int64_t last) {
@@ -47,18 +50,23 @@ std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(std::i
     std::int64_t round = 0;
     while (round < group.times) {
       const std::int64_t begin = at + round * length;
-      const std::int64_t inside = begin >= from && begin < until ? std::min(group.times - round, (until - begin) / length) : 0;
+      const std::int64_t inside = begin >= from && begin < until
+                                      ? std::min(group.times - round, (until - begin) / length)
+                                      : 0;
       if (folded && inside > 1) {
         Group repeated;
         repeated.times = inside;
-        for (const LayerRun& run : group.runs) repeated.runs.push_back({run.kind * 2 + (whole ? 1 : 0), run.count});
-        if (repeated.runs.size() == 1) repeated = {{{repeated.runs[0].variant, repeated.runs[0].count * inside}}, 1};
+        for (const LayerRun& run : group.runs)
+          repeated.runs.push_back({run.kind * 2 + (whole ? 1 : 0), run.count});
+        if (repeated.runs.size() == 1)
+          repeated = {{{repeated.runs[0].variant, repeated.runs[0].count * inside}}, 1};
         groups.push_back(std::move(repeated));
         round += inside;
         continue;
       }
       if (begin + length <= from) {  // skip what lies before this stage in one stride
-        const std::int64_t skipped = std::max<std::int64_t>(1, std::min(group.times - round, (from - begin) / length));
+        const std::int64_t skipped =
+            std::max<std::int64_t>(1, std::min(group.times - round, (from - begin) / length));
         round += skipped;
         continue;
       }
@@ -80,7 +88,9 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool fo
   const bool aware = engine_->uses_neighbours();
   const int previous = aware ? here.previous : -2, next = aware ? here.next : -2;
   for (const CachedNode& known : cache_)
-    if (known.variant == variant && known.previous == previous && known.next == next && known.forward == forward && known.first == first) return known.node;
+    if (known.variant == variant && known.previous == previous && known.next == next &&
+        known.forward == forward && known.first == first)
+      return known.node;
   Tapes& tape = tapes(variant);
   std::vector<Event> events;
   if (forward) {
@@ -100,7 +110,10 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool fo
 // Layers in execution order. Where an engine looks at neighbours, the first and last of a run differ from those between.
 template <class N>
 NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forward, bool first) {
-  struct Part { std::vector<Run> runs; std::int64_t times; };
+  struct Part {
+    std::vector<Run> runs;
+    std::int64_t times;
+  };
   std::vector<Part> parts;
   for (const Group& group : groups) parts.push_back({group.runs, group.times});
   if (!forward) {
@@ -112,10 +125,15 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forw
   auto run_node = [&](const Run& run, int previous, int next) {
     const int self = kind_of(run.variant);
     if (!engine_->uses_neighbours() || run.count == 1)
-      return program.repeat("layer", layer_node(run.variant, {self, previous, next}, forward, first), run.count);
-    return program.sequence("", {program.repeat("layer", layer_node(run.variant, {self, previous, self}, forward, first), 1),
-                                 program.repeat("layer", layer_node(run.variant, {self, self, self}, forward, first), run.count - 2),
-                                 program.repeat("layer", layer_node(run.variant, {self, self, next}, forward, first), 1)});
+      return program.repeat(
+          "layer", layer_node(run.variant, {self, previous, next}, forward, first), run.count);
+    return program.sequence(
+        "",
+        {program.repeat("layer", layer_node(run.variant, {self, previous, self}, forward, first),
+                        1),
+         program.repeat("layer", layer_node(run.variant, {self, self, self}, forward, first),
+                        run.count - 2),
+         program.repeat("layer", layer_node(run.variant, {self, self, next}, forward, first), 1)});
   };
   auto round_node = [&](const Part& part, int previous, int next) {
     std::vector<NodeId> nodes;
@@ -135,9 +153,12 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forw
       nodes.push_back(round_node(part, previous, next));
       continue;
     }
-    const int first_kind = kind_of(part.runs.front().variant), last_kind = kind_of(part.runs.back().variant);
+    const int first_kind = kind_of(part.runs.front().variant),
+              last_kind = kind_of(part.runs.back().variant);
     nodes.push_back(round_node(part, previous, first_kind));
-    if (part.times > 2) nodes.push_back(program.repeat("pattern", round_node(part, last_kind, first_kind), part.times - 2));
+    if (part.times > 2)
+      nodes.push_back(
+          program.repeat("pattern", round_node(part, last_kind, first_kind), part.times - 2));
     nodes.push_back(round_node(part, last_kind, next));
   }
   return program.sequence("layers", nodes);

@@ -14,7 +14,8 @@ void append(std::vector<N>& to, const std::vector<N>& from) {
 }
 
 bool has_module(const Recompute& recompute, RecomputeModule module) {
-  return std::find(recompute.modules.begin(), recompute.modules.end(), module) != recompute.modules.end();
+  return std::find(recompute.modules.begin(), recompute.modules.end(), module) !=
+         recompute.modules.end();
 }
 
 // Micro-batches whose activations a stage holds at once (pytorch-memory: schedules; Megatron-LM core/pipeline_parallel).
@@ -32,7 +33,8 @@ Bytes largest_allocation(const Program& program, NodeId id) {
     for (const Event& event : program.events(node))
       if (event.count > 0) largest = std::max(largest, program.slot_at(event.slot).bytes);
   } else {
-    for (NodeId child : program.children(node)) largest = std::max(largest, largest_allocation(program, child));
+    for (NodeId child : program.children(node))
+      largest = std::max(largest, largest_allocation(program, child));
   }
   return largest;
 }
@@ -40,29 +42,40 @@ Bytes largest_allocation(const Program& program, NodeId id) {
 }  // namespace
 
 template <class N>
-StagePrograms<N>::StagePrograms(const Job& job) : job_(job), style_(style_of(job)), sizes_(sizes_of<N>(job)), units_(units_of<N>(job)) {
+StagePrograms<N>::StagePrograms(const Job& job)
+    : job_(job), style_(style_of(job)), sizes_(sizes_of<N>(job)), units_(units_of<N>(job)) {
   const Architecture& model = *job.model;
-  hidden_ = book_.slot({"residual", "hidden states", "op.residual.stream"}, Pile::kActivations, sizes_.shard_tokens * sizes_.hidden, style_.residual);
-  hidden_gradient_ = book_.slot({"residual", "gradient of the hidden states", "autograd.input-gradient"}, Pile::kTemporary, sizes_.shard_tokens * sizes_.hidden, style_.residual);
-  ids_ = book_.slot({"inputs", "token ids", "inputs.token-ids"}, Pile::kActivations, sizes_.tokens, ElementType::kInt64);
-  labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens, ElementType::kInt64);
+  hidden_ = book_.slot({"residual", "hidden states", "op.residual.stream"}, Pile::kActivations,
+                       sizes_.shard_tokens * sizes_.hidden, style_.residual);
+  hidden_gradient_ =
+      book_.slot({"residual", "gradient of the hidden states", "autograd.input-gradient"},
+                 Pile::kTemporary, sizes_.shard_tokens * sizes_.hidden, style_.residual);
+  ids_ = book_.slot({"inputs", "token ids", "inputs.token-ids"}, Pile::kActivations, sizes_.tokens,
+                    ElementType::kInt64);
+  labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens,
+                       ElementType::kInt64);
   std::int64_t rotary = 0;
   for (const Layer& layer : model.kinds)
-    std::visit([&](const auto& attention) { rotary = std::max(rotary, attention.rotary_width); }, layer.attention);
+    std::visit([&](const auto& attention) { rotary = std::max(rotary, attention.rotary_width); },
+               layer.attention);
   if (rotary > 0)
-    rotary_table_ = book_.slot({"inputs", "cos or sin", "op.rotary.table"}, Pile::kActivations, sizes_.sequence * Workbook<N>::symbol("d", rotary), style_.residual);
+    rotary_table_ = book_.slot({"inputs", "cos or sin", "op.rotary.table"}, Pile::kActivations,
+                               sizes_.sequence * Workbook<N>::symbol("d", rotary), style_.residual);
 
   layers_.resize(model.kinds.size() * 2);
   gradients_of_kind_.resize(model.kinds.size());
   gradient_slots_of_kind_.resize(model.kinds.size());
   const RecomputeMode mode = job.recompute.mode;
-  const bool some_whole = mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery || mode == RecomputeMode::kBlock;
+  const bool some_whole = mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery ||
+                          mode == RecomputeMode::kBlock;
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     if (mode != RecomputeMode::kFull) compose_layer_kind(kind, false);
     if (some_whole) compose_layer_kind(kind, true);
   }
   compose_ends();
-  context_ = std::make_unique<EngineContext<N>>(EngineContext<N>{job_, book_, units_, sizes_, style_, gradients_of_kind_, embedding_.gradients, head_.gradients});
+  context_ = std::make_unique<EngineContext<N>>(
+      EngineContext<N>{job_, book_, units_, sizes_, style_, gradients_of_kind_,
+                       embedding_.gradients, head_.gradients});
   engine_ = make_engine(*context_);
 }
 
@@ -85,15 +98,20 @@ void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
   tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, layer.parameters);
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
-  if (!recomputed && (job_.recompute.mode == RecomputeMode::kSelective || job_.recompute.mode == RecomputeMode::kModules)) {
+  if (!recomputed && (job_.recompute.mode == RecomputeMode::kSelective ||
+                      job_.recompute.mode == RecomputeMode::kModules)) {
     const bool of_experts = std::holds_alternative<ExpertMlp>(layer.mlp);
-    composer.recomputed.core_attention = has_module(job_.recompute, RecomputeModule::kCoreAttention);
-    composer.recomputed.mlp = has_module(job_.recompute, of_experts ? RecomputeModule::kExperts : RecomputeModule::kMlp);
+    composer.recomputed.core_attention =
+        has_module(job_.recompute, RecomputeModule::kCoreAttention);
+    composer.recomputed.mlp =
+        has_module(job_.recompute, of_experts ? RecomputeModule::kExperts : RecomputeModule::kMlp);
     composer.recomputed.norms = has_module(job_.recompute, RecomputeModule::kNorms);
-    composer.recomputed.activation = of_experts && has_module(job_.recompute, RecomputeModule::kExpertActivation);
+    composer.recomputed.activation =
+        of_experts && has_module(job_.recompute, RecomputeModule::kExpertActivation);
   }
   Graph<N>& graph = composer.graph;
-  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
+  const ValueId x =
+      graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
   const ValueId y = compose_layer(composer, layer, x);
   graph.result(y, hidden_);
   graph.gradient_slot(x, hidden_gradient_);
@@ -107,7 +125,8 @@ template <class N>
 void StagePrograms<N>::compose_ends() {
   const Architecture& model = *job_.model;
   {
-    embedding_.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
+    embedding_.composer =
+        std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
     Graph<N>& graph = embedding_.composer->graph;
     const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
     const ValueId y = compose_embedding(*embedding_.composer, model, ids);
@@ -117,7 +136,8 @@ void StagePrograms<N>::compose_ends() {
   }
   head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, model.head_parameters);
   Graph<N>& graph = head_.composer->graph;
-  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
+  const ValueId x =
+      graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
   const ValueId labels = graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
   compose_head(*head_.composer, model, x, labels);
   graph.gradient_slot(x, hidden_gradient_);
@@ -127,10 +147,14 @@ void StagePrograms<N>::compose_ends() {
 template <class N>
 bool StagePrograms<N>::recomputes(std::int64_t layer_in_stage, std::int64_t layer) const {
   switch (job_.recompute.mode) {
-    case RecomputeMode::kFull: return true;
-    case RecomputeMode::kEvery: return layer % job_.recompute.every == 0;
-    case RecomputeMode::kBlock: return layer_in_stage < job_.recompute.layers;
-    default: return false;
+    case RecomputeMode::kFull:
+      return true;
+    case RecomputeMode::kEvery:
+      return layer % job_.recompute.every == 0;
+    case RecomputeMode::kBlock:
+      return layer_in_stage < job_.recompute.layers;
+    default:
+      return false;
   }
 }
 
@@ -152,7 +176,8 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Grou
   stage.head = index == job_.parallel.pipeline - 1;
   stage.layers_of_kind.assign(job_.model->kinds.size(), 0);
   for (const Group& group : groups)
-    for (const Run& run : group.runs) stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
+    for (const Run& run : group.runs)
+      stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
   stage.units.reserve(stage.layers_of_kind.size() + 3);
   stage.units.push_back(stage.embedding ? 1 : 0);
   append(stage.units, stage.layers_of_kind);
@@ -163,7 +188,8 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Grou
 }
 
 template <class N>
-NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first) {
+NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<Group>& groups,
+                                      bool first) {
   Program& program = book_.program;
   std::vector<Event> start;
   if (stage.embedding) start.push_back({ids_, 1});
@@ -181,12 +207,15 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
     finish.push_back({hidden_, -1});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
-  return program.sequence("forward", {program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start), layers_node(groups, true, first),
-                                      program.tape(Phase::kForward, stage.head ? "loss" : "send", finish)});
+  return program.sequence(
+      "forward", {program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start),
+                  layers_node(groups, true, first),
+                  program.tape(Phase::kForward, stage.head ? "loss" : "send", finish)});
 }
 
 template <class N>
-NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first) {
+NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<Group>& groups,
+                                       bool first) {
   Program& program = book_.program;
   const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
@@ -209,8 +238,10 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
   if (rotary_table_ >= 0) finish.push_back({rotary_table_, -2});
   if (stage.head) finish.push_back({labels_, -1});
   if (stage.embedding) finish.push_back({ids_, -1});
-  return program.sequence("backward", {program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start), layers_node(groups, false, first),
-                                       program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
+  return program.sequence(
+      "backward", {program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start),
+                   layers_node(groups, false, first),
+                   program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
 }
 
 template <class N>
@@ -219,12 +250,18 @@ NodeId StagePrograms<N>::micro_batches_node(const Parts& parts, std::int64_t in_
   const std::int64_t micro_batches = job_.training.gradient_accumulation;
   const std::int64_t warm_up = in_flight - 1;
   if (warm_up == 0)
-    return program.sequence("micro-batches", {program.sequence("", {parts.first_forward, parts.first_backward}),
-                                              program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}), micro_batches - 1)});
-  return program.sequence("micro-batches", {parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
-                                            program.sequence("", {parts.forward, parts.first_backward}),
-                                            program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}), micro_batches - warm_up - 1),
-                                            program.repeat("drain", parts.backward, warm_up)});
+    return program.sequence(
+        "micro-batches",
+        {program.sequence("", {parts.first_forward, parts.first_backward}),
+         program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
+                        micro_batches - 1)});
+  return program.sequence(
+      "micro-batches",
+      {parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
+       program.sequence("", {parts.forward, parts.first_backward}),
+       program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
+                      micro_batches - warm_up - 1),
+       program.repeat("drain", parts.backward, warm_up)});
 }
 
 template <class N>
@@ -234,7 +271,9 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.head = index == job_.parallel.pipeline - 1;
   parts.groups = groups_of(index);
   for (const Parts& known : parts_)
-    if (known.embedding == parts.embedding && known.head == parts.head && known.groups == parts.groups) return known;
+    if (known.embedding == parts.embedding && known.head == parts.head &&
+        known.groups == parts.groups)
+      return known;
 
   Program& program = book_.program;
   // Where units look at their neighbours, the first layer also looks at what else stands on its stage.
@@ -245,7 +284,8 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   engine_->load(stage, load);
   engine_->states(stage, states);
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
-  parts.load = load.empty() ? program.moment(Phase::kLoad, "load") : program.tape(Phase::kLoad, "load", load);
+  parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
+                            : program.tape(Phase::kLoad, "load", load);
   parts.states = program.tape(Phase::kOptimizer, "states", states);
   parts.first_forward = forward_node(stage, groups, true);
   parts.first_backward = backward_node(stage, groups, true);
@@ -258,19 +298,24 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   if (engine_->keeps_gradients()) {  // zero_grad
     for (const Group& group : groups)
       for (const Run& run : group.runs)
-        for (SlotId slot : tapes(run.variant).gradients) optimizer.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
+        for (SlotId slot : tapes(run.variant).gradients)
+          optimizer.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
     if (stage.head)
       for (SlotId slot : head_.gradients) optimizer.push_back({slot, -1});
     if (stage.embedding && !(job_.model->tied_head && stage.head))
       for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
   }
   engine_->checkpoint(stage, save);
-  parts.finish = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce), program.moment(Phase::kOptimizer, "optimizer"),
+  parts.finish = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce),
+                                       program.moment(Phase::kOptimizer, "optimizer"),
                                        program.tape(Phase::kOptimizer, "optimizer", optimizer)});
-  parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"), program.tape(Phase::kCheckpoint, "checkpoint", save)});
-  const Bytes largest = std::max(largest_allocation(program, parts.first_forward), largest_allocation(program, parts.first_backward));
+  parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"),
+                                           program.tape(Phase::kCheckpoint, "checkpoint", save)});
+  const Bytes largest = std::max(largest_allocation(program, parts.first_forward),
+                                 largest_allocation(program, parts.first_backward));
   for (const Event& event : optimizer)
-    if (event.count > 0 && program.slot_at(event.slot).bytes > largest) parts.beyond_cached_blocks += program.slot_at(event.slot).bytes * Checked(event.count);
+    if (event.count > 0 && program.slot_at(event.slot).bytes > largest)
+      parts.beyond_cached_blocks += program.slot_at(event.slot).bytes * Checked(event.count);
   parts_.push_back(std::move(parts));
   return parts_.back();
 }
@@ -282,7 +327,8 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   StageProgram result;
   result.in_flight = micro_batches_in_flight(job_, index);
   result.beyond_cached_blocks = parts.beyond_cached_blocks;
-  const NodeId step = program.sequence("step", {micro_batches_node(parts, result.in_flight), parts.finish});
+  const NodeId step =
+      program.sequence("step", {micro_batches_node(parts, result.in_flight), parts.finish});
   result.root = program.sequence("", {parts.load, parts.states, step, parts.checkpoint});
   return result;
 }

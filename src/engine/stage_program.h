@@ -24,7 +24,7 @@
 namespace steelyard {
 
 struct StageProgram {
-  NodeId root = 0;      // from nothing to the end of a steady step (checkpoint included)
+  NodeId root = 0;  // from nothing to the end of a steady step (checkpoint included)
   std::int64_t in_flight = 1;
   // Temporaries of the optimizer step that are larger than any tensor of forward and backward: no cached block holds
   // them, so the allocator reserves them in addition.
@@ -61,7 +61,10 @@ class StagePrograms {
       return events;
     }
   };
-  struct Variant { int kind = 0; bool recomputed = false; };
+  struct Variant {
+    int kind = 0;
+    bool recomputed = false;
+  };
   struct Run {
     int variant = 0;
     std::int64_t count = 1;
@@ -77,7 +80,8 @@ class StagePrograms {
     bool embedding = false, head = false;
     std::vector<Group> groups;
     Bytes beyond_cached_blocks{};
-    NodeId load = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0, backward = 0, finish = 0, checkpoint = 0;
+    NodeId load = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0, backward = 0,
+           finish = 0, checkpoint = 0;
   };
 
   void compose_layer_kind(std::size_t kind, bool recomputed);
@@ -99,13 +103,18 @@ class StagePrograms {
   Sizes<N> sizes_;
   ModelUnits<N> units_;
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
-  std::vector<Tapes> layers_;   // by variant: kind * 2 + recomputed
+  std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed
   Tapes embedding_, head_;
   std::vector<std::vector<SlotId>> gradients_of_kind_;
-  std::vector<std::vector<GradientSlots>> gradient_slots_of_kind_;  // by tensor; both variants of a kind use the same
+  std::vector<std::vector<GradientSlots>>
+      gradient_slots_of_kind_;  // by tensor; both variants of a kind use the same
   std::unique_ptr<EngineContext<N>> context_;
   std::unique_ptr<EngineModel<N>> engine_;
-  struct CachedNode { int variant, previous, next; bool forward, first; NodeId node; };
+  struct CachedNode {
+    int variant, previous, next;
+    bool forward, first;
+    NodeId node;
+  };
   std::vector<CachedNode> cache_;
   std::vector<Parts> parts_;
 };

@@ -18,9 +18,11 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
     const Layer& layer = model.kinds.front();
     if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
       if (value == attention->heads * attention->head_width) return Book::symbol("a", value);
-      if (value == attention->key_value_heads * attention->head_width) return Book::symbol("k", value);
+      if (value == attention->key_value_heads * attention->head_width)
+        return Book::symbol("k", value);
     }
-    if (const auto* mlp = std::get_if<DenseMlp>(&layer.mlp); mlp != nullptr && value == mlp->width) return Book::symbol("f", value);
+    if (const auto* mlp = std::get_if<DenseMlp>(&layer.mlp); mlp != nullptr && value == mlp->width)
+      return Book::symbol("f", value);
     if (const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp)) {
       if (value == mlp->width) return Book::symbol("M", value);
       if (value == mlp->experts) return Book::symbol("E", value);
@@ -43,12 +45,16 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
     share.tensor = &tensor;
     share.copies = tensor.copies;
     share.shape = tensor.shape;
-    const bool of_vocabulary = (tensor.role == TensorRole::kEmbedding || tensor.role == TensorRole::kHead) && !share.shape.empty() && share.shape[0] == model.vocabulary;
+    const bool of_vocabulary =
+        (tensor.role == TensorRole::kEmbedding || tensor.role == TensorRole::kHead) &&
+        !share.shape.empty() && share.shape[0] == model.vocabulary;
     if (of_vocabulary) share.shape[0] = rows;
     share.elements = N(1);
     for (std::size_t axis = 0; axis < share.shape.size(); ++axis) {
       N size = dimension<N>(model, rows, share.shape[axis]);
-      const bool cut = (tensor.cut == TensorCut::kRows && axis == 0) || (tensor.cut == TensorCut::kColumns && axis + 1 == share.shape.size() && axis > 0);
+      const bool cut =
+          (tensor.cut == TensorCut::kRows && axis == 0) ||
+          (tensor.cut == TensorCut::kColumns && axis + 1 == share.shape.size() && axis > 0);
       if (cut && tensor_ranks > 1) {
         size = ceil_divide(size, Workbook<N>::symbol("t", tensor_ranks));
         share.shape[axis] = plain(size);
@@ -63,7 +69,9 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
   return unit;
 }
 
-Bytes rounded(Checked elements, ElementType type) { return allocated_size(bytes_of(Elements(elements), type)); }
+Bytes rounded(Checked elements, ElementType type) {
+  return allocated_size(bytes_of(Elements(elements), type));
+}
 
 }  // namespace
 
@@ -77,7 +85,8 @@ std::int64_t Unit<N>::largest() const {
 template <class N>
 Bytes rounded_bytes(const Unit<N>& unit, ElementType type) {
   Bytes sum{};
-  for (const TensorShare<N>& share : unit.tensors) sum += rounded(Checked(plain(share.elements)), type) * Checked(share.copies);
+  for (const TensorShare<N>& share : unit.tensors)
+    sum += rounded(Checked(plain(share.elements)), type) * Checked(share.copies);
   return sum;
 }
 
@@ -85,7 +94,8 @@ namespace {
 
 template <class N>
 N padded_shard(const TensorShare<N>& share, std::int64_t ranks) {
-  return ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) * (share.elements / share.first_dimension);
+  return ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) *
+         (share.elements / share.first_dimension);
 }
 
 }  // namespace
@@ -93,21 +103,24 @@ N padded_shard(const TensorShare<N>& share, std::int64_t ranks) {
 template <class N>
 N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
   N sum{};
-  for (const TensorShare<N>& share : unit.tensors) sum = sum + N(share.copies) * padded_shard(share, ranks);
+  for (const TensorShare<N>& share : unit.tensors)
+    sum = sum + N(share.copies) * padded_shard(share, ranks);
   return sum;
 }
 
 template <class N>
 Bytes padded_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
   Bytes sum{};
-  for (const TensorShare<N>& share : unit.tensors) sum += rounded(Checked(plain(padded_shard(share, ranks))), type) * Checked(share.copies);
+  for (const TensorShare<N>& share : unit.tensors)
+    sum += rounded(Checked(plain(padded_shard(share, ranks))), type) * Checked(share.copies);
   return sum;
 }
 
 template <class N>
 N flat_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
   N sum{};
-  for (const TensorShare<N>& share : unit.tensors) sum = sum + N(share.copies) * ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
+  for (const TensorShare<N>& share : unit.tensors)
+    sum = sum + N(share.copies) * ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
   return sum;
 }
 
@@ -115,7 +128,9 @@ template <class N>
 Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
   Bytes sum{};
   for (const TensorShare<N>& share : unit.tensors)
-    sum += rounded(Checked(plain(ceil_divide(share.elements, Workbook<N>::symbol("N", ranks)))), type) * Checked(share.copies);
+    sum += rounded(Checked(plain(ceil_divide(share.elements, Workbook<N>::symbol("N", ranks)))),
+                   type) *
+           Checked(share.copies);
   return sum;
 }
 
@@ -124,7 +139,8 @@ ModelUnits<N> units_of(const Job& job) {
   const Architecture& model = *job.model;
   ModelUnits<N> units;
   units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters);
-  for (const Layer& layer : model.kinds) units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters));
+  for (const Layer& layer : model.kinds)
+    units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters));
   units.head = make_unit<N>(job, "head", model.head_parameters);
   if (model.tied_head && !model.embedding_parameters.empty()) {
     units.tied_head_copy = make_unit<N>(job, "tied head", {model.embedding_parameters.front()});
@@ -134,13 +150,13 @@ ModelUnits<N> units_of(const Job& job) {
   return units;
 }
 
-#define STEELYARD_UNITS(N)                                                    \
-  template struct Unit<N>;                                                    \
-  template Bytes rounded_bytes(const Unit<N>&, ElementType);                  \
-  template N padded_shard_elements(const Unit<N>&, std::int64_t);             \
+#define STEELYARD_UNITS(N)                                                      \
+  template struct Unit<N>;                                                      \
+  template Bytes rounded_bytes(const Unit<N>&, ElementType);                    \
+  template N padded_shard_elements(const Unit<N>&, std::int64_t);               \
   template Bytes padded_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
-  template N flat_shard_elements(const Unit<N>&, std::int64_t);               \
-  template Bytes flat_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
+  template N flat_shard_elements(const Unit<N>&, std::int64_t);                 \
+  template Bytes flat_shard_bytes(const Unit<N>&, std::int64_t, ElementType);   \
   template ModelUnits<N> units_of(const Job&);
 STEELYARD_UNITS(Checked)
 STEELYARD_UNITS(Traced)

@@ -18,10 +18,10 @@ namespace steelyard {
 template <class N>
 struct TensorShare {
   const ParameterTensor* tensor = nullptr;
-  N elements{};                        // of one copy, on this rank
-  N first_dimension{};                 // rows of one copy on this rank
-  std::int64_t copies = 1;             // equal tensors
-  std::vector<std::int64_t> shape;     // on this rank
+  N elements{};                     // of one copy, on this rank
+  N first_dimension{};              // rows of one copy on this rank
+  std::int64_t copies = 1;          // equal tensors
+  std::vector<std::int64_t> shape;  // on this rank
   bool trainable = true;
 };
 
@@ -29,10 +29,10 @@ template <class N>
 struct Unit {
   const char* name = "";
   std::vector<TensorShare<N>> tensors;
-  N elements{};                        // all tensors and copies
+  N elements{};  // all tensors and copies
   std::int64_t tensor_count = 0;
 
-  std::int64_t largest() const;        // elements of the largest tensor
+  std::int64_t largest() const;  // elements of the largest tensor
 };
 
 // Each tensor rounded to 512 bytes on its own.
@@ -54,9 +54,10 @@ Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type
 template <class N>
 struct ModelUnits {
   Unit<N> embedding;
-  std::vector<Unit<N>> kinds;          // by layer kind
-  Unit<N> head;                        // final norm and head; without the head's weight when it is tied and here
-  Unit<N> tied_head_copy;              // the embedding's weight once more, for a last stage that has no embedding
+  std::vector<Unit<N>> kinds;  // by layer kind
+  Unit<N> head;  // final norm and head; without the head's weight when it is tied and here
+  Unit<N>
+      tied_head_copy;  // the embedding's weight once more, for a last stage that has no embedding
 };
 
 template <class N>

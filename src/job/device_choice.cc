@@ -171,9 +171,9 @@ std::optional<DeviceChoice> choose_device(std::string_view written, const Place&
     device->capacity_source = "the run file";
     device->short_forms.clear();
     choice.device = std::move(device);
-    choice.understood =
-        fmt::format("any device with {:.4g} GiB, 59/60 of it reported; context and workspaces as on {}",
-                    static_cast<double>(*bytes) / static_cast<double>(kGiB), like.name);
+    choice.understood = fmt::format(
+        "any device with {:.4g} GiB, 59/60 of it reported; context and workspaces as on {}",
+        static_cast<double>(*bytes) / static_cast<double>(kGiB), like.name);
     return choice;
   }
   if (const Device* device = device_with(words_of(name))) {

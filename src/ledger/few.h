@@ -16,7 +16,8 @@ class Few {
     for (const T& item : items) push_back(item);
   }
   void push_back(const T& item) {
-    if (size_ == kCapacity) throw std::length_error("an operator has more operands than its list holds");
+    if (size_ == kCapacity)
+      throw std::length_error("an operator has more operands than its list holds");
     items_[size_++] = item;
   }
   std::size_t size() const { return size_; }

@@ -9,16 +9,20 @@ namespace steelyard {
 
 namespace {
 
-void add_instances(const Program& program, NodeId id, std::int64_t times, std::vector<std::int64_t>& alive) {
+void add_instances(const Program& program, NodeId id, std::int64_t times,
+                   std::vector<std::int64_t>& alive) {
   const Node& node = program.node(id);
   switch (node.kind) {
     case NodeKind::kTape:
-      for (const Event& event : program.events(node)) alive[static_cast<std::size_t>(event.slot)] += event.count * times;
+      for (const Event& event : program.events(node))
+        alive[static_cast<std::size_t>(event.slot)] += event.count * times;
       return;
     case NodeKind::kSequence:
       for (NodeId child : program.children(node)) add_instances(program, child, times, alive);
       return;
-    case NodeKind::kRepeat: add_instances(program, program.children(node)[0], times * node.times, alive); return;
+    case NodeKind::kRepeat:
+      add_instances(program, program.children(node)[0], times * node.times, alive);
+      return;
   }
 }
 
@@ -90,12 +94,14 @@ PeakMoment find_peak(const Program& program, NodeId root, Phase phase) {
         if (label == "layers") {
           layers_passed = 0;
           layers = 0;
-          for (NodeId child : program.children(node)) layers += occurrences(program, child, "layer");
+          for (NodeId child : program.children(node))
+            layers += occurrences(program, child, "layer");
         }
         if (label == "layer")
           moment.path.push_back({node.label, layers_passed + index, layers});
         else if (label == "forward" || label == "backward")
-          moment.path.push_back({node.label, label == "forward" ? forwards : backwards, node.times});
+          moment.path.push_back(
+              {node.label, label == "forward" ? forwards : backwards, node.times});
         else if (!label.empty())
           moment.path.push_back({node.label, index, node.times});
       },
@@ -126,7 +132,11 @@ Piles piles_at_peak(const Program& program, NodeId root, Phase phase) {
   Piles piles;
   if (program.span(root).peak[static_cast<std::size_t>(phase)] == kNoPeak) return piles;
   descend(
-      program, root, phase, [&](NodeId passed, std::int64_t times) { piles += program.span(passed).net * Checked(times); }, [](const Node&, std::int64_t) {},
+      program, root, phase,
+      [&](NodeId passed, std::int64_t times) {
+        piles += program.span(passed).net * Checked(times);
+      },
+      [](const Node&, std::int64_t) {},
       [&](const Node& tape, std::int64_t target) {
         std::int64_t height = 0;
         if (target == 0) return;

@@ -13,17 +13,28 @@
 
 namespace steelyard {
 
-enum class Pile : std::uint8_t { kParameters, kGradients, kMasterWeights, kOptimizerMoments, kActivations, kTemporary, kCommunication };
+enum class Pile : std::uint8_t {
+  kParameters,
+  kGradients,
+  kMasterWeights,
+  kOptimizerMoments,
+  kActivations,
+  kTemporary,
+  kCommunication
+};
 constexpr int kPileCount = 7;
 enum class Phase : std::uint8_t { kLoad, kForward, kBackward, kOptimizer, kCheckpoint };
 constexpr int kPhaseCount = 5;
 
 constexpr std::string_view name_of(Pile pile) {
-  constexpr std::array<std::string_view, kPileCount> names = {"parameters", "gradients", "master_weights", "optimizer_moments", "activations", "temporary", "communication"};
+  constexpr std::array<std::string_view, kPileCount> names = {
+      "parameters",  "gradients", "master_weights", "optimizer_moments",
+      "activations", "temporary", "communication"};
   return names[static_cast<std::size_t>(pile)];
 }
 constexpr std::string_view name_of(Phase phase) {
-  constexpr std::array<std::string_view, kPhaseCount> names = {"load", "forward", "backward", "optimizer", "checkpoint"};
+  constexpr std::array<std::string_view, kPhaseCount> names = {"load", "forward", "backward",
+                                                               "optimizer", "checkpoint"};
   return names[static_cast<std::size_t>(phase)];
 }
 

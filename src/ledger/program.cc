@@ -19,7 +19,8 @@ Span concatenate(const Span& first, const Span& second) {
   joined.change = add(first.change, second.change);
   for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
     joined.peak[phase] = first.peak[phase];
-    if (second.peak[phase] != kNoPeak) joined.peak[phase] = std::max(joined.peak[phase], add(first.change, second.peak[phase]));
+    if (second.peak[phase] != kNoPeak)
+      joined.peak[phase] = std::max(joined.peak[phase], add(first.change, second.peak[phase]));
   }
   return joined;
 }

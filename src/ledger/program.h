@@ -31,11 +31,11 @@ using NodeId = std::int32_t;
 
 // One kind of tensor: every instance has these bytes.
 struct Slot {
-  const char* owner = "";   // "mlp", "loss", "optimizer"; static storage or interned by the program
-  const char* name = "";    // "gate_proj output"
-  const char* rule = "";    // id in data/rules.json
+  const char* owner = "";  // "mlp", "loss", "optimizer"; static storage or interned by the program
+  const char* name = "";   // "gate_proj output"
+  const char* rule = "";   // id in data/rules.json
   Pile pile = Pile::kTemporary;
-  Bytes bytes{};            // as allocated: rounded to 512 bytes
+  Bytes bytes{};  // as allocated: rounded to 512 bytes
 };
 
 // `count` instances of a slot appear (positive) or go (negative).
@@ -48,9 +48,10 @@ constexpr std::int64_t kNoPeak = std::numeric_limits<std::int64_t>::min() / 4;
 
 // What a stretch of tape does, seen from its start.
 struct Span {
-  Piles net;                                  // change from start to end
-  std::int64_t change = 0;                    // net.total()
-  std::array<std::int64_t, kPhaseCount> peak; // highest point above the start within each phase; kNoPeak if the phase does not occur
+  Piles net;                // change from start to end
+  std::int64_t change = 0;  // net.total()
+  std::array<std::int64_t, kPhaseCount>
+      peak;  // highest point above the start within each phase; kNoPeak if the phase does not occur
 
   Span() { peak.fill(kNoPeak); }
   std::int64_t highest() const;
@@ -62,9 +63,9 @@ enum class NodeKind : std::uint8_t { kTape, kSequence, kRepeat };
 
 struct Node {
   NodeKind kind = NodeKind::kTape;
-  Phase phase = Phase::kForward;   // of a tape
-  const char* label = "";          // "layer", "micro-batch", "loss"
-  std::int32_t begin = 0, end = 0; // events of a tape; children of a sequence or (one) of a repeat
+  Phase phase = Phase::kForward;    // of a tape
+  const char* label = "";           // "layer", "micro-batch", "loss"
+  std::int32_t begin = 0, end = 0;  // events of a tape; children of a sequence or (one) of a repeat
   std::int64_t times = 1;
   Span span;
 };
@@ -84,8 +85,11 @@ class Program {
   // A tape without events: says that `phase` is here, at the height it finds.
   NodeId moment(Phase phase, const char* label);
   NodeId sequence(const char* label, std::span<const NodeId> parts);
-  NodeId sequence(const char* label, std::initializer_list<NodeId> parts) { return sequence(label, std::span(parts.begin(), parts.size())); }
-  NodeId repeat(const char* label, NodeId body, std::int64_t times);  // times >= 0; 0 gives the empty node
+  NodeId sequence(const char* label, std::initializer_list<NodeId> parts) {
+    return sequence(label, std::span(parts.begin(), parts.size()));
+  }
+  NodeId repeat(const char* label, NodeId body,
+                std::int64_t times);  // times >= 0; 0 gives the empty node
   NodeId empty() const { return 0; }
 
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
@@ -104,12 +108,16 @@ class Program {
 
 // The first moment at which `phase` (within the program `root`) stands highest.
 struct PeakMoment {
-  std::int64_t height = kNoPeak;      // above the start of `root`
-  Piles piles;                        // change since the start of `root`
-  std::vector<std::int64_t> alive;    // instances by slot, change since the start of `root`
-  struct Step { const char* label; std::int64_t index; std::int64_t times; };
-  std::vector<Step> path;             // "micro-batch" 1 of 8, "layer" 32 of 32
-  SlotId allocating = -1;             // the slot whose allocation made the peak
+  std::int64_t height = kNoPeak;    // above the start of `root`
+  Piles piles;                      // change since the start of `root`
+  std::vector<std::int64_t> alive;  // instances by slot, change since the start of `root`
+  struct Step {
+    const char* label;
+    std::int64_t index;
+    std::int64_t times;
+  };
+  std::vector<Step> path;  // "micro-batch" 1 of 8, "layer" 32 of 32
+  SlotId allocating = -1;  // the slot whose allocation made the peak
 };
 PeakMoment find_peak(const Program& program, NodeId root, Phase phase);
 // Instances by slot after the whole of `root`.

@@ -37,7 +37,8 @@ class Judge {
       const Slot& slot = program_.slot_at(event.slot);
       std::int64_t& alive = result_.alive[static_cast<std::size_t>(event.slot)];
       alive += event.count;
-      if (alive < 0 && result_.fault.empty()) result_.fault = fmt::format("freed but not alive: {} {}", slot.owner, slot.name);
+      if (alive < 0 && result_.fault.empty())
+        result_.fault = fmt::format("freed but not alive: {} {}", slot.owner, slot.name);
       const Bytes bytes = slot.bytes * Checked(event.count);
       now_[slot.pile] += bytes;
       result_.height += bytes.value().value();

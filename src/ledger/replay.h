@@ -14,12 +14,12 @@
 namespace steelyard {
 
 struct Replay {
-  std::vector<std::int64_t> alive;                          // instances by slot at the end
-  std::int64_t height = 0;                                  // bytes alive at the end
-  std::array<std::int64_t, kPhaseCount> peak{};             // kNoPeak where a phase did not occur
-  std::array<Piles, kPhaseCount> piles{};                   // at the first moment of each phase's peak
+  std::vector<std::int64_t> alive;               // instances by slot at the end
+  std::int64_t height = 0;                       // bytes alive at the end
+  std::array<std::int64_t, kPhaseCount> peak{};  // kNoPeak where a phase did not occur
+  std::array<Piles, kPhaseCount> piles{};        // at the first moment of each phase's peak
   std::int64_t events = 0;
-  std::string fault;                                        // "freed but not alive: mlp gate_proj output"; empty if sound
+  std::string fault;  // "freed but not alive: mlp gate_proj output"; empty if sound
 };
 // `start` holds what is alive before (instances by slot); empty: nothing.
 Replay replay(const Program& program, NodeId root, const std::vector<std::int64_t>& start = {});

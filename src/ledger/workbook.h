@@ -40,7 +40,8 @@ class Workbook {
     return program.slot({what.owner, what.name, what.rule, pile, bytes});
   }
   // A slot of many tensors that are each rounded on their own: `bytes` is their exact sum.
-  SlotId slot_of_bytes(const SlotName& what, Pile pile, const N& elements, ElementType type, Bytes bytes) {
+  SlotId slot_of_bytes(const SlotName& what, Pile pile, const N& elements, ElementType type,
+                       Bytes bytes) {
     if constexpr (std::is_same_v<N, Traced>) formulas.push_back({elements, type});
     return program.slot({what.owner, what.name, what.rule, pile, bytes});
   }

@@ -31,7 +31,8 @@ template <class N>
 ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   const Widths<N> widths = widths_of<N>(attention, sizes.hidden);
   // Key/value heads that tensor parallelism cannot divide are replicated.
-  const std::int64_t copies = style.tensor > attention.key_value_heads ? style.tensor / attention.key_value_heads : 1;
+  const std::int64_t copies =
+      style.tensor > attention.key_value_heads ? style.tensor / attention.key_value_heads : 1;
   const N query = widths.query / sizes.tensor;
   const N key_value = widths.key_value * N(copies) / sizes.tensor;
   const N heads = widths.heads / sizes.tensor;
@@ -41,11 +42,15 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
 
   x = gathered(x, sizes.hidden, "attention");
   if (style.implementation == Implementation::kNanotron && rotary_on && !attention.query_norm)
-    return row_linear(nanotron_attention(x, attention, query, key_value, heads, key_value_heads), attention.output, widths.query, sizes.hidden);
+    return row_linear(nanotron_attention(x, attention, query, key_value, heads, key_value_heads),
+                      attention.output, widths.query, sizes.hidden);
   ValueId q = kNoValue, k = kNoValue, v = kNoValue;
   if (attention.fused) {
-    const ValueId packed = column_linear(x, *attention.fused, sizes.hidden, widths.query + N(2) * widths.key_value * N(copies));
-    const std::vector<ValueId> pieces = split(packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value}, attention.fused->name.c_str());
+    const ValueId packed = column_linear(x, *attention.fused, sizes.hidden,
+                                         widths.query + N(2) * widths.key_value * N(copies));
+    const std::vector<ValueId> pieces =
+        split(packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value},
+              attention.fused->name.c_str());
     q = pieces[0];
     k = pieces[1];
     v = pieces[2];
@@ -56,9 +61,12 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   }
   if (attention.query_norm) {
     const N query_rows = attention.norm_over_whole_projection ? sizes.tokens : sizes.tokens * heads;
-    const N key_rows = attention.norm_over_whole_projection ? sizes.tokens : sizes.tokens * key_value_heads;
-    q = normalise(q, *attention.query_norm, query_rows, attention.norm_over_whole_projection ? query : widths.head);
-    k = normalise(k, *attention.key_norm, key_rows, attention.norm_over_whole_projection ? key_value : widths.head);
+    const N key_rows =
+        attention.norm_over_whole_projection ? sizes.tokens : sizes.tokens * key_value_heads;
+    q = normalise(q, *attention.query_norm, query_rows,
+                  attention.norm_over_whole_projection ? query : widths.head);
+    k = normalise(k, *attention.key_norm, key_rows,
+                  attention.norm_over_whole_projection ? key_value : widths.head);
   }
   if (rotary_on) {
     const ValueId raw_query = q, raw_key = k;
@@ -77,8 +85,10 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
     k = cast(k, style.compute, {"attention", "k, cast", "autocast.input-cast"});
   }
   const double dropout_probability = style.attention_dropout;
-  const ValueId mixed = core_attention(q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads, query, query, key_value, attention.causal,
-                                       dropout_probability, attention.score_softcap.has_value(), attention.sinks, attention.eager_only && transformers);
+  const ValueId mixed = core_attention(
+      q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads, query, query,
+      key_value, attention.causal, dropout_probability, attention.score_softcap.has_value(),
+      attention.sinks, attention.eager_only && transformers);
   return row_linear(mixed, attention.output, widths.query, sizes.hidden);
 }
 
@@ -86,12 +96,16 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
 // embedding in place. With as many key/value heads as query heads the query stays a view of a copy of all three, which
 // is kept whole for its sake.
 template <class N>
-ValueId Composer<N>::nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width, const N& key_value_width, const N& heads,
-                                        const N& key_value_heads) {
+ValueId Composer<N>::nanotron_attention(ValueId x, const GroupedAttention& attention,
+                                        const N& query_width, const N& key_value_width,
+                                        const N& heads, const N& key_value_heads) {
   const Linear& product = attention.fused ? *attention.fused : *attention.query;
-  const ValueId packed = column_linear(x, product, sizes.hidden, (query_width + N(2) * key_value_width) * sizes.tensor);
-  auto copied = [&](ValueId from, const char* name, const char* rule, const N& width, Few<SlotId, 6> passing) {
-    const ValueId y = graph.tensor({"attention", name, rule}, sizes.tokens * width, style.compute, true);
+  const ValueId packed = column_linear(x, product, sizes.hidden,
+                                       (query_width + N(2) * key_value_width) * sizes.tensor);
+  auto copied = [&](ValueId from, const char* name, const char* rule, const N& width,
+                    Few<SlotId, 6> passing) {
+    const ValueId y =
+        graph.tensor({"attention", name, rule}, sizes.tokens * width, style.compute, true);
     Operator operation;
     operation.label = "copy";
     operation.inputs = {from};
@@ -105,25 +119,36 @@ ValueId Composer<N>::nanotron_attention(ValueId x, const GroupedAttention& atten
   Few<SlotId, 6> passing;
   ValueId key_value_source = packed;
   if (attention.heads == attention.key_value_heads) {
-    const ValueId all = copied(packed, "q, k and v, permuted", "op.nanotron-attention.permuted-copy", N(3) * query_width, {});
-    const std::vector<ValueId> parts = split(all, {sizes.tokens * query_width, sizes.tokens * N(2) * query_width}, "attention");
+    const ValueId all = copied(packed, "q, k and v, permuted",
+                               "op.nanotron-attention.permuted-copy", N(3) * query_width, {});
+    const std::vector<ValueId> parts =
+        split(all, {sizes.tokens * query_width, sizes.tokens * N(2) * query_width}, "attention");
     q = parts[0];
     key_value_source = parts[1];
   } else {
     q = copied(packed, "q, contiguous", "op.nanotron-attention.query-copy", query_width, {});
     const N both = sizes.tokens * N(2) * key_value_width;
-    passing = {graph.temporary({"attention", "k and v, contiguous", "op.nanotron-attention.key-value-copy"}, both, style.compute),
-               graph.temporary({"attention", "k and v, joined", "op.nanotron-attention.key-value-copy"}, both, style.compute)};
+    passing = {
+        graph.temporary(
+            {"attention", "k and v, contiguous", "op.nanotron-attention.key-value-copy"}, both,
+            style.compute),
+        graph.temporary({"attention", "k and v, joined", "op.nanotron-attention.key-value-copy"},
+                        both, style.compute)};
   }
-  const ValueId key_value = copied(key_value_source, "k and v, rotated", "op.nanotron-attention.key-value-copy", N(2) * key_value_width, passing);
-  const std::vector<ValueId> parts = split(key_value, {sizes.tokens * key_value_width, sizes.tokens * key_value_width}, "attention");
-  const ValueId mixed = core_attention(q, parts[0], parts[1], heads, key_value_heads, query_width, query_width, key_value_width, attention.causal, style.attention_dropout,
-                                       false, false, false);
+  const ValueId key_value =
+      copied(key_value_source, "k and v, rotated", "op.nanotron-attention.key-value-copy",
+             N(2) * key_value_width, passing);
+  const std::vector<ValueId> parts = split(
+      key_value, {sizes.tokens * key_value_width, sizes.tokens * key_value_width}, "attention");
+  const ValueId mixed = core_attention(q, parts[0], parts[1], heads, key_value_heads, query_width,
+                                       query_width, key_value_width, attention.causal,
+                                       style.attention_dropout, false, false, false);
   ValueId output = mixed;
   if (plain(sizes.batch) > 1 && !style.sequence_parallel) {
     // The residual stream is [s, b, h]: several sequences' outputs cannot be folded into its rows without a copy, which
     // the output projection keeps. With sequence parallelism the asynchronous product takes the view.
-    output = graph.tensor({"attention", "output, in token order", "op.attention.transposed-copy"}, sizes.tokens * query_width, style.compute, true);
+    output = graph.tensor({"attention", "output, in token order", "op.attention.transposed-copy"},
+                          sizes.tokens * query_width, style.compute, true);
     Operator fold;
     fold.label = "fold";
     fold.inputs = {mixed};
@@ -153,19 +178,30 @@ ValueId Composer<N>::attention(ValueId x, const LatentAttention& attention) {
   if (attention.query_down) {
     ValueId latent = linear(x, *attention.query_down, sizes.shard_tokens, sizes.hidden, query_rank);
     latent = normalise(latent, *attention.query_norm, sizes.shard_tokens, query_rank);
-    q = column_linear(gathered(latent, query_rank, "attention"), *attention.query_up, query_rank, all_heads * (plain_width + rotary_width));
+    q = column_linear(gathered(latent, query_rank, "attention"), *attention.query_up, query_rank,
+                      all_heads * (plain_width + rotary_width));
   } else {
-    q = column_linear(gathered(x, sizes.hidden, "attention"), *attention.query, sizes.hidden, all_heads * (plain_width + rotary_width));
+    q = column_linear(gathered(x, sizes.hidden, "attention"), *attention.query, sizes.hidden,
+                      all_heads * (plain_width + rotary_width));
   }
-  const ValueId compressed = linear(x, attention.key_value_down, sizes.shard_tokens, sizes.hidden, latent_rank + rotary_width);
-  const std::vector<ValueId> parts = split(compressed, {sizes.shard_tokens * latent_rank, sizes.shard_tokens * rotary_width}, attention.key_value_down.name.c_str());
-  const ValueId latent = normalise(parts[0], attention.key_value_norm, sizes.shard_tokens, latent_rank);
-  const ValueId expanded = column_linear(gathered(latent, latent_rank, "attention"), attention.key_value_up, latent_rank, all_heads * (plain_width + value_head));
-  const std::vector<ValueId> key_value = split(expanded, {sizes.tokens * heads * plain_width, sizes.tokens * value}, attention.key_value_up.name.c_str());
+  const ValueId compressed = linear(x, attention.key_value_down, sizes.shard_tokens, sizes.hidden,
+                                    latent_rank + rotary_width);
+  const std::vector<ValueId> parts =
+      split(compressed, {sizes.shard_tokens * latent_rank, sizes.shard_tokens * rotary_width},
+            attention.key_value_down.name.c_str());
+  const ValueId latent =
+      normalise(parts[0], attention.key_value_norm, sizes.shard_tokens, latent_rank);
+  const ValueId expanded =
+      column_linear(gathered(latent, latent_rank, "attention"), attention.key_value_up, latent_rank,
+                    all_heads * (plain_width + value_head));
+  const std::vector<ValueId> key_value =
+      split(expanded, {sizes.tokens * heads * plain_width, sizes.tokens * value},
+            attention.key_value_up.name.c_str());
 
   // The rotary part is turned, then joined with the plain part: q and k are new tensors of full width.
   auto joined = [&](ValueId plain_part, ValueId rotary_part, const char* name) {
-    const ValueId whole = graph.tensor({"attention", name, "op.latent-attention.concatenated"}, sizes.tokens * query, style.compute, true);
+    const ValueId whole = graph.tensor({"attention", name, "op.latent-attention.concatenated"},
+                                       sizes.tokens * query, style.compute, true);
     Operator join;
     join.label = "concatenate";
     join.inputs = {plain_part, rotary_part};
@@ -174,12 +210,17 @@ ValueId Composer<N>::attention(ValueId x, const LatentAttention& attention) {
     graph.add(join);
     return whole;
   };
-  const std::vector<ValueId> query_parts = split(q, {sizes.tokens * heads * plain_width, sizes.tokens * heads * rotary_width}, "attention");
-  const ValueId query_rotated = scale(query_parts[1], {"attention", "q rotary part, rotated", "op.rotary.output"});
-  const ValueId key_rotated = scale(parts[1], {"attention", "k rotary part, rotated", "op.rotary.output"});
+  const std::vector<ValueId> query_parts = split(
+      q, {sizes.tokens * heads * plain_width, sizes.tokens * heads * rotary_width}, "attention");
+  const ValueId query_rotated =
+      scale(query_parts[1], {"attention", "q rotary part, rotated", "op.rotary.output"});
+  const ValueId key_rotated =
+      scale(parts[1], {"attention", "k rotary part, rotated", "op.rotary.output"});
   const ValueId full_query = joined(query_parts[0], query_rotated, "q");
   const ValueId full_key = joined(key_value[0], key_rotated, "k");
-  const ValueId mixed = core_attention(full_query, full_key, key_value[1], heads, heads, query, value, query, true, style.attention_dropout, false, false, false);
+  const ValueId mixed =
+      core_attention(full_query, full_key, key_value[1], heads, heads, query, value, query, true,
+                     style.attention_dropout, false, false, false);
   return row_linear(mixed, attention.output, all_heads * value_head, sizes.hidden);
 }
 

@@ -18,8 +18,14 @@ template <class N>
 class Composer {
  public:
   // `tensors`: those of the module that is composed; Linear and Norm index into them.
-  Composer(Workbook<N>& workbook, const OperatorStyle& operator_style, const Sizes<N>& micro_batch, const std::vector<ParameterTensor>& tensors)
-      : book(workbook), graph(workbook), style(operator_style), sizes(micro_batch), parameters_(tensors), parameter_ids_(tensors.size(), -1) {}
+  Composer(Workbook<N>& workbook, const OperatorStyle& operator_style, const Sizes<N>& micro_batch,
+           const std::vector<ParameterTensor>& tensors)
+      : book(workbook),
+        graph(workbook),
+        style(operator_style),
+        sizes(micro_batch),
+        parameters_(tensors),
+        parameter_ids_(tensors.size(), -1) {}
 
   Workbook<N>& book;
   Graph<N> graph;
@@ -55,10 +61,10 @@ class Composer {
   ValueId row_linear(ValueId x, const Linear& linear, const N& in, const N& out);
 
   // --- parts of a layer
-  ValueId attention(ValueId x, const GroupedAttention& attention);        // operators/attention.cc
-  ValueId attention(ValueId x, const LatentAttention& attention);         // operators/latent_attention.cc
-  ValueId mlp(ValueId x, const DenseMlp& mlp);                            // operators/mlp.cc
-  ValueId mlp(ValueId x, const ExpertMlp& mlp);                           // operators/experts.cc
+  ValueId attention(ValueId x, const GroupedAttention& attention);  // operators/attention.cc
+  ValueId attention(ValueId x, const LatentAttention& attention);   // operators/latent_attention.cc
+  ValueId mlp(ValueId x, const DenseMlp& mlp);                      // operators/mlp.cc
+  ValueId mlp(ValueId x, const ExpertMlp& mlp);                     // operators/experts.cc
 
   int parameter(int index, const N& elements);
   // Two graphs of one module (with and without recompute) make the same gradients: `slots` remembers them by tensor.
@@ -70,7 +76,8 @@ class Composer {
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
   void recompute_from(int begin, bool discards_output = false) {
-    if (graph.size() > begin) graph.region({begin, graph.size(), discards_output, !style.recompute_reentrant});
+    if (graph.size() > begin)
+      graph.region({begin, graph.size(), discards_output, !style.recompute_reentrant});
   }
 
   // Which parts run again in backward.
@@ -83,8 +90,9 @@ class Composer {
   ValueId fused_activation(ValueId x, const char* owner);
 
   // softmax(q k^T) v; q, k, v of the widths given per token
-  ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
-                         const N& key_value_width, bool causal, double dropout, bool softcap, bool sinks, bool eager);
+  ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
+                         const N& query_width, const N& value_width, const N& key_value_width,
+                         bool causal, double dropout, bool softcap, bool sinks, bool eager);
   ValueId rotary(ValueId x, const SlotName& name);
 
  private:
@@ -92,17 +100,23 @@ class Composer {
   struct Keeps {
     bool input = false, output = false;
   };
-  ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements, ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
-  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input, bool keeps_output) {
+  ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements,
+                 ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
+  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
+                    bool keeps_output) {
     return single(label, x, name, graph.elements(x), graph.type(x), {keeps_input, keeps_output});
   }
   // k and v copied out to all query heads (repeat_kv of transformers).
   void repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width, const N& value_width);
-  ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool efficient);
-  ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width, bool causal,
-                          double dropout, bool softcap, bool sinks);
-  ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width, const N& key_value_width, const N& heads, const N& key_value_heads);
-  ValueId weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads, const N& value_width);
+  ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
+                          const N& query_width, const N& value_width, bool efficient);
+  ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
+                          const N& query_width, const N& value_width, bool causal, double dropout,
+                          bool softcap, bool sinks);
+  ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width,
+                             const N& key_value_width, const N& heads, const N& key_value_heads);
+  ValueId weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads,
+                          const N& value_width);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);

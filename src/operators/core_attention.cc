@@ -15,34 +15,46 @@ constexpr const char* kOwner = "attention";
 }  // namespace
 
 template <class N>
-ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
-                                    const N&, bool causal, double dropout, bool softcap, bool sinks, bool eager) {
+ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& heads,
+                                    const N& key_value_heads, const N& query_width,
+                                    const N& value_width, const N&, bool causal, double dropout,
+                                    bool softcap, bool sinks, bool eager) {
   const int begin = position();
   const bool written_out = eager || style.attention == AttentionKernel::kEager;
-  const ValueId out = written_out ? eager_attention(q, k, v, heads, key_value_heads, query_width, value_width, causal, dropout, softcap, sinks)
-                                  : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, style.attention == AttentionKernel::kEfficient);
+  const ValueId out =
+      written_out ? eager_attention(q, k, v, heads, key_value_heads, query_width, value_width,
+                                    causal, dropout, softcap, sinks)
+                  : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width,
+                                    style.attention == AttentionKernel::kEfficient);
   if (recomputed.core_attention) recompute_from(begin);
   return out;
 }
 
 template <class N>
-void Composer<N>::repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width, const N& value_width) {
-  k = single("repeat", k, {kOwner, "k repeated to all heads", "op.repeat-kv.copy"}, sizes.tokens * query_width, style.compute, {});
-  v = single("repeat", v, {kOwner, "v repeated to all heads", "op.repeat-kv.copy"}, sizes.tokens * value_width, style.compute, {});
+void Composer<N>::repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width,
+                                      const N& value_width) {
+  k = single("repeat", k, {kOwner, "k repeated to all heads", "op.repeat-kv.copy"},
+             sizes.tokens * query_width, style.compute, {});
+  v = single("repeat", v, {kOwner, "v repeated to all heads", "op.repeat-kv.copy"},
+             sizes.tokens * value_width, style.compute, {});
 }
 
 // aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, mha_fwd and mha_bwd; attention.cu for the efficient kernel.
 template <class N>
-ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
-                                     bool efficient) {
+ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& heads,
+                                     const N& key_value_heads, const N& query_width,
+                                     const N& value_width, bool efficient) {
   const N head_width = query_width / heads;
   const bool grouped = plain(heads) != plain(key_value_heads);
   const ElementType type = style.compute;
   // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
   if (efficient && grouped) repeat_to_all_heads(k, v, query_width, value_width);
-  const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"}, sizes.tokens * value_width, type, true);
-  const N rows = efficient ? sizes.batch * heads * round_up(sizes.sequence, N(32)) : sizes.tokens * heads;
-  const ValueId log_sum = graph.tensor({kOwner, "log-sum-exp", "op.attention.saved-log-sum-exp"}, rows, ElementType::kFloat32, false);
+  const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"},
+                                   sizes.tokens * value_width, type, true);
+  const N rows =
+      efficient ? sizes.batch * heads * round_up(sizes.sequence, N(32)) : sizes.tokens * heads;
+  const ValueId log_sum = graph.tensor({kOwner, "log-sum-exp", "op.attention.saved-log-sum-exp"},
+                                       rows, ElementType::kFloat32, false);
   Operator operation;
   operation.label = efficient ? "efficient attention" : "flash attention";
   operation.inputs = {q, k, v};
@@ -50,37 +62,59 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   operation.saved = {q, k, v, out, log_sum};
   if (!efficient) {
     // random-number state, on the device even without dropout: two blocks
-    const ValueId state = graph.tensor({kOwner, "random state", "op.flash-attention.random-state"}, N(2), ElementType::kInt64, false);
-    const ValueId offset = graph.tensor({kOwner, "random offset", "op.flash-attention.random-state"}, N(1), ElementType::kInt64, false);
+    const ValueId state = graph.tensor({kOwner, "random state", "op.flash-attention.random-state"},
+                                       N(2), ElementType::kInt64, false);
+    const ValueId offset =
+        graph.tensor({kOwner, "random offset", "op.flash-attention.random-state"}, N(1),
+                     ElementType::kInt64, false);
     operation.outputs.push_back(state);
     operation.outputs.push_back(offset);
     operation.saved.push_back(state);
     operation.saved.push_back(offset);
     const N padded = sizes.batch * round_up(sizes.sequence, N(128));
-    const N padded_width = plain(head_width) <= 128 ? round_up(head_width, N(32)) : round_up(head_width, N(64));
+    const N padded_width =
+        plain(head_width) <= 128 ? round_up(head_width, N(32)) : round_up(head_width, N(64));
     operation.backward = {
-        kGradient0, kGradient1, kGradient2,
-        {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "row sums", "op.flash-attention.backward"}, padded * heads, ElementType::kFloat32)},
-        {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "fp32 query gradient", "op.flash-attention.backward"}, padded * heads * padded_width, ElementType::kFloat32)}};
+        kGradient0,
+        kGradient1,
+        kGradient2,
+        {BackwardStep::kTemporary, 0,
+         graph.temporary({kOwner, "row sums", "op.flash-attention.backward"}, padded * heads,
+                         ElementType::kFloat32)},
+        {BackwardStep::kTemporary, 0,
+         graph.temporary({kOwner, "fp32 query gradient", "op.flash-attention.backward"},
+                         padded * heads * padded_width, ElementType::kFloat32)}};
     if (grouped) {
       operation.backward.push_back(
-          {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "key gradient for all heads", "op.flash-attention.backward"}, sizes.tokens * query_width, type)});
+          {BackwardStep::kTemporary, 0,
+           graph.temporary({kOwner, "key gradient for all heads", "op.flash-attention.backward"},
+                           sizes.tokens * query_width, type)});
       operation.backward.push_back(
-          {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "value gradient for all heads", "op.flash-attention.backward"}, sizes.tokens * value_width, type)});
+          {BackwardStep::kTemporary, 0,
+           graph.temporary({kOwner, "value gradient for all heads", "op.flash-attention.backward"},
+                           sizes.tokens * value_width, type)});
     }
   } else {
-    operation.backward = {kGradient0, kGradient1, kGradient2,
-                          {BackwardStep::kTemporary, 0, graph.temporary({kOwner, "row sums", "op.efficient-attention.backward"}, sizes.tokens * heads, ElementType::kFloat32)}};
+    operation.backward = {kGradient0,
+                          kGradient1,
+                          kGradient2,
+                          {BackwardStep::kTemporary, 0,
+                           graph.temporary({kOwner, "row sums", "op.efficient-attention.backward"},
+                                           sizes.tokens * heads, ElementType::kFloat32)}};
   }
-  operation.flops = 4.0 * static_cast<double>(plain(sizes.tokens)) * static_cast<double>(plain(sizes.sequence)) * static_cast<double>(plain(query_width));
+  operation.flops = 4.0 * static_cast<double>(plain(sizes.tokens)) *
+                    static_cast<double>(plain(sizes.sequence)) *
+                    static_cast<double>(plain(query_width));
   graph.add(operation);
   return out;
 }
 
 // eager_attention_forward of transformers (modeling_llama.py): scores, mask, fp32 softmax, copy back, dropout, product.
 template <class N>
-ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads, const N& query_width, const N& value_width,
-                                     bool causal, double dropout_probability, bool softcap, bool sinks) {
+ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& heads,
+                                     const N& key_value_heads, const N& query_width,
+                                     const N& value_width, bool causal, double dropout_probability,
+                                     bool softcap, bool sinks) {
   const ElementType type = style.compute;
   if (plain(heads) != plain(key_value_heads)) repeat_to_all_heads(k, v, query_width, value_width);
   const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
@@ -91,39 +125,50 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   product.outputs = {raw};
   product.saved = {q, k};
   product.backward = {kGradient1, kGradient0};
-  product.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
+  product.flops =
+      2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
   graph.add(product);
-  if (style.implementation == Implementation::kMegatron || style.implementation == Implementation::kNanotron) {
+  if (style.implementation == Implementation::kMegatron ||
+      style.implementation == Implementation::kNanotron) {
     // scale, mask and softmax are one kernel that keeps its 16-bit output (megatron/core/fusions/fused_softmax.py)
-    ValueId fused = pointwise("scaled masked softmax", raw, {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
+    ValueId fused = pointwise("scaled masked softmax", raw,
+                              {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
     fused = dropout(fused, dropout_probability, kOwner);
-    return copy(weighted_values(fused, v, pairs, heads, value_width), {kOwner, "output", "op.attention.transposed-copy"});
+    return copy(weighted_values(fused, v, pairs, heads, value_width),
+                {kOwner, "output", "op.attention.transposed-copy"});
   }
   ValueId scores = scale(raw, {kOwner, "scaled scores", "op.scale"});
   if (softcap) {
     scores = scale(scores, {kOwner, "scores / cap", "op.scale"});
-    scores = pointwise("tanh", scores, {kOwner, "tanh(scores)", "op.tanh.saved-output"}, false, true);
+    scores =
+        pointwise("tanh", scores, {kOwner, "tanh(scores)", "op.tanh.saved-output"}, false, true);
     scores = scale(scores, {kOwner, "capped scores", "op.scale"});
   }
   if (causal) scores = scale(scores, {kOwner, "masked scores", "op.mask.add"});
   if (sinks) scores = scale(scores, {kOwner, "scores with the sink column", "op.attention.sinks"});
-  if (!sinks) scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
-  ValueId probabilities = pointwise("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, false, true);
+  if (!sinks)
+    scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
+  ValueId probabilities =
+      pointwise("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, false, true);
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   probabilities = dropout(probabilities, dropout_probability, kOwner);
-  return copy(weighted_values(probabilities, v, pairs, heads, value_width), {kOwner, "output", "op.attention.transposed-copy"});
+  return copy(weighted_values(probabilities, v, pairs, heads, value_width),
+              {kOwner, "output", "op.attention.transposed-copy"});
 }
 
 template <class N>
-ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads, const N& value_width) {
-  const ValueId mixed = graph.tensor({kOwner, "output by head", "op.matmul.output"}, sizes.tokens * value_width, style.compute, true);
+ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& pairs,
+                                     const N& heads, const N& value_width) {
+  const ValueId mixed = graph.tensor({kOwner, "output by head", "op.matmul.output"},
+                                     sizes.tokens * value_width, style.compute, true);
   Operator mix;
   mix.label = "probabilities v";
   mix.inputs = {probabilities, v};
   mix.outputs = {mixed};
   mix.saved = {probabilities, v};
   mix.backward = {kGradient1, kGradient0};
-  mix.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(value_width / heads));
+  mix.flops =
+      2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(value_width / heads));
   graph.add(mix);
   return mixed;
 }
@@ -135,7 +180,8 @@ ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
   const bool needs = graph.needs_gradient(x);
   // cos and sin come in the type of the residual stream; products promote
   const ElementType wide = style.residual;
-  const ValueId cosine = single("x·cos", x, {name.owner, "x·cos", "op.rotary.products"}, graph.elements(x), wide, {});
+  const ValueId cosine =
+      single("x·cos", x, {name.owner, "x·cos", "op.rotary.products"}, graph.elements(x), wide, {});
 
   auto slice = [&](const char* label) {
     const ValueId part = graph.view(x, half);
@@ -149,15 +195,20 @@ ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
   };
   const ValueId first = slice("first half");
   const ValueId second = slice("second half");
-  const ValueId negative = single("negate", second, {name.owner, "negated half", "op.rotary.products"}, half, graph.type(x), {});
-  const ValueId rotated = graph.tensor({name.owner, "rotated", "op.rotary.products"}, graph.elements(x), graph.type(x), needs);
+  const ValueId negative =
+      single("negate", second, {name.owner, "negated half", "op.rotary.products"}, half,
+             graph.type(x), {});
+  const ValueId rotated = graph.tensor({name.owner, "rotated", "op.rotary.products"},
+                                       graph.elements(x), graph.type(x), needs);
   Operator join;
   join.label = "concatenate";
   join.inputs = {negative, first};
   join.outputs = {rotated};
   join.backward = {{BackwardStep::kAliasGradient, 0, -1}, {BackwardStep::kAliasGradient, 1, -1}};
   graph.add(join);
-  const ValueId sine = single("rotated·sin", rotated, {name.owner, "rotated·sin", "op.rotary.products"}, graph.elements(x), wide, {});
+  const ValueId sine =
+      single("rotated·sin", rotated, {name.owner, "rotated·sin", "op.rotary.products"},
+             graph.elements(x), wide, {});
   return add(cosine, sine, name);
 }
 

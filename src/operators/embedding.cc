@@ -14,30 +14,44 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   const OperatorStyle& style = composer.style;
   const Sizes<N>& sizes = composer.sizes;
   // Padding the vocabulary and narrow embeddings (opt-350m) change the sizes.
-  const N width = model.embedding_width == model.hidden ? sizes.hidden : Workbook<N>::symbol("w", model.embedding_width);
+  const N width = model.embedding_width == model.hidden
+                      ? sizes.hidden
+                      : Workbook<N>::symbol("w", model.embedding_width);
   const bool split = style.tensor > 1;
   const N whole = sizes.tokens * width;
   const N rows = sizes.vocabulary / sizes.tensor;
 
-  auto lookup = [&](const char* owner, int tensor, const N& table_rows, ValueId index, const N& elements) {
-    const ValueId y = graph.tensor({owner, "output", "op.embedding.output"}, elements, style.residual, true);
+  auto lookup = [&](const char* owner, int tensor, const N& table_rows, ValueId index,
+                    const N& elements) {
+    const ValueId y =
+        graph.tensor({owner, "output", "op.embedding.output"}, elements, style.residual, true);
     Operator operation;
     operation.label = "embedding";
     operation.inputs = {index};
     operation.outputs = {y};
     if (plain(sizes.tokens) > kSortedAbove) {
-      operation.backward.push_back({BackwardStep::kTemporary, 0, graph.temporary({owner, "sorted ids", "op.embedding.backward-sort"}, N(6) * sizes.tokens, ElementType::kInt64)});
-      operation.backward.push_back({BackwardStep::kTemporary, 0, graph.temporary({owner, "fp32 partial sums", "op.embedding.backward-partial"}, elements, ElementType::kFloat32)});
+      operation.backward.push_back(
+          {BackwardStep::kTemporary, 0,
+           graph.temporary({owner, "sorted ids", "op.embedding.backward-sort"}, N(6) * sizes.tokens,
+                           ElementType::kInt64)});
+      operation.backward.push_back(
+          {BackwardStep::kTemporary, 0,
+           graph.temporary({owner, "fp32 partial sums", "op.embedding.backward-partial"}, elements,
+                           ElementType::kFloat32)});
     }
-    operation.backward.push_back({BackwardStep::kParameterGradient, composer.parameter(tensor, table_rows * width), -1});
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, composer.parameter(tensor, table_rows * width), -1});
     graph.add(operation);
     return y;
   };
   ValueId x = lookup("embedding", 0, rows, ids, whole);
   if (split) {
     // Ids of other ranks' rows are masked; the partial results are then reduced (scattered with sequence parallelism).
-    const ValueId mask = graph.tensor({"embedding", "mask", "op.embedding.vocabulary-mask"}, sizes.tokens, ElementType::kBool, false);
-    const ValueId masked = graph.tensor({"embedding", "masked output", "op.embedding.vocabulary-mask"}, whole, style.residual, true);
+    const ValueId mask = graph.tensor({"embedding", "mask", "op.embedding.vocabulary-mask"},
+                                      sizes.tokens, ElementType::kBool, false);
+    const ValueId masked =
+        graph.tensor({"embedding", "masked output", "op.embedding.vocabulary-mask"}, whole,
+                     style.residual, true);
     Operator apply;
     apply.label = "mask";
     apply.inputs = {x};
@@ -47,7 +61,9 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     graph.add(apply);
     x = masked;
     if (style.sequence_parallel) {
-      const ValueId scattered = graph.tensor({"embedding", "scattered output", "tensor.reduce-scatter"}, sizes.shard_tokens * width, style.residual, true);
+      const ValueId scattered =
+          graph.tensor({"embedding", "scattered output", "tensor.reduce-scatter"},
+                       sizes.shard_tokens * width, style.residual, true);
       Operator scatter;
       scatter.label = "reduce-scatter";
       scatter.inputs = {x};
@@ -59,8 +75,11 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   }
   if (model.learned_positions) {
     // The position table is the second tensor; its rows for this sequence are added to every sequence of the batch.
-    const ValueId positions = lookup("positions", 1, Workbook<N>::symbol("P", model.embedding_parameters.at(1).shape.at(0)), ids, sizes.sequence * sizes.hidden);
-    const ValueId sum = graph.tensor({"embedding", "sum with positions", "op.add"}, graph.elements(x), style.residual, true);
+    const ValueId positions = lookup(
+        "positions", 1, Workbook<N>::symbol("P", model.embedding_parameters.at(1).shape.at(0)), ids,
+        sizes.sequence * sizes.hidden);
+    const ValueId sum = graph.tensor({"embedding", "sum with positions", "op.add"},
+                                     graph.elements(x), style.residual, true);
     Operator add;
     add.label = "add positions";
     add.inputs = {x, positions};
@@ -70,9 +89,11 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     x = sum;
   }
   if (model.scaled_embedding) x = composer.scale(x, {"embedding", "scaled output", "op.scale"});
-  if (model.embedding_norm_present) x = composer.normalise(x, model.embedding_norm, sizes.shard_tokens, width);
+  if (model.embedding_norm_present)
+    x = composer.normalise(x, model.embedding_norm, sizes.shard_tokens, width);
   x = composer.dropout(x, style.embedding_dropout, "embedding");
-  if (model.project_in) x = composer.linear(x, *model.project_in, sizes.tokens, width, sizes.hidden);
+  if (model.project_in)
+    x = composer.linear(x, *model.project_in, sizes.tokens, width, sizes.hidden);
   return x;
 }
 

@@ -27,21 +27,32 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
 
   // The router, in fp32 where the model asks for it: its input is then a copy.
   ValueId routed_input = x;
-  if (mlp.router_in_float32) routed_input = cast(x, ElementType::kFloat32, {"mlp.router", "fp32 copy of the hidden states", "op.router.fp32-input"});
+  if (mlp.router_in_float32)
+    routed_input = cast(x, ElementType::kFloat32,
+                        {"mlp.router", "fp32 copy of the hidden states", "op.router.fp32-input"});
   const ElementType router_type = graph.type(routed_input);
-  const ValueId logits = graph.tensor({"mlp.router", "logits", "op.linear.output"}, tokens * experts, router_type, true);
+  const ValueId logits = graph.tensor({"mlp.router", "logits", "op.linear.output"},
+                                      tokens * experts, router_type, true);
   Operator route;
   route.label = "router";
   route.inputs = {routed_input};
   route.outputs = {logits};
   route.saved = {routed_input};
-  route.backward = {{BackwardStep::kParameterGradient, parameter(mlp.router.weight_index, hidden * experts), -1}, kGradient0};
-  if (mlp.router.bias_index >= 0) route.backward.push_back({BackwardStep::kParameterGradient, parameter(mlp.router.bias_index, experts), -1});
+  route.backward = {
+      {BackwardStep::kParameterGradient, parameter(mlp.router.weight_index, hidden * experts), -1},
+      kGradient0};
+  if (mlp.router.bias_index >= 0)
+    route.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(mlp.router.bias_index, experts), -1});
   graph.add(route);
-  const ValueId wide = cast(logits, ElementType::kFloat32, {"mlp.router", "fp32 logits", "op.softmax.fp32-input"});
-  const ValueId probabilities = pointwise("scores", wide, {"mlp.router", "probabilities", "op.softmax.saved-output"}, false, true);
-  const ValueId weights = graph.tensor({"mlp.router", "chosen weights", "op.top-k.output"}, tokens * chosen, style.compute, true);
-  const ValueId indices = graph.tensor({"mlp.router", "chosen experts", "op.top-k.saved-indices"}, tokens * chosen, ElementType::kInt64, false);
+  const ValueId wide =
+      cast(logits, ElementType::kFloat32, {"mlp.router", "fp32 logits", "op.softmax.fp32-input"});
+  const ValueId probabilities = pointwise(
+      "scores", wide, {"mlp.router", "probabilities", "op.softmax.saved-output"}, false, true);
+  const ValueId weights = graph.tensor({"mlp.router", "chosen weights", "op.top-k.output"},
+                                       tokens * chosen, style.compute, true);
+  const ValueId indices = graph.tensor({"mlp.router", "chosen experts", "op.top-k.saved-indices"},
+                                       tokens * chosen, ElementType::kInt64, false);
   Operator choose;
   choose.label = "top k";
   choose.inputs = {probabilities};
@@ -51,7 +62,9 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   graph.add(choose);
 
   // Tokens in the order of their experts.
-  const ValueId gathered = graph.tensor({"mlp.experts", "gathered input", "op.experts.gathered-input"}, pairs * hidden, style.compute, true);
+  const ValueId gathered =
+      graph.tensor({"mlp.experts", "gathered input", "op.experts.gathered-input"}, pairs * hidden,
+                   style.compute, true);
   Operator gather;
   gather.label = "gather";
   gather.inputs = {x, indices};
@@ -60,48 +73,63 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   gather.backward = {kGradient0};
   graph.add(gather);
 
-  auto grouped = [&](ValueId input, int weight_index, const char* name, const N& in, const N& out, const N& all_weights) {
-    const ValueId y = graph.tensor({"mlp.experts", name, "op.linear.output"}, pairs * out, style.compute, true);
+  auto grouped = [&](ValueId input, int weight_index, const char* name, const N& in, const N& out,
+                     const N& all_weights) {
+    const ValueId y =
+        graph.tensor({"mlp.experts", name, "op.linear.output"}, pairs * out, style.compute, true);
     Operator product;
     product.label = "grouped product";
     product.inputs = {input};
     product.outputs = {y};
     product.saved = {input};
-    if (weight_index >= 0) product.backward.push_back({BackwardStep::kParameterGradient, parameter(weight_index, all_weights), -1});
+    if (weight_index >= 0)
+      product.backward.push_back(
+          {BackwardStep::kParameterGradient, parameter(weight_index, all_weights), -1});
     product.backward.push_back(kGradient0);
-    product.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(in)) * static_cast<double>(plain(out));
+    product.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(in)) *
+                    static_cast<double>(plain(out));
     graph.add(product);
     return y;
   };
   ValueId inner;
   if (mlp.gate_up_index >= 0) {
-    const ValueId both = grouped(gathered, mlp.gate_up_index, "gate and up", hidden, N(2) * local_width, experts * hidden * N(2) * local_width);
+    const ValueId both = grouped(gathered, mlp.gate_up_index, "gate and up", hidden,
+                                 N(2) * local_width, experts * hidden * N(2) * local_width);
     if (style.implementation == Implementation::kMegatron) {
       inner = swiglu(both, pairs, local_width, "mlp.experts");
     } else {
-      const std::vector<ValueId> parts = split(both, {pairs * local_width, pairs * local_width}, "mlp.experts");
+      const std::vector<ValueId> parts =
+          split(both, {pairs * local_width, pairs * local_width}, "mlp.experts");
       const ValueId activated = activate(parts[0], mlp.activation, "mlp.experts");
       inner = multiply(activated, parts[1], {"mlp.experts", "act(gate)·up", "op.multiply.output"});
     }
   } else {
-    const ValueId gate = grouped(gathered, mlp.gate_index, "gate", hidden, local_width, experts * hidden * local_width);
+    const ValueId gate = grouped(gathered, mlp.gate_index, "gate", hidden, local_width,
+                                 experts * hidden * local_width);
     const ValueId activated = activate(gate, mlp.activation, "mlp.experts");
-    const ValueId up = grouped(gathered, mlp.up_index, "up", hidden, local_width, experts * hidden * local_width);
+    const ValueId up =
+        grouped(gathered, mlp.up_index, "up", hidden, local_width, experts * hidden * local_width);
     inner = multiply(activated, up, {"mlp.experts", "act(gate)·up", "op.multiply.output"});
   }
-  const ValueId expert_output = grouped(inner, mlp.down_index, "expert output", local_width, hidden, experts * hidden * local_width);
+  const ValueId expert_output = grouped(inner, mlp.down_index, "expert output", local_width, hidden,
+                                        experts * hidden * local_width);
 
   // The weight multiplies the expert's output, which its own gradient needs.
-  const ValueId weighted = graph.tensor({"mlp.experts", "weighted output", "op.experts.weighted-output"}, pairs * hidden, style.compute, true);
+  const ValueId weighted =
+      graph.tensor({"mlp.experts", "weighted output", "op.experts.weighted-output"}, pairs * hidden,
+                   style.compute, true);
   Operator weigh;
   weigh.label = "weigh";
   weigh.inputs = {expert_output, weights};
   weigh.outputs = {weighted};
   weigh.saved = {expert_output, weights};
-  const SlotId unreduced = graph.temporary({"mlp.experts", "gradient of the weights, unreduced", "op.multiply.broadcast-backward"}, pairs * hidden, style.compute);
+  const SlotId unreduced = graph.temporary(
+      {"mlp.experts", "gradient of the weights, unreduced", "op.multiply.broadcast-backward"},
+      pairs * hidden, style.compute);
   weigh.backward = {{BackwardStep::kTemporary, 0, unreduced}, kGradient1, kGradient0};
   graph.add(weigh);
-  ValueId sum = graph.tensor({"mlp.experts", "sum over experts", "op.experts.sum"}, tokens * hidden, style.compute, true);
+  ValueId sum = graph.tensor({"mlp.experts", "sum over experts", "op.experts.sum"}, tokens * hidden,
+                             style.compute, true);
   Operator add_up;
   add_up.label = "sum over experts";
   add_up.inputs = {weighted, indices};
@@ -114,8 +142,12 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
     ValueId shared = this->mlp(x, *mlp.shared);
     if (mlp.shared_gate) {
       const ValueId score = linear(x, *mlp.shared_gate, tokens, hidden, N(1));
-      const ValueId gate = pointwise("sigmoid", score, {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"}, false, true);
-      const ValueId gated = graph.tensor({"mlp.shared_expert", "gated output", "op.multiply.output"}, tokens * hidden, style.compute, true);
+      const ValueId gate =
+          pointwise("sigmoid", score,
+                    {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"}, false, true);
+      const ValueId gated =
+          graph.tensor({"mlp.shared_expert", "gated output", "op.multiply.output"}, tokens * hidden,
+                       style.compute, true);
       Operator multiply_rows;
       multiply_rows.label = "gate the shared expert";
       multiply_rows.inputs = {gate, shared};

@@ -5,7 +5,8 @@
 namespace steelyard {
 
 template <class N>
-ValueId Graph<N>::input(SlotId slot, const N& elements, ElementType type, bool needs_gradient, bool released) {
+ValueId Graph<N>::input(SlotId slot, const N& elements, ElementType type, bool needs_gradient,
+                        bool released) {
   Storage storage;
   storage.slot = slot;
   storage.external = true;
@@ -16,7 +17,8 @@ ValueId Graph<N>::input(SlotId slot, const N& elements, ElementType type, bool n
 }
 
 template <class N>
-ValueId Graph<N>::tensor(const SlotName& name, const N& elements, ElementType type, bool needs_gradient) {
+ValueId Graph<N>::tensor(const SlotName& name, const N& elements, ElementType type,
+                         bool needs_gradient) {
   Storage storage;
   storage.slot = book_.slot(name, Pile::kActivations, elements, type);
   storages_.push_back(storage);
@@ -74,14 +76,17 @@ template <class N>
 void Graph<N>::finish() {
   region_of_.assign(operators_.size(), -1);
   for (std::size_t region = 0; region < regions_.size(); ++region)
-    for (int operation = regions_[region].begin; operation < regions_[region].end; ++operation) region_of_[at(operation)] = static_cast<int>(region);
+    for (int operation = regions_[region].begin; operation < regions_[region].end; ++operation)
+      region_of_[at(operation)] = static_cast<int>(region);
   reruns_.assign(regions_.size(), {});
   find_savers();
   plan_reruns();
   find_uses();
   // What nobody keeps for backward is a temporary of forward.
   for (const Storage& storage : storages_)
-    if (!storage.external && !storage.result && storage.first_saver < 0 && storage.rerun_first_saver < 0) book_.program.sort_into(storage.slot, Pile::kTemporary);
+    if (!storage.external && !storage.result && storage.first_saver < 0 &&
+        storage.rerun_first_saver < 0)
+      book_.program.sort_into(storage.slot, Pile::kTemporary);
   // Gradients need slots of their own; what arrives and leaves has one already.
   for (const Operator& operation : operators_) {
     if (!operation.recorded) continue;
@@ -90,7 +95,8 @@ void Graph<N>::finish() {
       Value& value = values_[at(operation.inputs[at(step.index)])];
       if (value.gradient >= 0) continue;
       const Slot& slot = book_.program.slot_at(storages_[at(value.storage)].slot);
-      value.gradient = book_.slot({slot.owner, slot.name, "autograd.input-gradient"}, Pile::kTemporary, value.elements, value.type);
+      value.gradient = book_.slot({slot.owner, slot.name, "autograd.input-gradient"},
+                                  Pile::kTemporary, value.elements, value.type);
     }
   }
 }
@@ -98,7 +104,9 @@ void Graph<N>::finish() {
 // Who keeps what. A region's first run keeps only what the region reads from outside; its second run keeps the rest.
 template <class N>
 void Graph<N>::find_savers() {
-  auto keep = [](int& saver, int operation) { saver = saver < 0 ? operation : std::min(saver, operation); };
+  auto keep = [](int& saver, int operation) {
+    saver = saver < 0 ? operation : std::min(saver, operation);
+  };
   for (int i = 0; i < size(); ++i) {
     const Operator& operation = operators_[at(i)];
     const int here = region_at(i);
@@ -133,7 +141,8 @@ void Graph<N>::plan_reruns() {
     for (int i = 0; i < size(); ++i) {
       const Operator& operation = operators_[at(i)];
       if (!operation.recorded) continue;
-      if (region_at(i) == static_cast<int>(r) && !operation.saved.empty()) rerun.end = std::max(rerun.end, i + 1);
+      if (region_at(i) == static_cast<int>(r) && !operation.saved.empty())
+        rerun.end = std::max(rerun.end, i + 1);
       if (!region.discards_output || region_at(i) == static_cast<int>(r)) continue;
       for (ValueId value : operation.saved) {
         const Storage& storage = storages_[at(values_[at(value)].storage)];
@@ -152,7 +161,8 @@ void Graph<N>::plan_reruns() {
     if (region_at(i) < 0) continue;
     for (ValueId value : operators_[at(i)].inputs) {
       Storage& storage = storages_[at(values_[at(value)].storage)];
-      if (region_at(storage.made_by) == region_at(i)) storage.rerun_last_use = std::max(storage.rerun_last_use, i);
+      if (region_at(storage.made_by) == region_at(i))
+        storage.rerun_last_use = std::max(storage.rerun_last_use, i);
     }
   }
 }
@@ -177,13 +187,15 @@ std::vector<Event> Graph<N>::forward() const {
     for (SlotId slot : operation.passing) events.push_back({slot, 1});
     for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
-      if (storage.last_use == i && storage.first_saver < 0 && !storage.result && storage.released) events.push_back({storage.slot, -1});
+      if (storage.last_use == i && storage.first_saver < 0 && !storage.result && storage.released)
+        events.push_back({storage.slot, -1});
   }
   return events;
 }
 
 template <class N>
-void Graph<N>::play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const {
+void Graph<N>::play_again(const Region& region, const Rerun& rerun,
+                          std::vector<Event>& events) const {
   for (int i = region.begin; i < rerun.end; ++i) {
     const Operator& operation = operators_[at(i)];
     for (ValueId value : operation.outputs) {
@@ -193,8 +205,8 @@ void Graph<N>::play_again(const Region& region, const Rerun& rerun, std::vector<
     for (SlotId slot : operation.passing) events.push_back({slot, 1});
     for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
-      if (storage.made_by >= region.begin && std::min(storage.rerun_last_use, rerun.end - 1) == i && storage.made_by <= i && storage.made_by < region.end &&
-          storage.rerun_first_saver < 0)
+      if (storage.made_by >= region.begin && std::min(storage.rerun_last_use, rerun.end - 1) == i &&
+          storage.made_by <= i && storage.made_by < region.end && storage.rerun_first_saver < 0)
         events.push_back({storage.slot, -1});
   }
 }
@@ -232,7 +244,9 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
       drop(buffer);
       return;
     }
-    carried.push_back({values_[at(value)].gradient >= 0 ? values_[at(value)].gradient : carried[at(waiting)].slot, 1});
+    carried.push_back(
+        {values_[at(value)].gradient >= 0 ? values_[at(value)].gradient : carried[at(waiting)].slot,
+         1});
     events.push_back({carried.back().slot, 1});
     drop(waiting);
     drop(buffer);
@@ -252,7 +266,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
     Few<int, 6> incoming;
     for (ValueId output : operation.outputs) incoming.push_back(gradient[at(output)]);
     if (operation.recorded) {
-      Few<int, 6> made;          // gradient buffers by position in `made_for`
+      Few<int, 6> made;  // gradient buffers by position in `made_for`
       Few<ValueId, 6> made_for;
       Few<int, 6> parameters;
       Few<SlotId, 14> temporaries;
@@ -302,7 +316,8 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
       for (int buffer : incoming)
         if (buffer >= 0) drop(buffer);
       for (const Storage& storage : storages_)
-        if ((storage.first_saver == i || storage.rerun_first_saver == i) && storage.released) events.push_back({storage.slot, -1});
+        if ((storage.first_saver == i || storage.rerun_first_saver == i) && storage.released)
+          events.push_back({storage.slot, -1});
       for (int parameter : parameters) {
         const GradientSlots& slots = parameters_[at(parameter)];
         if (slots.computed >= 0) {
@@ -314,12 +329,15 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
       for (std::size_t k = 0; k < made.size(); ++k) arrive(made_for[k], made[k]);
     } else {
       for (const Storage& storage : storages_)
-        if ((storage.first_saver == i || storage.rerun_first_saver == i) && storage.released) events.push_back({storage.slot, -1});
+        if ((storage.first_saver == i || storage.rerun_first_saver == i) && storage.released)
+          events.push_back({storage.slot, -1});
     }
   }
   // The gradient that leaves may have been passed on from inside; the next graph knows it under the slot of the input.
   for (std::size_t value = 0; value < values_.size(); ++value) {
-    if (!storages_[at(values_[value].storage)].external || values_[value].gradient < 0 || gradient[value] < 0) continue;
+    if (!storages_[at(values_[value].storage)].external || values_[value].gradient < 0 ||
+        gradient[value] < 0)
+      continue;
     const Carried& leaving = carried[at(gradient[value])];
     if (leaving.slot == values_[value].gradient) continue;
     events.push_back({leaving.slot, -1});

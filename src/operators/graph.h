@@ -26,9 +26,9 @@ constexpr ValueId kNoValue = -1;
 
 // What happens to a parameter's gradient when it appears.
 enum class GradientPolicy : std::uint8_t {
-  kKeep,    // stays: the first micro-batch, or a unit whose gradients are reduced later
-  kAdd,     // added into one that exists, then freed: later micro-batches
-  kFused,   // written by the kernel into a buffer that exists: no tensor of its own
+  kKeep,   // stays: the first micro-batch, or a unit whose gradients are reduced later
+  kAdd,    // added into one that exists, then freed: later micro-batches
+  kFused,  // written by the kernel into a buffer that exists: no tensor of its own
 };
 
 // One step of an operator's backward, in the order in which PyTorch allocates.
@@ -39,7 +39,7 @@ struct BackwardStep {
     kInputGradient,      // allocate the gradient of input `index`
     kAliasGradient,      // the gradient of output 0 is the gradient of input `index`: no allocation
     kParameterGradient,  // allocate the gradient of parameter `index`
-    kFreeOutputGradient, // the incoming gradient of output `index` is dropped early
+    kFreeOutputGradient,  // the incoming gradient of output `index` is dropped early
   } kind = kInputGradient;
   int index = 0;
   SlotId slot = -1;
@@ -50,23 +50,24 @@ struct Operator {
   Few<ValueId, 6> inputs;
   Few<ValueId, 4> outputs;
   Few<ValueId, 10> saved;
-  Few<SlotId, 6> passing;       // forward: allocated one after the other while it runs, all freed at its end
+  Few<SlotId, 6>
+      passing;  // forward: allocated one after the other while it runs, all freed at its end
   Few<BackwardStep, 14> backward;
-  bool recorded = true;         // false: nothing needs its gradient, autograd keeps nothing
+  bool recorded = true;  // false: nothing needs its gradient, autograd keeps nothing
   double flops = 0;
 };
 
 // A parameter gradient that the graph can produce.
 struct GradientSlots {
-  SlotId kept = -1;             // in the type it is kept in
-  SlotId computed = -1;         // first computed in another type and cast (autocast); -1: same
+  SlotId kept = -1;      // in the type it is kept in
+  SlotId computed = -1;  // first computed in another type and cast (autocast); -1: same
 };
 
 // A run of operators that keeps only its inputs and runs again before its backward.
 struct Region {
-  int begin = 0, end = 0;       // operators [begin, end)
-  bool discards_output = false; // the outputs are rebuilt too: consumers do not keep them
-  bool early_stop = true;       // stops after the last tensor that is needed (non-reentrant checkpoint)
+  int begin = 0, end = 0;        // operators [begin, end)
+  bool discards_output = false;  // the outputs are rebuilt too: consumers do not keep them
+  bool early_stop = true;  // stops after the last tensor that is needed (non-reentrant checkpoint)
 };
 
 template <class N>
@@ -78,7 +79,8 @@ class Graph {
 
   // A tensor that exists before the graph runs (`slot` is its storage, owned by whoever made it).
   // `released`: the graph drops it after its last use (a layer's input); otherwise it is only looked at.
-  ValueId input(SlotId slot, const N& elements, ElementType type, bool needs_gradient, bool released);
+  ValueId input(SlotId slot, const N& elements, ElementType type, bool needs_gradient,
+                bool released);
   // A new tensor, made by the operator that will list it as output.
   ValueId tensor(const SlotName& name, const N& elements, ElementType type, bool needs_gradient);
   // A view of `base`: other shape or part, same storage.
@@ -100,8 +102,12 @@ class Graph {
   const N& elements(ValueId value) const { return values_[at(value)].elements; }
   ElementType type(ValueId value) const { return values_[at(value)].type; }
   bool needs_gradient(ValueId value) const { return values_[at(value)].needs_gradient; }
-  SlotId storage_slot(ValueId value) const { return storages_[at(values_[at(value)].storage)].slot; }
-  SlotId temporary(const SlotName& name, const N& elements, ElementType type) { return book_.slot(name, Pile::kTemporary, elements, type); }
+  SlotId storage_slot(ValueId value) const {
+    return storages_[at(values_[at(value)].storage)].slot;
+  }
+  SlotId temporary(const SlotName& name, const N& elements, ElementType type) {
+    return book_.slot(name, Pile::kTemporary, elements, type);
+  }
   // Where gradients of the input arrive and of the result start: shared by neighbouring graphs.
   void gradient_slot(ValueId value, SlotId slot) { values_[at(value)].gradient = slot; }
 
@@ -126,18 +132,19 @@ class Graph {
   };
   struct Storage {
     SlotId slot = -1;
-    int made_by = -1;           // operator; -1: existed before
-    int last_use = -1;          // last operator that reads it or while Python holds it
-    int first_saver = -1;       // kept by the first run; freed in backward after this operator. -1: nobody keeps it
-    int rerun_last_use = -1;    // within the region that makes it, when that runs again
-    int rerun_first_saver = -1; // kept by the second run of its region; -1: nobody
-    bool external = false;      // existed before
-    bool released = true;       // ours to free
+    int made_by = -1;   // operator; -1: existed before
+    int last_use = -1;  // last operator that reads it or while Python holds it
+    int first_saver =
+        -1;  // kept by the first run; freed in backward after this operator. -1: nobody keeps it
+    int rerun_last_use = -1;     // within the region that makes it, when that runs again
+    int rerun_first_saver = -1;  // kept by the second run of its region; -1: nobody
+    bool external = false;       // existed before
+    bool released = true;        // ours to free
     bool result = false;
   };
   struct Rerun {
-    int trigger = -1;           // runs again before this operator's backward
-    int end = 0;                // operators [region.begin, end) run again
+    int trigger = -1;  // runs again before this operator's backward
+    int end = 0;       // operators [region.begin, end) run again
   };
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   int region_at(int operation) const { return operation < 0 ? -1 : region_of_[at(operation)]; }
@@ -152,8 +159,8 @@ class Graph {
   std::vector<Operator> operators_;
   std::vector<GradientSlots> parameters_;
   std::vector<Region> regions_;
-  std::vector<int> region_of_;    // by operator; -1: none
-  std::vector<Rerun> reruns_;     // by region
+  std::vector<int> region_of_;  // by operator; -1: none
+  std::vector<Rerun> reruns_;   // by region
 };
 
 extern template class Graph<Checked>;

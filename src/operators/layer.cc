@@ -13,15 +13,22 @@ class LayerWriter {
   LayerWriter(Composer<N>& composer, const Layer& layer) : composer_(composer), layer_(layer) {}
 
   ValueId attend(ValueId x) {
-    const ValueId y = std::visit([&](const auto& attention) { return composer_.attention(x, attention); }, layer_.attention);
+    const ValueId y = std::visit(
+        [&](const auto& attention) { return composer_.attention(x, attention); }, layer_.attention);
     return composer_.dropout(y, composer_.style.residual_dropout, "attention");
   }
   ValueId feed(ValueId x) {
-    const ValueId y = std::visit([&](const auto& mlp) { return composer_.mlp(x, mlp); }, layer_.mlp);
+    const ValueId y =
+        std::visit([&](const auto& mlp) { return composer_.mlp(x, mlp); }, layer_.mlp);
     return composer_.dropout(y, composer_.style.residual_dropout, "mlp");
   }
-  ValueId norm(std::size_t index, ValueId x) { return composer_.normalise(x, layer_.norms.at(index), composer_.sizes.shard_tokens, composer_.sizes.hidden); }
-  ValueId add(ValueId x, ValueId y) { return composer_.add(x, y, {"residual", "hidden states", "op.residual.sum"}); }
+  ValueId norm(std::size_t index, ValueId x) {
+    return composer_.normalise(x, layer_.norms.at(index), composer_.sizes.shard_tokens,
+                               composer_.sizes.hidden);
+  }
+  ValueId add(ValueId x, ValueId y) {
+    return composer_.add(x, y, {"residual", "hidden states", "op.residual.sum"});
+  }
 
  private:
   Composer<N>& composer_;

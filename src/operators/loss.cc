@@ -24,30 +24,39 @@ std::int64_t liger_chunk(std::int64_t tokens, std::int64_t vocabulary, std::int6
 template <class N>
 class LossWriter {
  public:
-  LossWriter(Composer<N>& composer, const Architecture& model) : c_(composer), graph_(composer.graph), model_(model) {}
+  LossWriter(Composer<N>& composer, const Architecture& model)
+      : c_(composer), graph_(composer.graph), model_(model) {}
 
   void write(ValueId x, ValueId labels) {
-    if (model_.final_norm) x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+    if (model_.final_norm)
+      x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
     N width = c_.sizes.hidden;
     if (model_.project_out) {
       width = Workbook<N>::symbol("w", model_.embedding_width);
       x = c_.linear(x, *model_.project_out, c_.sizes.tokens, c_.sizes.hidden, width);
     }
     const bool whole_vocabulary_here = c_.style.tensor == 1;
-    if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here) return fused_linear(x, width);
-    if (c_.style.loss == LossKernel::kChunked && whole_vocabulary_here) return chunked(x, width, labels);
+    if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here)
+      return fused_linear(x, width);
+    if (c_.style.loss == LossKernel::kChunked && whole_vocabulary_here)
+      return chunked(x, width, labels);
     const ValueId logits = project(c_.gathered(x, width, "head"), width);
     switch (c_.style.implementation) {
-      case Implementation::kMegatron: return megatron(logits);
-      case Implementation::kNanotron: return nanotron(logits);
-      default: return transformers(logits, c_.sizes.tokens * c_.sizes.vocabulary / c_.sizes.tensor, labels);
+      case Implementation::kMegatron:
+        return megatron(logits);
+      case Implementation::kNanotron:
+        return nanotron(logits);
+      default:
+        return transformers(logits, c_.sizes.tokens * c_.sizes.vocabulary / c_.sizes.tensor,
+                            labels);
     }
   }
 
  private:
   int weight_gradient(const N& width) {
     // A tied head adds to the embedding's gradient; its own tensor is then the embedding's, of the same size.
-    return c_.parameter(model_.head.weight_index >= 0 ? model_.head.weight_index : 0, c_.sizes.vocabulary * width / c_.sizes.tensor);
+    return c_.parameter(model_.head.weight_index >= 0 ? model_.head.weight_index : 0,
+                        c_.sizes.vocabulary * width / c_.sizes.tensor);
   }
 
   ValueId project(ValueId x, const N& width) {
@@ -55,15 +64,19 @@ class LossWriter {
     if (head.weight_index >= 0) return c_.column_linear(x, model_.head, width, c_.sizes.vocabulary);
     // Tied: the weight is the embedding's. Its gradient appears here first and the embedding's is added to it.
     const N local = c_.sizes.vocabulary / c_.sizes.tensor;
-    const ValueId y = graph_.tensor({"head", "logits", "op.linear.output"}, c_.sizes.tokens * local, c_.style.compute, true);
+    const ValueId y = graph_.tensor({"head", "logits", "op.linear.output"}, c_.sizes.tokens * local,
+                                    c_.style.compute, true);
     Operator operation;
     operation.label = "tied head";
     operation.inputs = {x};
     operation.outputs = {y};
     operation.saved = {x};
     operation.backward = {{BackwardStep::kParameterGradient, tied_gradient(width), -1}, kGradient0};
-    if (c_.style.sequence_parallel && !c_.style.keeps_gathered_input && !c_.style.gathers_into_buffers) {
-      const SlotId gathered = c_.book.slot({"head", "gathered input", "tensor.gathered-input"}, Pile::kCommunication, c_.sizes.tokens * width, c_.style.compute);
+    if (c_.style.sequence_parallel && !c_.style.keeps_gathered_input &&
+        !c_.style.gathers_into_buffers) {
+      const SlotId gathered =
+          c_.book.slot({"head", "gathered input", "tensor.gathered-input"}, Pile::kCommunication,
+                       c_.sizes.tokens * width, c_.style.compute);
       operation.passing = {gathered};
     }
     graph_.add(operation);
@@ -72,8 +85,9 @@ class LossWriter {
 
   int tied_gradient(const N& width) {
     GradientSlots slots;
-    slots.kept = c_.book.slot({"head", "gradient of the tied weight", "autograd.parameter-gradient"}, Pile::kGradients, c_.sizes.vocabulary * width / c_.sizes.tensor,
-                              c_.style.gradient);
+    slots.kept = c_.book.slot(
+        {"head", "gradient of the tied weight", "autograd.parameter-gradient"}, Pile::kGradients,
+        c_.sizes.vocabulary * width / c_.sizes.tensor, c_.style.gradient);
     return graph_.parameter(slots);
   }
 
@@ -82,14 +96,19 @@ class LossWriter {
     const ValueId raw = logits;
     if (model_.final_softcap) {
       logits = c_.scale(logits, {"loss", "logits / cap", "op.scale"});
-      const ValueId y = graph_.tensor({"loss", "tanh(logits)", "op.tanh.saved-output"}, elements, c_.style.compute, true);
+      const ValueId y = graph_.tensor({"loss", "tanh(logits)", "op.tanh.saved-output"}, elements,
+                                      c_.style.compute, true);
       one(logits, y, "tanh", {y});
       logits = c_.scale(y, {"loss", "capped logits", "op.scale"});
     }
-    const ValueId wide = c_.cast(logits, ElementType::kFloat32, {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"});
-    const ValueId log_softmax = graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements, ElementType::kFloat32, true);
+    const ValueId wide = c_.cast(logits, ElementType::kFloat32,
+                                 {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"});
+    const ValueId log_softmax =
+        graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements,
+                      ElementType::kFloat32, true);
     one(wide, log_softmax, "log softmax", {log_softmax});
-    const ValueId loss = graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
+    const ValueId loss =
+        graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
     Operator pick;
     pick.label = "negative log likelihood";
     pick.inputs = {log_softmax, labels};
@@ -104,8 +123,11 @@ class LossWriter {
   // megatron/core/tensor_parallel/cross_entropy.py: exponentials in place of the fp32 copy, kept; gradient in place.
   void megatron(ValueId logits) {
     const N elements = graph_.elements(logits);
-    const ValueId exponentials = graph_.tensor({"loss", "fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials"}, elements, ElementType::kFloat32, false);
-    const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"}, c_.sizes.tokens, ElementType::kFloat32, true);
+    const ValueId exponentials =
+        graph_.tensor({"loss", "fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials"},
+                      elements, ElementType::kFloat32, false);
+    const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"},
+                                       c_.sizes.tokens, ElementType::kFloat32, true);
     Operator operation;
     operation.label = "vocabulary-parallel cross entropy";
     operation.inputs = {logits};
@@ -119,15 +141,22 @@ class LossWriter {
   // shifted copy becomes probabilities in place.
   void nanotron(ValueId logits) {
     const N elements = graph_.elements(logits);
-    const ValueId wide = graph_.tensor({"loss", "fp32 logits", "op.cross-entropy.fp32-logits"}, elements, ElementType::kFloat32, true);
-    const ValueId probabilities = graph_.tensor({"loss", "probabilities", "op.nanotron-cross-entropy.saved-probabilities"}, elements, ElementType::kFloat32, false);
-    const ValueId target = graph_.tensor({"loss", "target index", "op.nanotron-cross-entropy.saved-probabilities"}, c_.sizes.tokens, ElementType::kInt64, false);
-    const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"}, c_.sizes.tokens, ElementType::kFloat32, true);
+    const ValueId wide = graph_.tensor({"loss", "fp32 logits", "op.cross-entropy.fp32-logits"},
+                                       elements, ElementType::kFloat32, true);
+    const ValueId probabilities =
+        graph_.tensor({"loss", "probabilities", "op.nanotron-cross-entropy.saved-probabilities"},
+                      elements, ElementType::kFloat32, false);
+    const ValueId target =
+        graph_.tensor({"loss", "target index", "op.nanotron-cross-entropy.saved-probabilities"},
+                      c_.sizes.tokens, ElementType::kInt64, false);
+    const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"},
+                                       c_.sizes.tokens, ElementType::kFloat32, true);
     Operator widen;
     widen.label = "cast";
     widen.inputs = {logits};
     widen.outputs = {wide};
-    widen.saved = {probabilities};  // the gradient is built in them and lives until it has been cast back
+    widen.saved = {
+        probabilities};  // the gradient is built in them and lives until it has been cast back
     widen.backward = {kGradient0};
     graph_.add(widen);
     Operator operation;
@@ -142,19 +171,32 @@ class LossWriter {
   void fused_linear(ValueId x, const N& width) {
     const Sizes<N>& sizes = c_.sizes;
     const N chunk(liger_chunk(plain(sizes.tokens), plain(sizes.vocabulary), plain(width)));
-    const ValueId input_gradient = graph_.tensor({"loss", "input gradient, made in forward", "op.fused-linear-loss.saved-gradients"}, sizes.tokens * width, c_.style.compute, false);
-    const ValueId weight_gradient_tensor =
-        graph_.tensor({"loss", "weight gradient, made in forward", "op.fused-linear-loss.saved-gradients"}, sizes.vocabulary * width, c_.style.compute, false);
-    const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"}, sizes.tokens, ElementType::kFloat32, true);
+    const ValueId input_gradient = graph_.tensor(
+        {"loss", "input gradient, made in forward", "op.fused-linear-loss.saved-gradients"},
+        sizes.tokens * width, c_.style.compute, false);
+    const ValueId weight_gradient_tensor = graph_.tensor(
+        {"loss", "weight gradient, made in forward", "op.fused-linear-loss.saved-gradients"},
+        sizes.vocabulary * width, c_.style.compute, false);
+    const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"},
+                                       sizes.tokens, ElementType::kFloat32, true);
     Operator operation;
     operation.label = "fused linear cross entropy";
     operation.inputs = {x};
     operation.outputs = {loss, input_gradient, weight_gradient_tensor};
     operation.saved = {input_gradient, weight_gradient_tensor};
-    operation.passing = {graph_.temporary({"loss", "logits of one chunk", "op.fused-linear-loss.chunk"}, chunk * sizes.vocabulary, c_.style.compute),
-                         graph_.temporary({"loss", "weight gradient of one chunk", "op.fused-linear-loss.weight-gradient"}, sizes.vocabulary * width, c_.style.compute),
-                         graph_.temporary({"loss", "weight gradient of one chunk, fp32", "op.fused-linear-loss.weight-gradient"}, sizes.vocabulary * width, ElementType::kFloat32)};
-    operation.backward = {kGradient0, {BackwardStep::kParameterGradient, model_.head.weight_index >= 0 ? weight_gradient(width) : tied_gradient(width), -1}};
+    operation.passing = {
+        graph_.temporary({"loss", "logits of one chunk", "op.fused-linear-loss.chunk"},
+                         chunk * sizes.vocabulary, c_.style.compute),
+        graph_.temporary(
+            {"loss", "weight gradient of one chunk", "op.fused-linear-loss.weight-gradient"},
+            sizes.vocabulary * width, c_.style.compute),
+        graph_.temporary(
+            {"loss", "weight gradient of one chunk, fp32", "op.fused-linear-loss.weight-gradient"},
+            sizes.vocabulary * width, ElementType::kFloat32)};
+    operation.backward = {
+        kGradient0,
+        {BackwardStep::kParameterGradient,
+         model_.head.weight_index >= 0 ? weight_gradient(width) : tied_gradient(width), -1}};
     graph_.add(operation);
   }
 
@@ -163,19 +205,27 @@ class LossWriter {
     const Sizes<N>& sizes = c_.sizes;
     const N chunk = ceil_divide(sizes.tokens, N(8));
     const N piece = chunk * sizes.vocabulary;
-    const ValueId gradient = graph_.tensor({"loss", "gradient of the hidden states, fp32", "op.chunked-loss.gradient-buffer"}, sizes.tokens * width, ElementType::kFloat32, false);
-    const ValueId loss = graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
+    const ValueId gradient = graph_.tensor(
+        {"loss", "gradient of the hidden states, fp32", "op.chunked-loss.gradient-buffer"},
+        sizes.tokens * width, ElementType::kFloat32, false);
+    const ValueId loss =
+        graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
     Operator operation;
     operation.label = "chunked cross entropy";
     operation.inputs = {x};
     operation.outputs = {loss, gradient};
     operation.saved = {gradient};
     const char* rule = "op.chunked-loss.chunk";
-    operation.passing = {graph_.temporary({"loss", "logits of one chunk", rule}, piece, c_.style.compute),
-                         graph_.temporary({"loss", "fp32 logits of one chunk", rule}, piece, ElementType::kFloat32),
-                         graph_.temporary({"loss", "log-softmax of one chunk", rule}, piece, ElementType::kFloat32),
-                         graph_.temporary({"loss", "fp32 gradient of one chunk", rule}, piece, ElementType::kFloat32)};
-    operation.backward = {kGradient0, {BackwardStep::kParameterGradient, model_.head.weight_index >= 0 ? weight_gradient(width) : tied_gradient(width), -1}};
+    operation.passing = {
+        graph_.temporary({"loss", "logits of one chunk", rule}, piece, c_.style.compute),
+        graph_.temporary({"loss", "fp32 logits of one chunk", rule}, piece, ElementType::kFloat32),
+        graph_.temporary({"loss", "log-softmax of one chunk", rule}, piece, ElementType::kFloat32),
+        graph_.temporary({"loss", "fp32 gradient of one chunk", rule}, piece,
+                         ElementType::kFloat32)};
+    operation.backward = {
+        kGradient0,
+        {BackwardStep::kParameterGradient,
+         model_.head.weight_index >= 0 ? weight_gradient(width) : tied_gradient(width), -1}};
     graph_.add(operation);
   }
 

@@ -19,29 +19,36 @@ int Composer<N>::parameter(int index, const N& elements) {
   int& known = parameter_ids_[static_cast<std::size_t>(index)];
   if (known >= 0) return known;
   const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
-  if (shared_gradients_ && (*shared_gradients_)[static_cast<std::size_t>(index)].kept >= 0) return known = graph.parameter((*shared_gradients_)[static_cast<std::size_t>(index)]);
+  if (shared_gradients_ && (*shared_gradients_)[static_cast<std::size_t>(index)].kept >= 0)
+    return known = graph.parameter((*shared_gradients_)[static_cast<std::size_t>(index)]);
   GradientSlots slots;
-  slots.kept = book.slot({name, "gradient", "autograd.parameter-gradient"}, Pile::kGradients, elements, style.gradient);
+  slots.kept = book.slot({name, "gradient", "autograd.parameter-gradient"}, Pile::kGradients,
+                         elements, style.gradient);
   if (style.weight_gradient != style.gradient)
-    slots.computed = book.slot({name, "gradient before its cast", "autocast.gradient-cast"}, Pile::kTemporary, elements, style.weight_gradient);
+    slots.computed = book.slot({name, "gradient before its cast", "autocast.gradient-cast"},
+                               Pile::kTemporary, elements, style.weight_gradient);
   if (shared_gradients_) (*shared_gradients_)[static_cast<std::size_t>(index)] = slots;
   return known = graph.parameter(slots);
 }
 
 template <class N>
-ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out) {
+ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, const N& in,
+                            const N& out) {
   const char* owner = linear.name.c_str();
   const bool trains = trainable(linear.weight_index);
-  const ValueId input = style.autocast ? cast(x, style.compute, {owner, "input, cast", "autocast.input-cast"}) : x;
+  const ValueId input =
+      style.autocast ? cast(x, style.compute, {owner, "input, cast", "autocast.input-cast"}) : x;
   ValueId weight = kNoValue;
   if (style.autocast) {
-    weight = graph.tensor({owner, "weight, cast", "autocast.weight-cast"}, in * out, style.compute, false);
+    weight = graph.tensor({owner, "weight, cast", "autocast.weight-cast"}, in * out, style.compute,
+                          false);
     Operator cast_weight;
     cast_weight.label = "cast weight";
     cast_weight.outputs = {weight};
     graph.add(cast_weight);
   }
-  const ValueId y = graph.tensor({owner, "output", "op.linear.output"}, rows * out, style.compute, graph.needs_gradient(x) || trains);
+  const ValueId y = graph.tensor({owner, "output", "op.linear.output"}, rows * out, style.compute,
+                                 graph.needs_gradient(x) || trains);
   Operator operation;
   operation.label = "linear";
   operation.inputs = {input};
@@ -49,18 +56,26 @@ ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, cons
   if (trains) operation.saved.push_back(input);
   if (weight != kNoValue && graph.needs_gradient(x)) operation.saved.push_back(weight);
   // mm: the weight's gradient first; addmm (with bias): the input's first, then weight, then bias.
-  if (trains && !linear.bias) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.weight_index, in * out), -1});
+  if (trains && !linear.bias)
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(linear.weight_index, in * out), -1});
   operation.backward.push_back(kGradient0);
-  if (trains && linear.bias) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.weight_index, in * out), -1});
-  if (trainable(linear.bias_index)) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.bias_index, out), -1});
+  if (trains && linear.bias)
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(linear.weight_index, in * out), -1});
+  if (trainable(linear.bias_index))
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(linear.bias_index, out), -1});
   operation.recorded = graph.needs_gradient(y);
-  operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) * static_cast<double>(plain(out));
+  operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) *
+                    static_cast<double>(plain(out));
   graph.add(operation);
   return y;
 }
 
 template <class N>
-std::vector<ValueId> Composer<N>::split(ValueId x, const std::vector<N>& sizes_of_pieces, const char*) {
+std::vector<ValueId> Composer<N>::split(ValueId x, const std::vector<N>& sizes_of_pieces,
+                                        const char*) {
   std::vector<ValueId> pieces;
   Operator operation;
   operation.label = "split";
@@ -80,7 +95,8 @@ template <class N>
 ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
   if (!style.keeps_gathered_input) return x;
   // its gradient is the reduce-scatter of the whole one
-  return single("all-gather", x, {owner, "gathered input", "tensor.kept-gathered-input"}, sizes.tokens * width, graph.type(x), {});
+  return single("all-gather", x, {owner, "gathered input", "tensor.kept-gathered-input"},
+                sizes.tokens * width, graph.type(x), {});
 }
 
 template <class N>
@@ -89,26 +105,36 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   const char* owner = linear.name.c_str();
   const N local_out = out / sizes.tensor;
   const N whole = sizes.tokens * in;
-  const ValueId y = graph.tensor({owner, "output", "op.linear.output"}, sizes.tokens * local_out, style.compute, true);
+  const ValueId y = graph.tensor({owner, "output", "op.linear.output"}, sizes.tokens * local_out,
+                                 style.compute, true);
   Operator operation;
   operation.label = "column linear";
   operation.inputs = {x};
   operation.outputs = {y};
   operation.saved = {x};
-  operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) * static_cast<double>(plain(in)) * static_cast<double>(plain(local_out));
+  operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
+                    static_cast<double>(plain(in)) * static_cast<double>(plain(local_out));
   if (style.sequence_parallel && !style.keeps_gathered_input) {
-    const SlotId gathered_input = book.slot({owner, "gathered input", "tensor.gathered-input"}, Pile::kCommunication, whole, style.compute);
+    const SlotId gathered_input = book.slot({owner, "gathered input", "tensor.gathered-input"},
+                                            Pile::kCommunication, whole, style.compute);
     if (!style.gathers_into_buffers) operation.passing = {gathered_input};
-    const SlotId partial = book.slot({owner, "input gradient before reduce-scatter", "tensor.partial-input-gradient"}, Pile::kCommunication, whole, style.compute);
+    const SlotId partial =
+        book.slot({owner, "input gradient before reduce-scatter", "tensor.partial-input-gradient"},
+                  Pile::kCommunication, whole, style.compute);
     // gather the input again, partial input gradient, its reduce-scatter, then the weight's gradient
-    if (!style.gathers_into_buffers) operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_input});
+    if (!style.gathers_into_buffers)
+      operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_input});
     operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
     operation.backward.push_back(kGradient0);
   } else {
-    operation.backward = {kGradient0};  // all-reduced in place, or reduce-scattered where it was gathered
+    operation.backward = {
+        kGradient0};  // all-reduced in place, or reduce-scattered where it was gathered
   }
-  operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.weight_index, in * local_out), -1});
-  if (linear.bias && linear.bias_index >= 0) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.bias_index, local_out), -1});
+  operation.backward.push_back(
+      {BackwardStep::kParameterGradient, parameter(linear.weight_index, in * local_out), -1});
+  if (linear.bias && linear.bias_index >= 0)
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(linear.bias_index, local_out), -1});
   graph.add(operation);
   return y;
 }
@@ -119,24 +145,34 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   const char* owner = linear.name.c_str();
   const N local_in = in / sizes.tensor;
   const N whole = sizes.tokens * out;
-  const ValueId y = graph.tensor({owner, "output", "op.linear.output"}, sizes.shard_tokens * out, style.compute, true);
+  const ValueId y = graph.tensor({owner, "output", "op.linear.output"}, sizes.shard_tokens * out,
+                                 style.compute, true);
   Operator operation;
   operation.label = "row linear";
   operation.inputs = {x};
   operation.outputs = {y};
   operation.saved = {x};
-  operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) * static_cast<double>(plain(local_in)) * static_cast<double>(plain(out));
+  operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
+                    static_cast<double>(plain(local_in)) * static_cast<double>(plain(out));
   if (style.sequence_parallel) {
-    const SlotId partial = book.slot({owner, "output before reduce-scatter", "tensor.partial-output"}, Pile::kCommunication, whole, style.compute);
+    const SlotId partial =
+        book.slot({owner, "output before reduce-scatter", "tensor.partial-output"},
+                  Pile::kCommunication, whole, style.compute);
     operation.passing = {partial};
-    const SlotId gathered_gradient = book.slot({owner, "gathered output gradient", "tensor.gathered-gradient"}, Pile::kCommunication, whole, style.compute);
-    if (!style.gathers_into_buffers) operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_gradient});
+    const SlotId gathered_gradient =
+        book.slot({owner, "gathered output gradient", "tensor.gathered-gradient"},
+                  Pile::kCommunication, whole, style.compute);
+    if (!style.gathers_into_buffers)
+      operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_gradient});
     operation.backward.push_back(kGradient0);
   } else {
     operation.backward = {kGradient0};
   }
-  operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.weight_index, local_in * out), -1});
-  if (linear.bias && linear.bias_index >= 0) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(linear.bias_index, out), -1});
+  operation.backward.push_back(
+      {BackwardStep::kParameterGradient, parameter(linear.weight_index, local_in * out), -1});
+  if (linear.bias && linear.bias_index >= 0)
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(linear.bias_index, out), -1});
   graph.add(operation);
   return y;
 }

@@ -11,14 +11,16 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   const N width = Workbook<N>::symbol("f", mlp.width);
   const N local = width / sizes.tensor;
   const bool transformers = style.implementation == Implementation::kTransformers;
-  const bool packs = style.implementation == Implementation::kMegatron || style.implementation == Implementation::kNanotron;
+  const bool packs = style.implementation == Implementation::kMegatron ||
+                     style.implementation == Implementation::kNanotron;
   const int begin = position();
   const char* owner = mlp.down.name.c_str();
   x = gathered(x, sizes.hidden, owner);
   ValueId inner;
   if (!mlp.gated) {
     const ValueId up = column_linear(x, *mlp.up, sizes.hidden, width);
-    inner = transformers ? activate(up, mlp.activation, mlp.up->name.c_str()) : fused_activation(up, mlp.up->name.c_str());
+    inner = transformers ? activate(up, mlp.activation, mlp.up->name.c_str())
+                         : fused_activation(up, mlp.up->name.c_str());
   } else if (mlp.gate_up || packs) {
     // Training frameworks pack gate and up into one product, whatever the checkpoint stores.
     const Linear& packed = mlp.gate_up ? *mlp.gate_up : *mlp.gate;
@@ -26,7 +28,8 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
     if (style.implementation == Implementation::kMegatron) {
       inner = swiglu(both, sizes.tokens, local, packed.name.c_str());
     } else {
-      const std::vector<ValueId> parts = split(both, {sizes.tokens * local, sizes.tokens * local}, packed.name.c_str());
+      const std::vector<ValueId> parts =
+          split(both, {sizes.tokens * local, sizes.tokens * local}, packed.name.c_str());
       const ValueId activated = activate(parts[0], mlp.activation, packed.name.c_str());
       inner = multiply(activated, parts[1], {owner, "act(gate)·up", "op.multiply.output"});
     }
@@ -45,7 +48,8 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
 // One kernel from the packed product to silu(gate)·up: keeps its input (megatron/core/fusions/fused_bias_swiglu.py).
 template <class N>
 ValueId Composer<N>::swiglu(ValueId gate_up, const N& rows, const N& width, const char* owner) {
-  const ValueId y = graph.tensor({owner, "swiglu output", "op.fused-swiglu.output"}, rows * width, style.compute, true);
+  const ValueId y = graph.tensor({owner, "swiglu output", "op.fused-swiglu.output"}, rows * width,
+                                 style.compute, true);
   const int begin = position();
   Operator operation;
   operation.label = "swiglu";
@@ -61,7 +65,9 @@ ValueId Composer<N>::swiglu(ValueId gate_up, const N& rows, const N& width, cons
 template <class N>
 ValueId Composer<N>::fused_activation(ValueId x, const char* owner) {
   const int begin = position();
-  const ValueId y = pointwise("activation", x, {owner, "activation output", "op.fused-activation.saved-input"}, true, false);
+  const ValueId y =
+      pointwise("activation", x, {owner, "activation output", "op.fused-activation.saved-input"},
+                true, false);
   if (recomputed.activation) recompute_from(begin, true);
   return y;
 }

@@ -17,8 +17,12 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
   const int begin = position();
   ValueId y;
   switch (norm.kind) {
-    case NormKind::kLayerNorm: y = layer_norm(x, norm, rows, width); break;
-    default: y = fused ? rms_fused(x, norm, rows, width) : rms_composite(x, norm, rows, width); break;
+    case NormKind::kLayerNorm:
+      y = layer_norm(x, norm, rows, width);
+      break;
+    default:
+      y = fused ? rms_fused(x, norm, rows, width) : rms_composite(x, norm, rows, width);
+      break;
   }
   if (recomputed.norms) recompute_from(begin, true);
   return y;
@@ -31,32 +35,45 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   const bool needs = graph.needs_gradient(x);
   const ElementType in = graph.type(x);
   const N elements = rows * width;
-  const ValueId x32 = cast(x, ElementType::kFloat32, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
+  const ValueId x32 =
+      cast(x, ElementType::kFloat32, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
 
   // grad * 2 * x.pow(1): a copy, twice the copy, the product
-  const BackwardStep copied{BackwardStep::kTemporary, 0, graph.temporary({owner, "gradient of the squares, unscaled", "op.pow.backward"}, elements, ElementType::kFloat32)};
-  const ValueId squares = single("pow", x32, {owner, "squares", "op.pow.output"}, elements, ElementType::kFloat32, {true, false}, {copied, copied});
-  const ValueId mean = single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows, ElementType::kFloat32, {});
+  const BackwardStep copied{
+      BackwardStep::kTemporary, 0,
+      graph.temporary({owner, "gradient of the squares, unscaled", "op.pow.backward"}, elements,
+                      ElementType::kFloat32)};
+  const ValueId squares = single("pow", x32, {owner, "squares", "op.pow.output"}, elements,
+                                 ElementType::kFloat32, {true, false}, {copied, copied});
+  const ValueId mean = single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows,
+                              ElementType::kFloat32, {});
   const ValueId reciprocal =
-      single("rsqrt", mean, {owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows, ElementType::kFloat32, {false, true});
+      single("rsqrt", mean, {owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows,
+             ElementType::kFloat32, {false, true});
 
-  const ValueId n32 = graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements, ElementType::kFloat32, needs);
+  const ValueId n32 = graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements,
+                                   ElementType::kFloat32, needs);
   Operator scale_rows;
   scale_rows.label = "multiply";
   scale_rows.inputs = {x32, reciprocal};
   scale_rows.outputs = {n32};
   scale_rows.saved = {x32, reciprocal};
-  const SlotId product = graph.temporary({owner, "gradient of the row scale, unreduced", "op.multiply.broadcast-backward"}, elements, ElementType::kFloat32);
+  const SlotId product = graph.temporary(
+      {owner, "gradient of the row scale, unreduced", "op.multiply.broadcast-backward"}, elements,
+      ElementType::kFloat32);
   scale_rows.backward = {{BackwardStep::kTemporary, 0, product}, kGradient1, kGradient0};
   scale_rows.recorded = needs;
   graph.add(scale_rows);
 
   // llama casts back and multiplies by w; gemma and gpt_oss multiply in fp32 and cast back.
-  const bool weight_in_float32 = norm.kind == NormKind::kRmsUnitOffset || norm.kind == NormKind::kRmsFloat32;
-  ValueId n = weight_in_float32 ? n32 : cast(n32, in, {owner, "normalised", "op.rms-norm.normalised"});
+  const bool weight_in_float32 =
+      norm.kind == NormKind::kRmsUnitOffset || norm.kind == NormKind::kRmsFloat32;
+  ValueId n =
+      weight_in_float32 ? n32 : cast(n32, in, {owner, "normalised", "op.rms-norm.normalised"});
   if (norm.kind == NormKind::kWeightless) return n;
   const ElementType product_type = weight_in_float32 ? ElementType::kFloat32 : in;
-  ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, product_type, needs || trainable(norm.weight_index));
+  ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, product_type,
+                           needs || trainable(norm.weight_index));
   Operator weigh;
   weigh.label = "multiply by weight";
   weigh.inputs = {n};
@@ -64,9 +81,12 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   if (trainable(norm.weight_index)) weigh.saved = {n};
   weigh.backward.push_back(kGradient0);
   if (trainable(norm.weight_index)) {
-    const SlotId unreduced = graph.temporary({owner, "weight gradient, unreduced", "op.multiply.broadcast-backward"}, elements, product_type);
+    const SlotId unreduced =
+        graph.temporary({owner, "weight gradient, unreduced", "op.multiply.broadcast-backward"},
+                        elements, product_type);
     weigh.backward.push_back({BackwardStep::kTemporary, 0, unreduced});
-    weigh.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+    weigh.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
   }
   weigh.recorded = graph.needs_gradient(y);
   graph.add(weigh);
@@ -79,8 +99,11 @@ template <class N>
 ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const char* owner = norm.name.c_str();
   const N elements = rows * width;
-  const ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, graph.type(x), graph.needs_gradient(x));
-  const ValueId reciprocal = graph.tensor({owner, "reciprocal root mean square", "op.fused-norm.saved-statistics"}, rows, ElementType::kFloat32, false);
+  const ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, graph.type(x),
+                                 graph.needs_gradient(x));
+  const ValueId reciprocal =
+      graph.tensor({owner, "reciprocal root mean square", "op.fused-norm.saved-statistics"}, rows,
+                   ElementType::kFloat32, false);
   Operator operation;
   operation.label = "rms norm";
   operation.inputs = {x};
@@ -89,9 +112,12 @@ ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const
   operation.backward.push_back(kGradient0);
   if (trainable(norm.weight_index)) {
     // one partial sum for each multiprocessor
-    const SlotId partial = graph.temporary({owner, "weight gradient, partial sums", "op.fused-norm.partial-sums"}, N(style.multiprocessors) * width, ElementType::kFloat32);
+    const SlotId partial =
+        graph.temporary({owner, "weight gradient, partial sums", "op.fused-norm.partial-sums"},
+                        N(style.multiprocessors) * width, ElementType::kFloat32);
     operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
-    operation.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
   }
   operation.recorded = graph.needs_gradient(y);
   graph.add(operation);
@@ -102,17 +128,25 @@ template <class N>
 ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const char* owner = norm.name.c_str();
   const N elements = rows * width;
-  const ValueId y = graph.tensor({owner, "output", "op.layer-norm.output"}, elements, graph.type(x), graph.needs_gradient(x));
-  const ValueId mean = graph.tensor({owner, "mean", "op.layer-norm.saved-statistics"}, rows, ElementType::kFloat32, false);
-  const ValueId deviation = graph.tensor({owner, "reciprocal deviation", "op.layer-norm.saved-statistics"}, rows, ElementType::kFloat32, false);
+  const ValueId y = graph.tensor({owner, "output", "op.layer-norm.output"}, elements, graph.type(x),
+                                 graph.needs_gradient(x));
+  const ValueId mean = graph.tensor({owner, "mean", "op.layer-norm.saved-statistics"}, rows,
+                                    ElementType::kFloat32, false);
+  const ValueId deviation =
+      graph.tensor({owner, "reciprocal deviation", "op.layer-norm.saved-statistics"}, rows,
+                   ElementType::kFloat32, false);
   Operator operation;
   operation.label = "layer norm";
   operation.inputs = {x};
   operation.outputs = {y, mean, deviation};
   operation.saved = {x, mean, deviation};
   operation.backward.push_back(kGradient0);
-  if (trainable(norm.weight_index)) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
-  if (trainable(norm.bias_index)) operation.backward.push_back({BackwardStep::kParameterGradient, parameter(norm.bias_index, width), -1});
+  if (trainable(norm.weight_index))
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+  if (trainable(norm.bias_index))
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient, parameter(norm.bias_index, width), -1});
   operation.recorded = graph.needs_gradient(y);
   graph.add(operation);
   return y;

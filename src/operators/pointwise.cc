@@ -12,7 +12,8 @@ constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
 }  // namespace
 
 template <class N>
-ValueId Composer<N>::single(const char* label, ValueId x, const SlotName& name, const N& elements, ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before) {
+ValueId Composer<N>::single(const char* label, ValueId x, const SlotName& name, const N& elements,
+                            ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before) {
   const ValueId y = graph.tensor(name, elements, type, graph.needs_gradient(x));
   Operator operation;
   operation.label = label;
@@ -35,8 +36,10 @@ ValueId Composer<N>::cast(ValueId x, ElementType type, const SlotName& name) {
 // The gradient of a sum is the gradient of both: one tensor, held twice. Where types differ, one branch gets a cast copy.
 template <class N>
 ValueId Composer<N>::add(ValueId x, ValueId y, const SlotName& name) {
-  const ElementType wider = bits_of(graph.type(x)) >= bits_of(graph.type(y)) ? graph.type(x) : graph.type(y);
-  const ValueId sum = graph.tensor(name, graph.elements(x), wider, graph.needs_gradient(x) || graph.needs_gradient(y));
+  const ElementType wider =
+      bits_of(graph.type(x)) >= bits_of(graph.type(y)) ? graph.type(x) : graph.type(y);
+  const ValueId sum = graph.tensor(name, graph.elements(x), wider,
+                                   graph.needs_gradient(x) || graph.needs_gradient(y));
   Operator operation;
   operation.label = "add";
   operation.inputs = {x, y};
@@ -50,7 +53,8 @@ ValueId Composer<N>::add(ValueId x, ValueId y, const SlotName& name) {
 
 template <class N>
 ValueId Composer<N>::multiply(ValueId x, ValueId y, const SlotName& name) {
-  const ValueId product = graph.tensor(name, graph.elements(x), graph.type(x), graph.needs_gradient(x) || graph.needs_gradient(y));
+  const ValueId product = graph.tensor(name, graph.elements(x), graph.type(x),
+                                       graph.needs_gradient(x) || graph.needs_gradient(y));
   Operator operation;
   operation.label = "multiply";
   operation.inputs = {x, y};
@@ -89,14 +93,19 @@ ValueId Composer<N>::reshaped(ValueId x, bool gradient_copied) {
 template <class N>
 ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owner) {
   switch (activation) {
-    case Activation::kSilu: return pointwise("silu", x, {owner, "silu(gate)", "op.silu.saved-input"}, true, false);
+    case Activation::kSilu:
+      return pointwise("silu", x, {owner, "silu(gate)", "op.silu.saved-input"}, true, false);
     case Activation::kGeluErf:
-    case Activation::kGeluTanh: return pointwise("gelu", x, {owner, "gelu output", "op.gelu.saved-input"}, true, false);
-    case Activation::kGeluCustom: return pointwise("gelu", x, {owner, "gelu output", "op.bloom-gelu.saved-input"}, true, false);
-    case Activation::kRelu: return pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, false, true);
+    case Activation::kGeluTanh:
+      return pointwise("gelu", x, {owner, "gelu output", "op.gelu.saved-input"}, true, false);
+    case Activation::kGeluCustom:
+      return pointwise("gelu", x, {owner, "gelu output", "op.bloom-gelu.saved-input"}, true, false);
+    case Activation::kRelu:
+      return pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, false, true);
     case Activation::kQuickGelu: {
       const ValueId inner = scale(x, {owner, "1.702 x", "op.scale"});
-      const ValueId gate = pointwise("sigmoid", inner, {owner, "sigmoid(1.702 x)", "op.sigmoid.saved-output"}, false, true);
+      const ValueId gate = pointwise(
+          "sigmoid", inner, {owner, "sigmoid(1.702 x)", "op.sigmoid.saved-output"}, false, true);
       return multiply(x, gate, {owner, "quick gelu output", "op.multiply.saved-factors"});
     }
     case Activation::kGeluPython: {
@@ -106,11 +115,14 @@ ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owne
       const ValueId small = scale(cube, {owner, "0.044715 x^3", "op.scale"});
       const ValueId inner = add(x, small, {owner, "x + 0.044715 x^3", "op.add"});
       const ValueId scaled = scale(inner, {owner, "sqrt(2/pi) (...)", "op.scale"});
-      const ValueId tanh = pointwise("tanh", scaled, {owner, "tanh", "op.tanh.saved-output"}, false, true);
+      const ValueId tanh =
+          pointwise("tanh", scaled, {owner, "tanh", "op.tanh.saved-output"}, false, true);
       const ValueId one = scale(tanh, {owner, "1 + tanh", "op.scale"});
       return multiply(half, one, {owner, "gelu output", "op.multiply.saved-factors"});
     }
-    case Activation::kClampedSwiglu: return pointwise("activation", x, {owner, "activation output", "op.silu.saved-input"}, true, false);
+    case Activation::kClampedSwiglu:
+      return pointwise("activation", x, {owner, "activation output", "op.silu.saved-input"}, true,
+                       false);
   }
   return x;
 }
@@ -118,8 +130,10 @@ ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owne
 template <class N>
 ValueId Composer<N>::dropout(ValueId x, double probability, const char* owner) {
   if (probability <= 0) return x;
-  const ValueId y = graph.tensor({owner, "dropout output", "op.dropout.output"}, graph.elements(x), graph.type(x), graph.needs_gradient(x));
-  const ValueId mask = graph.tensor({owner, "dropout mask", "op.dropout.saved-mask"}, graph.elements(x), ElementType::kBool, false);
+  const ValueId y = graph.tensor({owner, "dropout output", "op.dropout.output"}, graph.elements(x),
+                                 graph.type(x), graph.needs_gradient(x));
+  const ValueId mask = graph.tensor({owner, "dropout mask", "op.dropout.saved-mask"},
+                                    graph.elements(x), ElementType::kBool, false);
   Operator operation;
   operation.label = "dropout";
   operation.inputs = {x};

@@ -18,14 +18,20 @@ OperatorStyle style_of(const Job& job) {
   style.loss = job.training.loss;
   style.tensor = job.parallel.tensor;
   style.sequence_parallel = job.parallel.sequence_parallel && job.parallel.tensor > 1;
-  style.gathers_into_buffers = style.sequence_parallel && job.implementation == Implementation::kNanotron;
-  style.keeps_gathered_input = style.sequence_parallel && job.implementation != Implementation::kMegatron && !style.gathers_into_buffers;
+  style.gathers_into_buffers =
+      style.sequence_parallel && job.implementation == Implementation::kNanotron;
+  style.keeps_gathered_input = style.sequence_parallel &&
+                               job.implementation != Implementation::kMegatron &&
+                               !style.gathers_into_buffers;
   style.recompute_reentrant = job.recompute.reentrant;
   const Architecture& model = *job.model;
   const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();
-  style.residual_dropout = job.training.hidden_dropout.value_or(first ? first->residual_dropout : 0);
+  style.residual_dropout =
+      job.training.hidden_dropout.value_or(first ? first->residual_dropout : 0);
   double attention_dropout = 0;
-  if (first) std::visit([&](const auto& attention) { attention_dropout = attention.dropout; }, first->attention);
+  if (first)
+    std::visit([&](const auto& attention) { attention_dropout = attention.dropout; },
+               first->attention);
   style.attention_dropout = job.training.attention_dropout.value_or(attention_dropout);
   style.embedding_dropout = job.training.hidden_dropout.value_or(model.embedding_dropout);
   return style;
@@ -42,10 +48,13 @@ Sizes<N> sizes_of(const Job& job) {
   Sizes<N> sizes;
   sizes.batch = Book::symbol("b", job.training.micro_batch);
   sizes.sequence = Book::symbol("s", job.training.sequence_length);
-  if (job.parallel.context > 1) sizes.sequence = sizes.sequence / Book::symbol("c", job.parallel.context);
+  if (job.parallel.context > 1)
+    sizes.sequence = sizes.sequence / Book::symbol("c", job.parallel.context);
   sizes.tokens = sizes.batch * sizes.sequence;
   sizes.tensor = job.parallel.tensor > 1 ? Book::symbol("t", job.parallel.tensor) : N(1);
-  sizes.shard_tokens = job.parallel.sequence_parallel && job.parallel.tensor > 1 ? sizes.tokens / sizes.tensor : sizes.tokens;
+  sizes.shard_tokens = job.parallel.sequence_parallel && job.parallel.tensor > 1
+                           ? sizes.tokens / sizes.tensor
+                           : sizes.tokens;
   sizes.hidden = Book::symbol("h", job.model->hidden);
   sizes.vocabulary = Book::symbol("V", padded_vocabulary(job));
   return sizes;

@@ -21,9 +21,9 @@ struct Sizes {
 
 struct OperatorStyle {
   Implementation implementation = Implementation::kTransformers;
-  ElementType compute = ElementType::kBFloat16;     // of matrix products
-  ElementType residual = ElementType::kBFloat16;    // of the residual stream
-  ElementType gradient = ElementType::kBFloat16;    // of a parameter's .grad
+  ElementType compute = ElementType::kBFloat16;          // of matrix products
+  ElementType residual = ElementType::kBFloat16;         // of the residual stream
+  ElementType gradient = ElementType::kBFloat16;         // of a parameter's .grad
   ElementType weight_gradient = ElementType::kBFloat16;  // as the backward kernel first writes it
   bool autocast = false;
   AttentionKernel attention = AttentionKernel::kFlash;
@@ -32,8 +32,9 @@ struct OperatorStyle {
   bool sequence_parallel = false;
   bool recompute_reentrant = false;
   double residual_dropout = 0, attention_dropout = 0, embedding_dropout = 0;
-  bool keeps_gathered_input = false;    // sequence parallelism: the gathered input of a block is kept for backward
-  bool gathers_into_buffers = false;    // gathers go into buffers that the engine holds for good
+  bool keeps_gathered_input =
+      false;  // sequence parallelism: the gathered input of a block is kept for backward
+  bool gathers_into_buffers = false;  // gathers go into buffers that the engine holds for good
   std::int64_t multiprocessors = 132;
 };
 

@@ -9,7 +9,7 @@ namespace steelyard {
 namespace {
 
 constexpr std::int64_t kSmallest = kSmallestGuess / 1'000'000;  // millions of parameters
-constexpr std::int64_t kLargest = 100'000'000;  // 100 T
+constexpr std::int64_t kLargest = 100'000'000;                  // 100 T
 
 void put(Value& run, std::string_view key, Value value) {
   Place place;

@@ -13,8 +13,8 @@ namespace steelyard {
 
 inline std::string entry_name(const Slot& slot) {
   const std::string_view name = slot.name;
-  const bool unnamed_gradient = std::string_view(slot.rule) == "autograd.input-gradient" &&
-                                name.substr(0, 8) != "gradient";
+  const bool unnamed_gradient =
+      std::string_view(slot.rule) == "autograd.input-gradient" && name.substr(0, 8) != "gradient";
   return unnamed_gradient ? "gradient of " + std::string(name) : std::string(name);
 }
 

@@ -1,11 +1,11 @@
 #include "predict/explain.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>
-
-#include <fmt/format.h>
 
 #include "document/edit_distance.h"
 #include "engine/stage_program.h"
@@ -19,23 +19,29 @@ std::string formula_of(const Formula& formula) {
   const std::int64_t bits = bits_of(formula.type);
   const std::string width = bits >= 8 ? fmt::format("{} B", bits / 8) : fmt::format("{} bit", bits);
   const std::string elements = formula.elements.text();
-  const bool is_sum = elements.find(" + ") != std::string::npos || elements.find(" - ") != std::string::npos;
-  return is_sum ? fmt::format("{} · ({})", width, elements) : fmt::format("{} · {}", width, elements);
+  const bool is_sum =
+      elements.find(" + ") != std::string::npos || elements.find(" - ") != std::string::npos;
+  return is_sum ? fmt::format("{} · ({})", width, elements)
+                : fmt::format("{} · {}", width, elements);
 }
 
 // What the letters mean for this job.
 std::vector<Symbol> alphabet(const Job& job) {
   const Architecture& model = *job.model;
-  std::vector<Symbol> letters = {{"b", "micro_batch", job.training.micro_batch},
-                                 {"s", "sequence_length", job.training.sequence_length},
-                                 {"h", "hidden width", model.hidden},
-                                 {"V", "vocabulary rows", padded_vocabulary(job)},
-                                 {"P", "position rows", model.embedding_parameters.size() > 1 ? model.embedding_parameters[1].shape.front() : model.maximum_positions},
-                                 {"w", "embedding width", model.embedding_width},
-                                 {"t", "tensor ranks", job.parallel.tensor},
-                                 {"c", "context ranks", job.parallel.context},
-                                 {"W", "ranks that share a shard", job.parallel.data * job.parallel.context / job.parallel.replicate},
-                                 {"N", "data-parallel ranks", job.parallel.data * job.parallel.context}};
+  std::vector<Symbol> letters = {
+      {"b", "micro_batch", job.training.micro_batch},
+      {"s", "sequence_length", job.training.sequence_length},
+      {"h", "hidden width", model.hidden},
+      {"V", "vocabulary rows", padded_vocabulary(job)},
+      {"P", "position rows",
+       model.embedding_parameters.size() > 1 ? model.embedding_parameters[1].shape.front()
+                                             : model.maximum_positions},
+      {"w", "embedding width", model.embedding_width},
+      {"t", "tensor ranks", job.parallel.tensor},
+      {"c", "context ranks", job.parallel.context},
+      {"W", "ranks that share a shard",
+       job.parallel.data * job.parallel.context / job.parallel.replicate},
+      {"N", "data-parallel ranks", job.parallel.data * job.parallel.context}};
   if (model.kinds.empty()) return letters;
   const Layer& layer = model.kinds.front();
   if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
@@ -43,7 +49,8 @@ std::vector<Symbol> alphabet(const Job& job) {
     letters.push_back({"m", "key/value heads", attention->key_value_heads});
     letters.push_back({"d", "head width", attention->head_width});
     letters.push_back({"a", "query width, n·d", attention->heads * attention->head_width});
-    letters.push_back({"k", "key/value width, m·d", attention->key_value_heads * attention->head_width});
+    letters.push_back(
+        {"k", "key/value width, m·d", attention->key_value_heads * attention->head_width});
   } else if (const auto* latent = std::get_if<LatentAttention>(&layer.attention)) {
     letters.push_back({"n", "attention heads", latent->heads});
     letters.push_back({"rq", "query latent", latent->query_rank});
@@ -54,7 +61,8 @@ std::vector<Symbol> alphabet(const Job& job) {
     letters.push_back({"d", "rotary width", latent->rotary_width});
   }
   for (const Layer& kind : model.kinds) {
-    if (const auto* mlp = std::get_if<DenseMlp>(&kind.mlp)) letters.push_back({"f", "feed-forward width", mlp->width});
+    if (const auto* mlp = std::get_if<DenseMlp>(&kind.mlp))
+      letters.push_back({"f", "feed-forward width", mlp->width});
     if (const auto* mlp = std::get_if<ExpertMlp>(&kind.mlp)) {
       letters.push_back({"E", "experts", mlp->experts});
       letters.push_back({"K", "experts for each token", mlp->experts_per_token});
@@ -95,7 +103,9 @@ std::vector<Symbol> legend_of(const Job& job, const Derivation& derivation) {
   return legend;
 }
 
-Traced bytes_of(const Formula& formula) { return Traced(bits_of(formula.type) / 8) * formula.elements; }
+Traced bytes_of(const Formula& formula) {
+  return Traced(bits_of(formula.type) / 8) * formula.elements;
+}
 
 // Where every width is a multiple of the hidden one, as in GPT, the sum is short enough to be compared with published ones.
 void write_in_hidden(const Job& job, const Traced& sum, Derivation::PerToken& layer) {
@@ -108,7 +118,8 @@ void write_in_hidden(const Job& job, const Traced& sum, Derivation::PerToken& la
     if (symbol.value % job.model->hidden != 0) return;
     const std::int64_t times = symbol.value / job.model->hidden;
     shorter = shorter.written_with(symbol.letter, times, "h");
-    multiples += fmt::format("{}{} = {}h", multiples.empty() ? "" : ", ", symbol.letter, times == 1 ? "" : std::to_string(times));
+    multiples += fmt::format("{}{} = {}h", multiples.empty() ? "" : ", ", symbol.letter,
+                             times == 1 ? "" : std::to_string(times));
   }
   if (multiples.empty()) return;
   layer.in_hidden = shorter.without({"b", "s"});
@@ -121,7 +132,8 @@ std::vector<Derivation::PerToken> per_token(const Job& job, StagePrograms<Traced
   const bool whole = job.recompute.mode == RecomputeMode::kFull;
   for (std::size_t kind = 0; kind < job.model->kinds.size(); ++kind) {
     Derivation::PerToken layer;
-    layer.owner = job.model->kinds.size() == 1 ? "layers.*" : fmt::format("layers of kind {}", kind);
+    layer.owner =
+        job.model->kinds.size() == 1 ? "layers.*" : fmt::format("layers of kind {}", kind);
     Traced sum;
     for (SlotId slot : stages.kept_of_kind(kind, whole)) {
       const Formula& formula = stages.book().formulas[static_cast<std::size_t>(slot)];
@@ -142,9 +154,12 @@ std::vector<Derivation::PerToken> per_token(const Job& job, StagePrograms<Traced
 }
 
 const char* kScoresNote =
-    "Published estimates for a layer with dropout and unfused attention, L·s·b·h·(34 + 5·a·s/h) with a heads, are sometimes printed as 5·a/h, without s. "
-    "The term comes from the score matrices, s x s for every head and sequence (softmax 2, dropout mask 1, dropped copy 2 bytes): "
-    "5·a·s·s·b bytes, which is s·b·h times 5·a·s/h, so s belongs there. Flash attention removes it.";
+    "Published estimates for a layer with dropout and unfused attention, L·s·b·h·(34 + 5·a·s/h) "
+    "with a heads, are sometimes printed as 5·a/h, without s. "
+    "The term comes from the score matrices, s x s for every head and sequence (softmax 2, dropout "
+    "mask 1, dropped copy 2 bytes): "
+    "5·a·s·s·b bytes, which is s·b·h times 5·a·s/h, so s belongs there. Flash attention removes "
+    "it.";
 
 }  // namespace
 
@@ -186,7 +201,8 @@ Explained explain(const Job& job, std::string_view selection) {
     const std::string name = entry_name(slot);
     const std::string entry = fmt::format("{}/{}", slot.owner, name);
     names.insert({std::string(slot.owner), name, entry, std::string(slot.rule)});
-    const bool chosen = whole || (pile && slot.pile == *pile) || selection == slot.owner || selection == name || selection == entry || selection == slot.rule;
+    const bool chosen = whole || (pile && slot.pile == *pile) || selection == slot.owner ||
+                        selection == name || selection == entry || selection == slot.rule;
     if (!chosen) continue;
     const Rule* rule = find_rule(slot.rule);
     DerivationLine line;
@@ -203,8 +219,10 @@ Explained explain(const Job& job, std::string_view selection) {
     derivation.lines.push_back(std::move(line));
   }
   if (derivation.lines.empty() && !pile && !whole) {
-    for (std::size_t i = 0; i < kPileCount; ++i) names.insert(std::string(name_of(static_cast<Pile>(i))));
-    for (std::size_t i = 0; i < kPhaseCount; ++i) names.insert(std::string(name_of(static_cast<Phase>(i))));
+    for (std::size_t i = 0; i < kPileCount; ++i)
+      names.insert(std::string(name_of(static_cast<Pile>(i))));
+    for (std::size_t i = 0; i < kPhaseCount; ++i)
+      names.insert(std::string(name_of(static_cast<Phase>(i))));
     Diagnostic problem;
     problem.code = "E410";
     problem.message = fmt::format("nothing called \"{}\" is alive at the peak", selection);
@@ -215,7 +233,9 @@ Explained explain(const Job& job, std::string_view selection) {
     if (!near.empty()) problem.help = fmt::format("the nearest is \"{}\"", near.front());
     return {std::nullopt, problem};
   }
-  std::stable_sort(derivation.lines.begin(), derivation.lines.end(), [](const DerivationLine& a, const DerivationLine& b) { return a.total > b.total; });
+  std::stable_sort(
+      derivation.lines.begin(), derivation.lines.end(),
+      [](const DerivationLine& a, const DerivationLine& b) { return a.total > b.total; });
   if (pile == Pile::kActivations) {
     derivation.per_token = per_token(job, stages);
     derivation.notes.emplace_back(kScoresNote);

@@ -22,47 +22,48 @@ namespace steelyard {
 
 // A modelling rule: the numbered sentence that a byte rests on. Kept in data/rules.json.
 struct Rule {
-  std::string id;        // "op.linear.saved-input"
+  std::string id;  // "op.linear.saved-input"
   std::string sentence;
-  std::string source;    // public document
+  std::string source;  // public document
 };
 const std::vector<Rule>& rules();
 const Rule* find_rule(std::string_view id);
 
 struct Symbol {
-  std::string letter;    // "s"
-  std::string meaning;   // "sequence_length"
+  std::string letter;   // "s"
+  std::string meaning;  // "sequence_length"
   std::int64_t value = 0;
 };
 
 struct DerivationLine {
   Pile pile = Pile::kActivations;
-  std::string owner;     // "layers.0", "embedding", "loss", "optimizer"
-  std::string name;      // "mlp.gate_proj output"
-  std::string formula;   // "2 B · b·s·f / t"
-  std::string reason;    // why it is held: "silu needs its input"
+  std::string owner;    // "layers.0", "embedding", "loss", "optimizer"
+  std::string name;     // "mlp.gate_proj output"
+  std::string formula;  // "2 B · b·s·f / t"
+  std::string reason;   // why it is held: "silu needs its input"
   std::string rule;
-  Bytes each{};          // one of them, as allocated
+  Bytes each{};            // one of them, as allocated
   std::int64_t count = 1;  // how many are alive (layers x micro-batches in flight)
   Bytes total{};
 };
 
 struct Derivation {
-  std::string subject;                     // "activations"
+  std::string subject;  // "activations"
   std::vector<Symbol> legend;
-  std::vector<DerivationLine> lines;       // largest first
+  std::vector<DerivationLine> lines;  // largest first
   Bytes total{};
   // Saved for backward of one layer, for one token (activations only).
   struct PerToken {
-    std::string owner;                     // "layers.*" of one kind
-    std::string formula;                   // "20h + 4k + 8f + 4n + 8"
-    std::string in_hidden;                 // "34h + 5s·n + 16", where the other widths are multiples of h; else empty
-    std::string multiples;                 // "k = h, f = 4h"
+    std::string owner;    // "layers.*" of one kind
+    std::string formula;  // "20h + 4k + 8f + 4n + 8"
+    std::string
+        in_hidden;  // "34h + 5s·n + 16", where the other widths are multiples of h; else empty
+    std::string multiples;  // "k = h, f = 4h"
     std::int64_t bytes = 0;
     std::vector<std::pair<std::string, std::string>> terms;  // name -> its share ("gate", "2f")
   };
   std::vector<PerToken> per_token;
-  std::vector<std::string> notes;          // e.g. the correction of the published 5ash formula
+  std::vector<std::string> notes;  // e.g. the correction of the published 5ash formula
 };
 
 // `selection`: "" (the peak), a pile, a phase, an owner, an entry name or a rule; unknown: nearest names in the diagnostic.

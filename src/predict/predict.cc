@@ -13,7 +13,10 @@ namespace {
 // Large segments come in multiples of 2 MiB (CUDACachingAllocator.cpp, kRoundLarge).
 Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), std::int64_t{2} << 20)); }
 
-Bytes share(Bytes bytes, double part) { return Bytes(static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.value().value()) * part))); }
+Bytes share(Bytes bytes, double part) {
+  return Bytes(
+      static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.value().value()) * part)));
+}
 
 // Height and piles of one phase, from spans or from the judge.
 struct PhaseReading {
@@ -40,7 +43,8 @@ RootReading read_spans(const Program& program, NodeId root) {
 RootReading read_replay(const Program& program, NodeId root) {
   RootReading reading;
   const Replay judged = replay(program, root);
-  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) reading.phases[phase] = {judged.peak[phase], judged.piles[phase]};
+  for (std::size_t phase = 0; phase < kPhaseCount; ++phase)
+    reading.phases[phase] = {judged.peak[phase], judged.piles[phase]};
   reading.resident = judged.height;
   reading.fault = judged.fault;
   return reading;
@@ -55,10 +59,12 @@ Prediction predict_with(const Job& job, Read read) {
   StagePrograms<Checked> stages(job);
   Prediction prediction;
   prediction.parameters = count_parameters(*job.model);
-  prediction.trainable = prediction.parameters.total;  // frozen parts are refused until they are weighed
+  prediction.trainable =
+      prediction.parameters.total;  // frozen parts are refused until they are weighed
   prediction.capacity = job.cluster.device->capacity;
   prediction.usable = prediction.capacity;
-  prediction.weights_alone = bytes_of(Elements(Checked(prediction.parameters.total)), job.training.precision.compute);
+  prediction.weights_alone =
+      bytes_of(Elements(Checked(prediction.parameters.total)), job.training.precision.compute);
   prediction.assumptions = job.assumptions;
   for (const Diagnostic& warning : job.warnings) prediction.warnings.push_back(warning.message);
 
@@ -69,7 +75,8 @@ Prediction predict_with(const Job& job, Read read) {
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
     const StageProgram built = stages.build(stage);
     const RootReading reading = read(stages.program(), built.root);
-    if (!reading.fault.empty()) prediction.warnings.push_back("the judge found a fault: " + reading.fault);
+    if (!reading.fault.empty())
+      prediction.warnings.push_back("the judge found a fault: " + reading.fault);
     RankPrediction rank;
     rank.rank = stage * replicas;
     rank.pipeline = stage;
@@ -84,12 +91,18 @@ Prediction predict_with(const Job& job, Read read) {
     rank.allocated = Bytes(highest);
     const Bytes moving = rank.allocated - std::min(rank.allocated, rank.resident);
     // Forward and backward leave many smaller blocks behind; a flat buffer of the step does not fit into any of them.
-    const Bytes before_step(std::max(reading.phases[static_cast<std::size_t>(Phase::kForward)].peak, reading.phases[static_cast<std::size_t>(Phase::kBackward)].peak));
+    const Bytes before_step(
+        std::max(reading.phases[static_cast<std::size_t>(Phase::kForward)].peak,
+                 reading.phases[static_cast<std::size_t>(Phase::kBackward)].peak));
     const Bytes stacked = before_step + built.beyond_cached_blocks;
-    rank.reserved = std::max(segments(rank.allocated + share(moving, slack.expected)), segments(stacked));
+    rank.reserved =
+        std::max(segments(rank.allocated + share(moving, slack.expected)), segments(stacked));
     rank.device = rank.reserved + runtime.expected;
     prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
-    bands.push_back({segments(rank.allocated + share(moving, slack.low)) + runtime.low, std::max(segments(rank.allocated + share(moving, slack.high)), segments(stacked)) + runtime.high});
+    bands.push_back(
+        {segments(rank.allocated + share(moving, slack.low)) + runtime.low,
+         std::max(segments(rank.allocated + share(moving, slack.high)), segments(stacked)) +
+             runtime.high});
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       PhasePrediction phase;
       phase.phase = static_cast<Phase>(index);
@@ -108,12 +121,14 @@ Prediction predict_with(const Job& job, Read read) {
   for (std::size_t i = 1; i < prediction.ranks.size(); ++i)
     if (prediction.ranks[i].device > prediction.ranks[worst].device) worst = i;
   const RankPrediction& rank = prediction.ranks[worst];
-  prediction.peak = {rank.rank, rank.pipeline, rank.phase, rank.allocated, rank.reserved, rank.device, bands[worst].low, bands[worst].high};
+  prediction.peak = {rank.rank,     rank.pipeline, rank.phase,       rank.allocated,
+                     rank.reserved, rank.device,   bands[worst].low, bands[worst].high};
   for (const Band& band : bands) prediction.peak.high = std::max(prediction.peak.high, band.high);
   if (prediction.peak.low > prediction.usable)
     prediction.verdict = Verdict::kDoesNotFit;
   else
-    prediction.verdict = prediction.peak.high > prediction.usable ? Verdict::kTight : Verdict::kFits;
+    prediction.verdict =
+        prediction.peak.high > prediction.usable ? Verdict::kTight : Verdict::kFits;
   return prediction;
 }
 
@@ -121,9 +136,12 @@ Prediction predict_with(const Job& job, Read read) {
 
 std::string_view name_of(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kFits: return "fits";
-    case Verdict::kTight: return "tight";
-    case Verdict::kDoesNotFit: return "does_not_fit";
+    case Verdict::kFits:
+      return "fits";
+    case Verdict::kTight:
+      return "tight";
+    case Verdict::kDoesNotFit:
+      return "does_not_fit";
   }
   return "";
 }

@@ -25,20 +25,20 @@ std::string_view name_of(Verdict verdict);  // "fits", "tight", "does_not_fit"
 
 struct PhasePrediction {
   Phase phase = Phase::kForward;
-  Bytes allocated{};   // torch.cuda.max_memory_allocated within the phase
-  Bytes reserved{};    // max_memory_reserved within the phase
-  Piles piles;         // alive at the phase's peak; sums to `allocated`
-  Bytes slack{};       // reserved - allocated
-  Bytes runtime{};     // outside the allocator: context, NCCL
+  Bytes allocated{};  // torch.cuda.max_memory_allocated within the phase
+  Bytes reserved{};   // max_memory_reserved within the phase
+  Piles piles;        // alive at the phase's peak; sums to `allocated`
+  Bytes slack{};      // reserved - allocated
+  Bytes runtime{};    // outside the allocator: context, NCCL
 };
 
 struct RankPrediction {
-  std::int64_t rank = 0;        // smallest global rank of this kind
-  std::int64_t pipeline = 0;    // coordinates
-  std::int64_t replicas = 1;    // ranks with exactly these numbers
+  std::int64_t rank = 0;          // smallest global rank of this kind
+  std::int64_t pipeline = 0;      // coordinates
+  std::int64_t replicas = 1;      // ranks with exactly these numbers
   Phase phase = Phase::kForward;  // of the peak
   Bytes allocated{}, reserved{}, device{};
-  Bytes resident{};             // held between steps in the steady state
+  Bytes resident{};  // held between steps in the steady state
   std::vector<PhasePrediction> phases;
 };
 
@@ -47,49 +47,53 @@ struct PeakPrediction {
   std::int64_t pipeline = 0;
   Phase phase = Phase::kForward;
   Bytes allocated{}, reserved{}, device{};
-  Bytes low{}, high{};          // band of `device`
+  Bytes low{}, high{};  // band of `device`
 };
 
 // One thing alive at the peak, or one row of a derivation. `formula` and the like are filled by explain() only.
 struct Holding {
   Pile pile = Pile::kActivations;
-  std::string owner;            // "layers.*.mlp", "embedding", "loss"
-  std::string name;             // "gate"
-  std::string rule;             // "op.linear.saved-input"
-  std::int64_t count = 1;       // equal tensors alive
-  Bytes each{};                 // rounded as the allocator does
-  Bytes total{};                // count x each
+  std::string owner;       // "layers.*.mlp", "embedding", "loss"
+  std::string name;        // "gate"
+  std::string rule;        // "op.linear.saved-input"
+  std::int64_t count = 1;  // equal tensors alive
+  Bytes each{};            // rounded as the allocator does
+  Bytes total{};           // count x each
 };
 
 struct Moment {
   Phase phase = Phase::kForward;
-  std::string where;            // "backward of layer 32 of 32, micro-batch 1 of 8"
-  std::string during;           // whose allocation made the peak: "gradient of output (mlp.down_proj)"
-  std::vector<Holding> alive;   // largest first
+  std::string where;   // "backward of layer 32 of 32, micro-batch 1 of 8"
+  std::string during;  // whose allocation made the peak: "gradient of output (mlp.down_proj)"
+  std::vector<Holding> alive;  // largest first
 };
 
 // Change of the run file that makes it fit (or fit with room).
 struct Suggestion {
-  struct Edit { std::string key, from, to; };
-  std::vector<Edit> edits;      // run-file keys
-  std::string change;           // "recompute.mode = full", as a person says it
+  struct Edit {
+    std::string key, from, to;
+  };
+  std::vector<Edit> edits;  // run-file keys
+  std::string change;       // "recompute.mode = full", as a person says it
   Bytes saves{};
-  Bytes peak{};                 // device bytes after the change
+  Bytes peak{};  // device bytes after the change
   Verdict verdict = Verdict::kFits;
-  std::string moves_cost_to;    // recompute, communication, CPU transfer, accuracy, complexity, throughput
-  std::string cost;             // a sentence: "recomputes every layer: about a third more compute"
+  std::string
+      moves_cost_to;  // recompute, communication, CPU transfer, accuracy, complexity, throughput
+  std::string cost;   // a sentence: "recomputes every layer: about a third more compute"
 };
 
 struct Prediction {
   Verdict verdict = Verdict::kFits;
   ParameterCounts parameters;
   std::int64_t trainable = 0;
-  Bytes capacity{};             // as CUDA reports it (low end of what has been seen)
-  Bytes usable{};               // capacity
+  Bytes capacity{};  // as CUDA reports it (low end of what has been seen)
+  Bytes usable{};    // capacity
   PeakPrediction peak;
   std::vector<RankPrediction> ranks;  // one for each distinct rank, rank 0 first
   Bytes host{}, nvme{};
-  Bytes weights_alone{};        // parameters of one rank for inference, in the compute type: "it fits for inference"
+  Bytes
+      weights_alone{};  // parameters of one rank for inference, in the compute type: "it fits for inference"
   std::vector<Assumption> assumptions;
   std::vector<std::string> warnings;
 };

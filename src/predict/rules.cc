@@ -1,6 +1,5 @@
 // Reads data/rules: every sentence that a byte rests on.
 #include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 #include "data/embedded.h"
@@ -15,7 +14,8 @@ const std::vector<Rule>& rules() {
       if (file.path.rfind("rules/", 0) != 0) continue;
       const nlohmann::json document = nlohmann::json::parse(file.text);
       for (const nlohmann::json& rule : document.at("rules"))
-        read.push_back({rule.at("id").get<std::string>(), rule.at("sentence").get<std::string>(), rule.at("source").get<std::string>()});
+        read.push_back({rule.at("id").get<std::string>(), rule.at("sentence").get<std::string>(),
+                        rule.at("source").get<std::string>()});
     }
     std::sort(read.begin(), read.end(), [](const Rule& a, const Rule& b) { return a.id < b.id; });
     return read;
@@ -25,7 +25,9 @@ const std::vector<Rule>& rules() {
 
 const Rule* find_rule(std::string_view id) {
   const std::vector<Rule>& all = rules();
-  const auto at = std::lower_bound(all.begin(), all.end(), id, [](const Rule& rule, std::string_view wanted) { return rule.id < wanted; });
+  const auto at =
+      std::lower_bound(all.begin(), all.end(), id,
+                       [](const Rule& rule, std::string_view wanted) { return rule.id < wanted; });
   return at != all.end() && at->id == id ? &*at : nullptr;
 }
 

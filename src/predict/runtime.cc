@@ -8,7 +8,8 @@ namespace {
 
 // Machines that a group touches whose members stand `stride` ranks apart.
 std::int64_t nodes_of(std::int64_t members, std::int64_t stride, std::int64_t devices_per_node) {
-  return std::clamp<std::int64_t>((members * stride + devices_per_node - 1) / devices_per_node, 1, members);
+  return std::clamp<std::int64_t>((members * stride + devices_per_node - 1) / devices_per_node, 1,
+                                  members);
 }
 
 void add(RuntimeBytes& sum, const RuntimeBytes& part) {
@@ -29,20 +30,25 @@ RuntimeBytes runtime_bytes(const Job& job) {
   const std::int64_t per_node = std::max<std::int64_t>(1, job.cluster.devices_per_node);
   RuntimeBytes sum = context_bytes(device);
   auto group = [&](std::int64_t members, std::int64_t stride, CommunicatorUse use) {
-    if (members > 1) add(sum, communicator_bytes(device, members, per_node, nodes_of(members, stride, per_node), use));
+    if (members > 1)
+      add(sum,
+          communicator_bytes(device, members, per_node, nodes_of(members, stride, per_node), use));
   };
   const bool whole_gradients = job.engine == Engine::kDdp || parallel.zero_stage == 0;
   // tensor ranks are neighbours, then context, then data; pipeline stages stand furthest apart
-  group(parallel.tensor, 1, parallel.sequence_parallel ? CommunicatorUse::kGatherScatter : CommunicatorUse::kAllReduce);
+  group(parallel.tensor, 1,
+        parallel.sequence_parallel ? CommunicatorUse::kGatherScatter : CommunicatorUse::kAllReduce);
   const std::int64_t data = parallel.data * parallel.context;
-  group(data, parallel.tensor, whole_gradients ? CommunicatorUse::kAllReduce : CommunicatorUse::kGatherScatter);
+  group(data, parallel.tensor,
+        whole_gradients ? CommunicatorUse::kAllReduce : CommunicatorUse::kGatherScatter);
   group(parallel.pipeline, parallel.tensor * data, CommunicatorUse::kNeighbours);
   return sum;
 }
 
 SlackAllowance slack_allowance() {
   return {0.0, 0.10, 0.25,
-          "87 stages of published Mist and Aceso runs and 81 of BigScience print max allocated and max reserved: "
+          "87 stages of published Mist and Aceso runs and 81 of BigScience print max allocated and "
+          "max reserved: "
           "reserved is 1.02 to 1.24 times allocated, median 1.11 and 1.21"};
 }
 

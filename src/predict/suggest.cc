@@ -1,11 +1,11 @@
 // The ways out: changes of the run file that make it fit, cheapest first. Each is tried with the real predictor.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "predict/prediction.h"
 
@@ -18,14 +18,18 @@ struct Move {
   std::string change;
   std::string moves_cost_to;
   std::string cost;
-  int price = 1;  // how much a team minds, in steps: nothing 0, compute 1-3, network 3, devices by doubling, the result of training most
+  int price =
+      1;  // how much a team minds, in steps: nothing 0, compute 1-3, network 3, devices by doubling, the result of training most
   // Applies itself to the job and lists the edits; false: it does not concern this job.
   std::function<bool(Job&, std::vector<Suggestion::Edit>&)> apply;
 };
 
 std::string text(std::int64_t number) { return fmt::format("{}", number); }
 
-bool runs_on_torch(const Job& job) { return job.engine == Engine::kDdp || job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2 || job.engine == Engine::kDeepSpeed; }
+bool runs_on_torch(const Job& job) {
+  return job.engine == Engine::kDdp || job.engine == Engine::kFsdp1 ||
+         job.engine == Engine::kFsdp2 || job.engine == Engine::kDeepSpeed;
+}
 
 // Data-parallel ranks change; the global batch stays, so accumulation changes with them.
 bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits) {
@@ -34,15 +38,19 @@ bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits)
   const std::int64_t accumulation = job.training.global_batch / sequences;
   edits.push_back({"parallel.data", text(job.parallel.data), text(data)});
   if (accumulation != job.training.gradient_accumulation)
-    edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation), text(accumulation)});
+    edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation),
+                     text(accumulation)});
   job.parallel.data = data;
   job.training.gradient_accumulation = accumulation;
   return true;
 }
 
 Move fused_optimizer() {
-  return {"optimizer_form = fused", "nothing", "the step runs as one kernel without a temporary list", 0, [](Job& job, auto& edits) {
-            if (job.training.optimizer_form != OptimizerForm::kForeach || !job.training.optimizer.only_form.empty()) return false;
+  return {"optimizer_form = fused", "nothing",
+          "the step runs as one kernel without a temporary list", 0, [](Job& job, auto& edits) {
+            if (job.training.optimizer_form != OptimizerForm::kForeach ||
+                !job.training.optimizer.only_form.empty())
+              return false;
             edits.push_back({"training.optimizer_form", "foreach", "fused"});
             job.training.optimizer_form = OptimizerForm::kFused;
             return true;
@@ -50,17 +58,25 @@ Move fused_optimizer() {
 }
 
 Move flash_attention() {
-  return {"attention = flash", "nothing", "a fused kernel: scores are never stored", 0, [](Job& job, auto& edits) {
-            if (job.training.attention == AttentionKernel::kFlash || job.training.precision.compute == ElementType::kFloat32) return false;
-            edits.push_back({"training.attention", std::string(name_of(job.training.attention)), "flash"});
+  return {"attention = flash", "nothing", "a fused kernel: scores are never stored", 0,
+          [](Job& job, auto& edits) {
+            if (job.training.attention == AttentionKernel::kFlash ||
+                job.training.precision.compute == ElementType::kFloat32)
+              return false;
+            edits.push_back(
+                {"training.attention", std::string(name_of(job.training.attention)), "flash"});
             job.training.attention = AttentionKernel::kFlash;
             return true;
           }};
 }
 
 Move fused_loss() {
-  return {"loss = fused-linear", "compute", "logits exist one chunk at a time; a few percent of the head's time", 1, [](Job& job, auto& edits) {
-            if (job.training.loss != LossKernel::kPlain || !runs_on_torch(job) || job.parallel.tensor > 1) return false;
+  return {"loss = fused-linear", "compute",
+          "logits exist one chunk at a time; a few percent of the head's time", 1,
+          [](Job& job, auto& edits) {
+            if (job.training.loss != LossKernel::kPlain || !runs_on_torch(job) ||
+                job.parallel.tensor > 1)
+              return false;
             edits.push_back({"training.loss", "plain", "fused-linear"});
             job.training.loss = LossKernel::kFusedLinear;
             return true;
@@ -68,20 +84,27 @@ Move fused_loss() {
 }
 
 Move smaller_micro_batch() {
-  return {"micro_batch = 1", "throughput", "smaller matrix products, more micro-steps; the global batch stays", 2, [](Job& job, auto& edits) {
-            if (job.training.micro_batch <= 1) return false;
-            const std::int64_t factor = job.training.micro_batch;
-            edits.push_back({"training.micro_batch", text(factor), "1"});
-            edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation), text(job.training.gradient_accumulation * factor)});
-            job.training.micro_batch = 1;
-            job.training.gradient_accumulation *= factor;
-            return true;
-          }};
+  return {
+      "micro_batch = 1", "throughput",
+      "smaller matrix products, more micro-steps; the global batch stays", 2,
+      [](Job& job, auto& edits) {
+        if (job.training.micro_batch <= 1) return false;
+        const std::int64_t factor = job.training.micro_batch;
+        edits.push_back({"training.micro_batch", text(factor), "1"});
+        edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation),
+                         text(job.training.gradient_accumulation * factor)});
+        job.training.micro_batch = 1;
+        job.training.gradient_accumulation *= factor;
+        return true;
+      }};
 }
 
 Move selective_recompute() {
-  return {"recompute.mode = selective", "recompute", "core attention runs twice", 1, [](Job& job, auto& edits) {
-            if (job.recompute.mode != RecomputeMode::kNone || job.training.attention == AttentionKernel::kFlash) return false;
+  return {"recompute.mode = selective", "recompute", "core attention runs twice", 1,
+          [](Job& job, auto& edits) {
+            if (job.recompute.mode != RecomputeMode::kNone ||
+                job.training.attention == AttentionKernel::kFlash)
+              return false;
             edits.push_back({"recompute.mode", "none", "selective"});
             job.recompute.mode = RecomputeMode::kSelective;
             job.recompute.modules = {RecomputeModule::kCoreAttention};
@@ -90,8 +113,12 @@ Move selective_recompute() {
 }
 
 Move recompute_every_second() {
-  return {"recompute every 2nd layer", "recompute", "half of the layers run forward twice: about a sixth more compute", 2, [](Job& job, auto& edits) {
-            if (job.recompute.mode != RecomputeMode::kNone && job.recompute.mode != RecomputeMode::kSelective) return false;
+  return {"recompute every 2nd layer", "recompute",
+          "half of the layers run forward twice: about a sixth more compute", 2,
+          [](Job& job, auto& edits) {
+            if (job.recompute.mode != RecomputeMode::kNone &&
+                job.recompute.mode != RecomputeMode::kSelective)
+              return false;
             edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "every"});
             edits.push_back({"recompute.every", "-", "2"});
             job.recompute.mode = RecomputeMode::kEvery;
@@ -101,7 +128,9 @@ Move recompute_every_second() {
 }
 
 Move full_recompute() {
-  return {"recompute.mode = full", "recompute", "every layer runs forward twice: about a third more compute", 3, [](Job& job, auto& edits) {
+  return {"recompute.mode = full", "recompute",
+          "every layer runs forward twice: about a third more compute", 3,
+          [](Job& job, auto& edits) {
             if (job.recompute.mode == RecomputeMode::kFull) return false;
             edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "full"});
             job.recompute.mode = RecomputeMode::kFull;
@@ -110,19 +139,28 @@ Move full_recompute() {
 }
 
 Move higher_zero_stage(int stage) {
-  return {fmt::format("zero_stage = {}", stage), "communication", stage == 3 ? "parameters are gathered for forward and again for backward" : "gradients are scattered, parameters gathered after the step", stage,
-          [stage](Job& job, auto& edits) {
-            const bool known = (job.engine == Engine::kDeepSpeed && stage <= 3) || ((job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2) && stage == 3) ||
-                               ((job.engine == Engine::kMegatron || job.engine == Engine::kNanotron) && stage == 1);
-            if (!known || job.parallel.data <= 1 || job.parallel.zero_stage >= stage || (job.parallel.pipeline > 1 && stage > 1)) return false;
-            edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), text(stage)});
-            job.parallel.zero_stage = stage;
-            return true;
-          }};
+  return {
+      fmt::format("zero_stage = {}", stage), "communication",
+      stage == 3 ? "parameters are gathered for forward and again for backward"
+                 : "gradients are scattered, parameters gathered after the step",
+      stage, [stage](Job& job, auto& edits) {
+        const bool known =
+            (job.engine == Engine::kDeepSpeed && stage <= 3) ||
+            ((job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2) && stage == 3) ||
+            ((job.engine == Engine::kMegatron || job.engine == Engine::kNanotron) && stage == 1);
+        if (!known || job.parallel.data <= 1 || job.parallel.zero_stage >= stage ||
+            (job.parallel.pipeline > 1 && stage > 1))
+          return false;
+        edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), text(stage)});
+        job.parallel.zero_stage = stage;
+        return true;
+      }};
 }
 
 Move sharded_by_fsdp() {
-  return {"engine = fsdp2, zero_stage = 3", "communication", "each layer is gathered when it runs; gradients are scattered", 3, [](Job& job, auto& edits) {
+  return {"engine = fsdp2, zero_stage = 3", "communication",
+          "each layer is gathered when it runs; gradients are scattered", 3,
+          [](Job& job, auto& edits) {
             if (job.engine != Engine::kDdp || job.parallel.data <= 1) return false;
             edits.push_back({"engine", "ddp", "fsdp2"});
             edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
@@ -133,12 +171,18 @@ Move sharded_by_fsdp() {
 }
 
 Move more_tensor(std::int64_t factor) {
-  return {fmt::format("tensor x {}", factor), "communication", "activations are gathered and scattered around every layer", 3, [factor](Job& job, auto& edits) {
+  return {fmt::format("tensor x {}", factor), "communication",
+          "activations are gathered and scattered around every layer", 3,
+          [factor](Job& job, auto& edits) {
             const bool able = job.engine == Engine::kMegatron || job.engine == Engine::kNanotron;
             const std::int64_t tensor = job.parallel.tensor * factor;
-            if (!able || job.parallel.data % factor != 0 || tensor > job.cluster.devices_per_node) return false;
+            if (!able || job.parallel.data % factor != 0 || tensor > job.cluster.devices_per_node)
+              return false;
             for (const Layer& layer : job.model->kinds)
-              if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention); attention && (attention->heads % tensor != 0 || attention->key_value_heads % tensor != 0)) return false;
+              if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention);
+                  attention &&
+                  (attention->heads % tensor != 0 || attention->key_value_heads % tensor != 0))
+                return false;
             edits.push_back({"parallel.tensor", text(job.parallel.tensor), text(tensor)});
             job.parallel.tensor = tensor;
             job.parallel.sequence_parallel = true;
@@ -148,9 +192,13 @@ Move more_tensor(std::int64_t factor) {
 }
 
 Move eight_bit_optimizer() {
-  return {"optimizer = adamw-8bit", "accuracy", "moments in 8 bits, no fp32 master copy", 7, [](Job& job, auto& edits) {
+  return {"optimizer = adamw-8bit", "accuracy", "moments in 8 bits, no fp32 master copy", 7,
+          [](Job& job, auto& edits) {
             const Optimizer* small = find_optimizer("adamw-8bit");
-            if (!small || (job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") || !runs_on_torch(job)) return false;
+            if (!small ||
+                (job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") ||
+                !runs_on_torch(job))
+              return false;
             edits.push_back({"training.optimizer", job.training.optimizer.name, "adamw-8bit"});
             job.training.optimizer = *small;
             return true;
@@ -158,9 +206,11 @@ Move eight_bit_optimizer() {
 }
 
 Move pure_sixteen_bit() {
-  return {"precision = bf16-pure", "accuracy", "updates smaller than 1/256 of a weight are lost", 8, [](Job& job, auto& edits) {
+  return {"precision = bf16-pure", "accuracy", "updates smaller than 1/256 of a weight are lost", 8,
+          [](Job& job, auto& edits) {
             const Precision* pure = find_precision("bf16-pure");
-            if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job)) return false;
+            if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job))
+              return false;
             edits.push_back({"training.precision", job.training.precision.name, "bf16-pure"});
             job.training.precision = *pure;
             return true;
@@ -168,9 +218,13 @@ Move pure_sixteen_bit() {
 }
 
 Move stateless_optimizer() {
-  return {"optimizer = lomo", "accuracy", "plain SGD inside backward: no moments, one gradient at a time", 9, [](Job& job, auto& edits) {
+  return {"optimizer = lomo", "accuracy",
+          "plain SGD inside backward: no moments, one gradient at a time", 9,
+          [](Job& job, auto& edits) {
             const Optimizer* lomo = find_optimizer("lomo");
-            if (!lomo || job.engine != Engine::kDdp || job.training.optimizer.name == "lomo" || job.training.gradient_accumulation > 1) return false;
+            if (!lomo || job.engine != Engine::kDdp || job.training.optimizer.name == "lomo" ||
+                job.training.gradient_accumulation > 1)
+              return false;
             edits.push_back({"training.optimizer", job.training.optimizer.name, "lomo"});
             job.training.optimizer = *lomo;
             return true;
@@ -188,40 +242,52 @@ int price_of(std::int64_t devices) {
 }
 
 Move more_devices(std::int64_t devices) {
-  return {fmt::format("{} devices, fsdp2", devices), "devices", "the states are shared by more devices; the global batch grows if it must", price_of(devices), [devices](Job& job, auto& edits) {
-            const bool one_dimension = job.parallel.tensor == 1 && job.parallel.pipeline == 1 && job.parallel.context == 1;
-            if (!one_dimension || devices <= job.cluster.devices || !runs_on_torch(job)) return false;
-            edits.push_back({"cluster.devices", text(job.cluster.devices), text(devices)});
-            if (job.engine == Engine::kDdp) {
-              edits.push_back({"engine", "ddp", "fsdp2"});
-              job.engine = Engine::kFsdp2;
-            }
-            if (job.parallel.zero_stage != 3) edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
-            job.parallel.zero_stage = 3;
-            job.cluster.devices = devices;
-            job.parallel.data = devices;
-            const std::int64_t per_step = job.training.micro_batch * devices;
-            const std::int64_t batch = std::max(job.training.global_batch, per_step);
-            if (batch % per_step != 0) return false;
-            if (batch != job.training.global_batch) edits.push_back({"training.global_batch", text(job.training.global_batch), text(batch)});
-            job.training.global_batch = batch;
-            job.training.gradient_accumulation = batch / per_step;
-            return true;
-          }};
+  return {
+      fmt::format("{} devices, fsdp2", devices), "devices",
+      "the states are shared by more devices; the global batch grows if it must", price_of(devices),
+      [devices](Job& job, auto& edits) {
+        const bool one_dimension =
+            job.parallel.tensor == 1 && job.parallel.pipeline == 1 && job.parallel.context == 1;
+        if (!one_dimension || devices <= job.cluster.devices || !runs_on_torch(job)) return false;
+        edits.push_back({"cluster.devices", text(job.cluster.devices), text(devices)});
+        if (job.engine == Engine::kDdp) {
+          edits.push_back({"engine", "ddp", "fsdp2"});
+          job.engine = Engine::kFsdp2;
+        }
+        if (job.parallel.zero_stage != 3)
+          edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
+        job.parallel.zero_stage = 3;
+        job.cluster.devices = devices;
+        job.parallel.data = devices;
+        const std::int64_t per_step = job.training.micro_batch * devices;
+        const std::int64_t batch = std::max(job.training.global_batch, per_step);
+        if (batch % per_step != 0) return false;
+        if (batch != job.training.global_batch)
+          edits.push_back({"training.global_batch", text(job.training.global_batch), text(batch)});
+        job.training.global_batch = batch;
+        job.training.gradient_accumulation = batch / per_step;
+        return true;
+      }};
 }
 
 Move shorter_sequence() {
-  return {"half the sequence length", "the task", "the model sees half the context", 10, [](Job& job, auto& edits) {
-            if (job.training.sequence_length < 1024 || job.training.sequence_length % 2 != 0) return false;
-            edits.push_back({"training.sequence_length", text(job.training.sequence_length), text(job.training.sequence_length / 2)});
+  return {"half the sequence length", "the task", "the model sees half the context", 10,
+          [](Job& job, auto& edits) {
+            if (job.training.sequence_length < 1024 || job.training.sequence_length % 2 != 0)
+              return false;
+            edits.push_back({"training.sequence_length", text(job.training.sequence_length),
+                             text(job.training.sequence_length / 2)});
             job.training.sequence_length /= 2;
             return true;
           }};
 }
 
 std::vector<Move> moves() {
-  std::vector<Move> all = {fused_optimizer(), flash_attention(),        fused_loss(),     selective_recompute(), smaller_micro_batch(), higher_zero_stage(1), higher_zero_stage(2),
-                           sharded_by_fsdp(), recompute_every_second(), full_recompute(), higher_zero_stage(3),  more_tensor(2),        more_tensor(4),       more_tensor(8)};
+  std::vector<Move> all = {fused_optimizer(),     flash_attention(),     fused_loss(),
+                           selective_recompute(), smaller_micro_batch(), higher_zero_stage(1),
+                           higher_zero_stage(2),  sharded_by_fsdp(),     recompute_every_second(),
+                           full_recompute(),      higher_zero_stage(3),  more_tensor(2),
+                           more_tensor(4),        more_tensor(8)};
   for (std::int64_t devices : {2, 4, 8, 16, 32, 64, 128, 256}) all.push_back(more_devices(devices));
   all.push_back(eight_bit_optimizer());
   all.push_back(pure_sixteen_bit());
@@ -236,7 +302,8 @@ struct Attempt {
   Suggestion suggestion;
   std::vector<std::size_t> applied;
   int price = 0;
-  Bytes phases{};  // of the fullest rank, all phases together: what a move that does not reach the peak still lowers
+  Bytes
+      phases{};  // of the fullest rank, all phases together: what a move that does not reach the peak still lowers
 };
 
 Bytes sum_of_phases(const Prediction& prediction) {
@@ -252,23 +319,31 @@ Bytes sum_of_phases(const Prediction& prediction) {
 void apply_words(const Move& move, Suggestion& suggestion) {
   suggestion.change += (suggestion.change.empty() ? "" : " + ") + move.change;
   suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + move.cost;
-  if (move.moves_cost_to == "nothing" || suggestion.moves_cost_to.find(move.moves_cost_to) != std::string::npos) return;
+  if (move.moves_cost_to == "nothing" ||
+      suggestion.moves_cost_to.find(move.moves_cost_to) != std::string::npos)
+    return;
   suggestion.moves_cost_to += (suggestion.moves_cost_to.empty() ? "" : ", ") + move.moves_cost_to;
 }
 
 bool grows_cluster(const Move& move) { return move.moves_cost_to == "devices"; }
 
 // A suggestion that contains another whole one, or the same with more devices, adds nothing.
-bool contains_one_of(const std::vector<std::size_t>& applied, const std::vector<std::vector<std::size_t>>& found, const std::vector<Move>& all) {
+bool contains_one_of(const std::vector<std::size_t>& applied,
+                     const std::vector<std::vector<std::size_t>>& found,
+                     const std::vector<Move>& all) {
   return std::any_of(found.begin(), found.end(), [&](const std::vector<std::size_t>& smaller) {
     return std::all_of(smaller.begin(), smaller.end(), [&](std::size_t move) {
-      return std::any_of(applied.begin(), applied.end(), [&](std::size_t here) { return here == move || (grows_cluster(all[here]) && grows_cluster(all[move]) && here > move); });
+      return std::any_of(applied.begin(), applied.end(), [&](std::size_t here) {
+        return here == move ||
+               (grows_cluster(all[here]) && grows_cluster(all[move]) && here > move);
+      });
     });
   });
 }
 
 // Whether every move is needed: none can be left out.
-bool is_minimal(const Job& job, const std::vector<std::size_t>& applied, const std::vector<Move>& all) {
+bool is_minimal(const Job& job, const std::vector<std::size_t>& applied,
+                const std::vector<Move>& all) {
   for (std::size_t without : applied) {
     Job trial = job;
     std::vector<Suggestion::Edit> edits;

@@ -56,7 +56,11 @@ class Checked {
 };
 
 // The smallest multiple count: how many groups of `size` hold `total`.
-constexpr Checked ceil_divide(Checked total, Checked size) { return (total + size - Checked(1)) / size; }
-constexpr Checked round_up(Checked total, Checked multiple) { return ceil_divide(total, multiple) * multiple; }
+constexpr Checked ceil_divide(Checked total, Checked size) {
+  return (total + size - Checked(1)) / size;
+}
+constexpr Checked round_up(Checked total, Checked multiple) {
+  return ceil_divide(total, multiple) * multiple;
+}
 
 }  // namespace steelyard

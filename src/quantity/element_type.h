@@ -17,48 +17,79 @@
 
 namespace steelyard {
 
-enum class ElementType : std::uint8_t { kFloat32, kBFloat16, kFloat16, kFloat8E4M3, kFloat8E5M2, kInt64, kInt32, kInt16, kInt8, kBool, kNormalFloat4, kInt4 };
+enum class ElementType : std::uint8_t {
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+  kFloat8E4M3,
+  kFloat8E5M2,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kBool,
+  kNormalFloat4,
+  kInt4
+};
 
 constexpr std::int64_t bits_of(ElementType type) {
   switch (type) {
-    case ElementType::kInt64: return 64;
+    case ElementType::kInt64:
+      return 64;
     case ElementType::kFloat32:
-    case ElementType::kInt32: return 32;
+    case ElementType::kInt32:
+      return 32;
     case ElementType::kBFloat16:
     case ElementType::kFloat16:
-    case ElementType::kInt16: return 16;
+    case ElementType::kInt16:
+      return 16;
     case ElementType::kFloat8E4M3:
     case ElementType::kFloat8E5M2:
     case ElementType::kInt8:
-    case ElementType::kBool: return 8;
+    case ElementType::kBool:
+      return 8;
     case ElementType::kNormalFloat4:
-    case ElementType::kInt4: return 4;
+    case ElementType::kInt4:
+      return 4;
   }
   return 0;
 }
 
 constexpr std::string_view name_of(ElementType type) {
   switch (type) {
-    case ElementType::kFloat32: return "fp32";
-    case ElementType::kBFloat16: return "bf16";
-    case ElementType::kFloat16: return "fp16";
-    case ElementType::kFloat8E4M3: return "e4m3";
-    case ElementType::kFloat8E5M2: return "e5m2";
-    case ElementType::kInt64: return "int64";
-    case ElementType::kInt32: return "int32";
-    case ElementType::kInt16: return "int16";
-    case ElementType::kInt8: return "int8";
-    case ElementType::kBool: return "bool";
-    case ElementType::kNormalFloat4: return "nf4";
-    case ElementType::kInt4: return "int4";
+    case ElementType::kFloat32:
+      return "fp32";
+    case ElementType::kBFloat16:
+      return "bf16";
+    case ElementType::kFloat16:
+      return "fp16";
+    case ElementType::kFloat8E4M3:
+      return "e4m3";
+    case ElementType::kFloat8E5M2:
+      return "e5m2";
+    case ElementType::kInt64:
+      return "int64";
+    case ElementType::kInt32:
+      return "int32";
+    case ElementType::kInt16:
+      return "int16";
+    case ElementType::kInt8:
+      return "int8";
+    case ElementType::kBool:
+      return "bool";
+    case ElementType::kNormalFloat4:
+      return "nf4";
+    case ElementType::kInt4:
+      return "int4";
   }
   return "";
 }
 
 constexpr std::optional<ElementType> element_type_named(std::string_view name) {
-  for (auto type : {ElementType::kFloat32, ElementType::kBFloat16, ElementType::kFloat16, ElementType::kFloat8E4M3, ElementType::kFloat8E5M2,
-                    ElementType::kInt64, ElementType::kInt32, ElementType::kInt16, ElementType::kInt8, ElementType::kBool, ElementType::kNormalFloat4,
-                    ElementType::kInt4})
+  for (auto type : {ElementType::kFloat32, ElementType::kBFloat16, ElementType::kFloat16,
+                    ElementType::kFloat8E4M3, ElementType::kFloat8E5M2, ElementType::kInt64,
+                    ElementType::kInt32, ElementType::kInt16, ElementType::kInt8,
+                    ElementType::kBool, ElementType::kNormalFloat4, ElementType::kInt4})
     if (name_of(type) == name) return type;
   return std::nullopt;
 }

@@ -22,8 +22,12 @@ class Quantity {
   explicit constexpr Quantity(Rep value) : value_(value) {}
   constexpr Rep value() const { return value_; }
 
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value_ + b.value_); }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value_ - b.value_); }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity(a.value_ + b.value_);
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity(a.value_ - b.value_);
+  }
   friend constexpr Quantity operator*(Quantity a, Rep count) { return Quantity(a.value_ * count); }
   friend constexpr Quantity operator*(Rep count, Quantity a) { return Quantity(a.value_ * count); }
   constexpr Quantity& operator+=(Quantity other) { return *this = *this + other; }
@@ -44,13 +48,23 @@ using Ranks = Quantity<struct RanksTag, Checked>;
 using Layers = Quantity<struct LayersTag, Checked>;
 using Tokens = Quantity<struct TokensTag, Checked>;
 
-constexpr Bytes operator""_B(unsigned long long count) { return Bytes(static_cast<std::int64_t>(count)); }
-constexpr Bytes operator""_KiB(unsigned long long count) { return Bytes(Checked(static_cast<std::int64_t>(count)) * (std::int64_t{1} << 10)); }
-constexpr Bytes operator""_MiB(unsigned long long count) { return Bytes(Checked(static_cast<std::int64_t>(count)) * (std::int64_t{1} << 20)); }
-constexpr Bytes operator""_GiB(unsigned long long count) { return Bytes(Checked(static_cast<std::int64_t>(count)) * (std::int64_t{1} << 30)); }
+constexpr Bytes operator""_B(unsigned long long count) {
+  return Bytes(static_cast<std::int64_t>(count));
+}
+constexpr Bytes operator""_KiB(unsigned long long count) {
+  return Bytes(Checked(static_cast<std::int64_t>(count)) * (std::int64_t{1} << 10));
+}
+constexpr Bytes operator""_MiB(unsigned long long count) {
+  return Bytes(Checked(static_cast<std::int64_t>(count)) * (std::int64_t{1} << 20));
+}
+constexpr Bytes operator""_GiB(unsigned long long count) {
+  return Bytes(Checked(static_cast<std::int64_t>(count)) * (std::int64_t{1} << 30));
+}
 
 // The caching allocator hands out multiples of 512 bytes (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize).
 constexpr std::int64_t kAllocationGranularity = 512;
-constexpr Bytes allocated_size(Bytes requested) { return Bytes(round_up(requested.value(), kAllocationGranularity)); }
+constexpr Bytes allocated_size(Bytes requested) {
+  return Bytes(round_up(requested.value(), kAllocationGranularity));
+}
 
 }  // namespace steelyard

@@ -1,9 +1,9 @@
 #include "quantity/traced.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
-
-#include <fmt/format.h>
 
 namespace steelyard {
 
@@ -11,7 +11,8 @@ namespace {
 
 // Order in which letters are written: batch and sequence first, then widths, then what divides.
 int rank_of(const std::string& letter) {
-  static const std::string order[] = {"b", "s", "T", "L", "V", "P", "h", "a", "k", "f", "E", "K", "M", "n", "d"};
+  static const std::string order[] = {"b", "s", "T", "L", "V", "P", "h", "a",
+                                      "k", "f", "E", "K", "M", "n", "d"};
   for (std::size_t i = 0; i < std::size(order); ++i)
     if (order[i] == letter) return static_cast<int>(i);
   return 100;
@@ -28,7 +29,9 @@ Traced::Traced(std::int64_t constant) : value_(constant) {
   if (constant != 0) terms_.push_back({constant, 1, {}});
 }
 
-Traced Traced::symbol(std::string letter, std::int64_t value) { return opaque(std::move(letter), value); }
+Traced Traced::symbol(std::string letter, std::int64_t value) {
+  return opaque(std::move(letter), value);
+}
 
 Traced Traced::opaque(std::string text, Checked value) {
   Traced number;
@@ -41,7 +44,8 @@ void Traced::collect(std::vector<Term>& terms, Term term) {
   for (Term& known : terms) {
     if (known.factors != term.factors) continue;
     const std::int64_t common = std::lcm(known.divisor, term.divisor);
-    known.coefficient = known.coefficient * (common / known.divisor) + term.coefficient * (common / term.divisor);
+    known.coefficient =
+        known.coefficient * (common / known.divisor) + term.coefficient * (common / term.divisor);
     known.divisor = common;
     const std::int64_t shared = std::gcd(known.coefficient, known.divisor);
     if (shared > 1) {
@@ -62,7 +66,8 @@ Traced operator+(const Traced& a, const Traced& b) {
   return sum;
 }
 
-Traced Traced::written_with(const std::string& letter, std::int64_t times, const std::string& other) const {
+Traced Traced::written_with(const std::string& letter, std::int64_t times,
+                            const std::string& other) const {
   Traced multiple = Traced(times) * opaque(other, 1);
   Traced sum;
   for (const Term& term : terms_) {
@@ -88,14 +93,17 @@ Traced operator*(const Traced& a, const Traced& b) {
   product.value_ = a.value_ * b.value_;
   for (const Traced::Term& left : a.terms_)
     for (const Traced::Term& right : b.terms_) {
-      Traced::Term term{left.coefficient * right.coefficient, left.divisor * right.divisor, left.factors};
+      Traced::Term term{left.coefficient * right.coefficient, left.divisor * right.divisor,
+                        left.factors};
       const std::int64_t shared = std::gcd(term.coefficient, term.divisor);
       if (shared > 1) {
         term.coefficient /= shared;
         term.divisor /= shared;
       }
       for (const Traced::Factor& factor : right.factors) {
-        auto at = std::find_if(term.factors.begin(), term.factors.end(), [&](const Traced::Factor& known) { return known.first == factor.first; });
+        auto at =
+            std::find_if(term.factors.begin(), term.factors.end(),
+                         [&](const Traced::Factor& known) { return known.first == factor.first; });
         if (at == term.factors.end()) {
           term.factors.push_back(factor);
         } else {
@@ -103,7 +111,8 @@ Traced operator*(const Traced& a, const Traced& b) {
           if (at->second == 0) term.factors.erase(at);
         }
       }
-      std::sort(term.factors.begin(), term.factors.end(), [](const auto& x, const auto& y) { return before(x.first, y.first); });
+      std::sort(term.factors.begin(), term.factors.end(),
+                [](const auto& x, const auto& y) { return before(x.first, y.first); });
       Traced::collect(product.terms_, std::move(term));
     }
   return product;
@@ -111,7 +120,8 @@ Traced operator*(const Traced& a, const Traced& b) {
 
 Traced operator/(const Traced& a, const Traced& b) {
   const Checked quotient = a.value_ / b.value_;
-  if (b.terms_.size() != 1) return Traced::opaque(fmt::format("({})/({})", a.text(), b.text()), quotient);
+  if (b.terms_.size() != 1)
+    return Traced::opaque(fmt::format("({})/({})", a.text(), b.text()), quotient);
   Traced inverse;
   inverse.value_ = 1;
   const Traced::Term& divisor = b.terms_[0];
@@ -125,7 +135,9 @@ Traced operator/(const Traced& a, const Traced& b) {
 
 namespace {
 
-std::string power(const std::string& letter, int exponent) { return exponent == 1 ? letter : fmt::format("{}^{}", letter, exponent); }
+std::string power(const std::string& letter, int exponent) {
+  return exponent == 1 ? letter : fmt::format("{}^{}", letter, exponent);
+}
 
 bool is_word(const std::string& letter) { return letter.size() > 1; }
 
@@ -150,7 +162,9 @@ std::string Traced::print(const std::vector<Term>& terms) {
     for (const Factor& factor : term.factors) {
       if (std::find(common.begin(), common.end(), factor) != common.end()) continue;
       if (factor.second > 0) {
-        const bool tight = !above.empty() && above.find_first_not_of("0123456789-") == std::string::npos && !is_word(factor.first) && terms.size() > 1;
+        const bool tight = !above.empty() &&
+                           above.find_first_not_of("0123456789-") == std::string::npos &&
+                           !is_word(factor.first) && terms.size() > 1;
         above += (above.empty() || tight ? "" : "·") + power(factor.first, factor.second);
       } else {
         below += "/" + power(factor.first, -factor.second);
@@ -177,7 +191,8 @@ std::string Traced::print(const std::vector<Term>& terms) {
     else
       below += "/" + power(factor.first, -factor.second);
   }
-  return front.empty() ? fmt::format("({}){}", sum, below) : fmt::format("{}·({}){}", front, sum, below);
+  return front.empty() ? fmt::format("({}){}", sum, below)
+                       : fmt::format("{}·({}){}", front, sum, below);
 }
 
 std::string Traced::text() const { return print(terms_); }
@@ -186,7 +201,9 @@ std::string Traced::without(const std::vector<std::string>& letters) const {
   std::vector<Term> rest = terms_;
   for (Term& term : rest)
     for (const std::string& letter : letters) {
-      auto at = std::find_if(term.factors.begin(), term.factors.end(), [&](const Factor& factor) { return factor.first == letter && factor.second >= 1; });
+      auto at = std::find_if(term.factors.begin(), term.factors.end(), [&](const Factor& factor) {
+        return factor.first == letter && factor.second >= 1;
+      });
       if (at == term.factors.end()) return "";
       if (--at->second == 0) term.factors.erase(at);
     }
@@ -205,12 +222,14 @@ std::string Traced::without(const std::vector<std::string>& letters) const {
 
 Traced ceil_divide(const Traced& total, const Traced& size) {
   if ((total.checked() % size.checked()).value() == 0) return total / size;
-  return Traced::opaque(fmt::format("ceil({} / {})", total.text(), size.text()), ceil_divide(total.checked(), size.checked()));
+  return Traced::opaque(fmt::format("ceil({} / {})", total.text(), size.text()),
+                        ceil_divide(total.checked(), size.checked()));
 }
 
 Traced round_up(const Traced& total, const Traced& multiple) {
   if ((total.checked() % multiple.checked()).value() == 0) return total;
-  return Traced::opaque(fmt::format("round_up({}, {})", total.text(), multiple.text()), round_up(total.checked(), multiple.checked()));
+  return Traced::opaque(fmt::format("round_up({}, {})", total.text(), multiple.text()),
+                        round_up(total.checked(), multiple.checked()));
 }
 
 }  // namespace steelyard

@@ -25,13 +25,14 @@ class Traced {
 
   Checked checked() const { return value_; }
   std::int64_t value() const { return value_.value(); }
-  std::string text() const;                    // "2·b·s·f/t", "b·s·(20h + 8)"
+  std::string text() const;  // "2·b·s·f/t", "b·s·(20h + 8)"
   // The same without the factors named: per_unit({"b", "s"}) of "2·b·s·f" is "2f". Empty if a term lacks one of them.
   std::string without(const std::vector<std::string>& letters) const;
 
   // The same number with one letter written as a multiple of another: "4f" with f = 4h becomes "16h". The caller knows
   // that they are equal.
-  Traced written_with(const std::string& letter, std::int64_t times, const std::string& other) const;
+  Traced written_with(const std::string& letter, std::int64_t times,
+                      const std::string& other) const;
 
   friend Traced operator+(const Traced& a, const Traced& b);
   friend Traced operator-(const Traced& a, const Traced& b);
@@ -47,7 +48,7 @@ class Traced {
   struct Term {
     std::int64_t coefficient = 0;
     std::int64_t divisor = 1;
-    std::vector<Factor> factors;               // sorted by letter
+    std::vector<Factor> factors;  // sorted by letter
   };
   static std::string print(const std::vector<Term>& terms);
   static void collect(std::vector<Term>& terms, Term term);

@@ -53,8 +53,8 @@ Bytes optimizer_state(const Piles& piles) {
 // Whether `bytes` is what to look at first: no other part is larger, or it is two fifths of all.
 bool leads(Bytes bytes, const PhasePrediction& phase) {
   Bytes largest = optimizer_state(phase.piles);
-  for (const Pile pile : {Pile::kParameters, Pile::kGradients, Pile::kActivations,
-                          Pile::kTemporary, Pile::kCommunication})
+  for (const Pile pile : {Pile::kParameters, Pile::kGradients, Pile::kActivations, Pile::kTemporary,
+                          Pile::kCommunication})
     largest = std::max(largest, phase.piles[pile]);
   return bytes >= largest || bytes.value() * Checked(5) >= phase.allocated.value() * Checked(2);
 }
@@ -64,8 +64,8 @@ std::string activations_answer(const Weighing& weighing, const PhasePrediction& 
   const Bytes bytes = phase.piles[Pile::kActivations];
   const bool first_of_all = leads(bytes, phase);
   std::string answer =
-      fmt::format("{}: {} {}, {} of allocated", first_of_all ? "yes" : "no", number_of(bytes, scale),
-                  scale.unit, percent_of(bytes, phase.allocated));
+      fmt::format("{}: {} {}, {} of allocated", first_of_all ? "yes" : "no",
+                  number_of(bytes, scale), scale.unit, percent_of(bytes, phase.allocated));
   if (const Holding* first = largest_of(weighing.moment, Pile::kActivations);
       first_of_all && first != nullptr)
     answer += fmt::format("; most: {} ({}, {} times)", first->name, first->owner,
