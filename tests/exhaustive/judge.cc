@@ -6,6 +6,7 @@
 
 #include "engine/stage_program.h"
 #include "ledger/replay.h"
+#include "predict/explain.h"
 #include "predict/prediction.h"
 
 namespace steelyard {
@@ -123,6 +124,7 @@ std::string judge_formulas(const Job& job) {
     const Slot& traced = traced_stages.program().slot_at(static_cast<SlotId>(i));
     if (slot.bytes != traced.bytes || std::string_view(slot.name) != traced.name)
       return who(program, i) + " is another slot when traced";
+    if (find_rule(slot.rule) == nullptr) return who(program, i) + " has no such rule";
     const Formula& formula = traced_stages.book().formulas[i];
     const Bytes exact = bytes_of(Elements(formula.elements.checked()), formula.type);
     if (exact > slot.bytes) return who(program, i) + " is smaller than its formula";

@@ -18,7 +18,7 @@ namespace steelyard {
 std::string judge(const Job& job);
 
 // The same slots, in the same order, with the same bytes, when the sizes are traced; and each formula's elements fill
-// its slot's bytes but for the rounding.
+// its slot's bytes but for the rounding. Each slot's rule is written down.
 std::string judge_formulas(const Job& job);
 
 }  // namespace steelyard

@@ -194,7 +194,8 @@ class JobWriter {
   const EngineChoice& engine_;
   std::int64_t tensor_ = 1, pipeline_ = 1;
   std::string implementation_;
-  RunFile cluster_, training_, parallel_, recompute_;
+  RunFile cluster_ = RunFile::object(), training_ = RunFile::object(),
+          parallel_ = RunFile::object(), recompute_ = RunFile::object();
 };
 
 }  // namespace

@@ -1,0 +1,200 @@
+// What must hold of any two runs that differ in one number: more ranks share no more, more recomputation keeps no
+// more, a longer sequence needs no less.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "document/read.h"
+#include "engine/stage_program.h"
+#include "job/read.h"
+#include "predict/prediction.h"
+#include "random_jobs.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::uint64_t kFirstSeed = 1'000'000;
+constexpr int kJobs = 600;
+
+// Absent where the changed run is none (a sequence longer than the model's positions ...).
+std::optional<Job> job_of(const RunFile& run_file) {
+  ReadJob job = read_job(*read_json(run_file.dump(), "job"));
+  if (!job) return std::nullopt;
+  return std::move(*job);
+}
+
+Bytes pile_between_steps(const Job& job, std::int64_t stage, Pile pile) {
+  StagePrograms<Checked> stages(job);
+  const StageProgram built = stages.build(stage);
+  return stages.program().span(built.root).net[pile];
+}
+
+// What all layers of a stage hold when the forward of one micro-batch has run.
+Bytes kept_after_forward(const Job& job) {
+  StagePrograms<Checked> stages(job);
+  Bytes kept{};
+  std::int64_t layer = 0;
+  for (const LayerGroup& group : job.model->sequence)
+    for (std::int64_t time = 0; time < group.times; ++time)
+      for (const LayerRun& run : group.runs)
+        for (std::int64_t i = 0; i < run.count; ++i, ++layer)
+          for (const SlotId slot : stages.kept_of_kind(static_cast<std::size_t>(run.kind),
+                                                       stages.recomputes(layer, layer)))
+            kept += stages.program().slot_at(slot).bytes;
+  return kept;
+}
+
+template <class Check>
+void for_random_jobs(Check check) {
+  int checked = 0;
+  for (int i = 0; i < kJobs && !testing::Test::HasFailure(); ++i) {
+    const std::uint64_t seed = kFirstSeed + static_cast<std::uint64_t>(i);
+    const RunFile run_file = random_job(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + run_file.dump());
+    if (check(run_file)) ++checked;
+  }
+  EXPECT_GE(checked, kJobs / 40);  // or the property was hardly asked
+}
+
+// Factored, 8-bit and paged states depend on a shard's shape: one can become small enough for a preconditioner, or
+// too small for 8 bits or for managed memory, and then holds more.
+bool states_go_by_element(const Optimizer& optimizer) {
+  return optimizer.small_below == 0 && !optimizer.paged &&
+         std::all_of(optimizer.slots.begin(), optimizer.slots.end(), [](const OptimizerSlot& slot) {
+           return slot.extent == SlotExtent::kParameter;
+         });
+}
+
+TEST(Properties, MoreDataRanksNeverHoldMoreState) {
+  for_random_jobs([](RunFile run_file) {
+    if (!states_go_by_element(job_of(run_file)->training.optimizer)) return false;
+    RunFile parallel = run_file["parallel"];
+    parallel.erase("replicate");
+    parallel.erase("data");
+    run_file["parallel"] = parallel;
+    const auto job_with = [&](std::int64_t data) {
+      run_file["cluster"]["devices"] =
+          data * parallel.value("tensor", 1) * parallel.value("pipeline", 1);
+      return job_of(run_file);
+    };
+    bool asked = false;
+    std::optional<Job> fewer = job_with(2);
+    for (std::int64_t data = 4; data <= 64; data *= 2) {
+      const std::optional<Job> more = job_with(data);
+      if (!fewer || !more) return asked;
+      asked = true;
+      for (std::int64_t stage = 0; stage < more->parallel.pipeline; ++stage)
+        for (const Pile pile :
+             {Pile::kParameters, Pile::kGradients, Pile::kMasterWeights, Pile::kOptimizerMoments})
+          EXPECT_LE(pile_between_steps(*more, stage, pile), pile_between_steps(*fewer, stage, pile))
+              << "data " << data << ", stage " << stage << ", " << name_of(pile);
+      fewer = more;
+    }
+    return asked;
+  });
+}
+
+TEST(Properties, MoreRecomputationNeverKeepsMore) {
+  for_random_jobs([](RunFile run_file) {
+    std::optional<Bytes> before;
+    for (const char* recompute : {R"({"mode": "none"})", R"({"mode": "every", "every": 4})",
+                                  R"({"mode": "every", "every": 2})",
+                                  R"({"mode": "every", "every": 1})", R"({"mode": "full"})"}) {
+      run_file["recompute"] = RunFile::parse(recompute);
+      const std::optional<Job> job = job_of(run_file);
+      if (!job) continue;  // fewer layers than that
+      const Bytes kept = kept_after_forward(*job);
+      EXPECT_LE(kept, before.value_or(kept)) << recompute;
+      before = kept;
+    }
+    return before.has_value();
+  });
+}
+
+TEST(Properties, EveryLayerIsFullRecomputation) {
+  for_random_jobs([](RunFile run_file) {
+    const auto peak_with = [&](const char* recompute) {
+      run_file["recompute"] = RunFile::parse(recompute);
+      return predict(*job_of(run_file)).peak.allocated;
+    };
+    EXPECT_EQ(peak_with(R"({"mode": "every", "every": 1})"), peak_with(R"({"mode": "full"})"));
+    return true;
+  });
+}
+
+// The peak of every rank, as one key of [training] grows.
+bool never_lowers_a_peak(RunFile run_file, const char* key,
+                         const std::vector<std::int64_t>& values) {
+  std::optional<Prediction> before;
+  bool asked = false;
+  for (const std::int64_t value : values) {
+    run_file["training"][key] = value;
+    const std::optional<Job> job = job_of(run_file);
+    if (!job) continue;
+    const Prediction prediction = predict(*job);
+    for (std::size_t rank = 0; before && rank < prediction.ranks.size(); ++rank) {
+      asked = true;
+      EXPECT_GE(prediction.ranks[rank].allocated, before->ranks[rank].allocated) << value;
+    }
+    before = prediction;
+  }
+  return asked;
+}
+
+TEST(Properties, ALongerSequenceNeverNeedsLess) {
+  for_random_jobs([](const RunFile& run_file) {
+    return never_lowers_a_peak(run_file, "sequence_length",
+                               {64, 256, 1'024, 4'096, 16'384, 65'536});
+  });
+}
+
+TEST(Properties, ALargerMicroBatchNeverNeedsLess) {
+  for_random_jobs([](const RunFile& run_file) {
+    return never_lowers_a_peak(run_file, "micro_batch", {1, 2, 3, 8});
+  });
+}
+
+// 1f1b holds min(micro-batches, stages - stage) of them, gpipe all. Where gradients appear with the first backward
+// gpipe's forwards have the advantage that none exists yet; megatron's stand from the start.
+TEST(Properties, GPipeNeverNeedsLessThanOneForwardOneBackward) {
+  for_random_jobs([](RunFile run_file) {
+    if (!run_file["parallel"].contains("pipeline") || run_file["engine"] != "megatron")
+      return false;
+    std::vector<Prediction> predictions;
+    for (const char* schedule : {"1f1b", "gpipe"}) {
+      run_file["parallel"]["schedule"] = schedule;
+      predictions.push_back(predict(*job_of(run_file)));
+    }
+    for (std::size_t rank = 0; rank < predictions[0].ranks.size(); ++rank)
+      EXPECT_GE(predictions[1].ranks[rank].allocated, predictions[0].ranks[rank].allocated);
+    return true;
+  });
+}
+
+TEST(Properties, EveryRankIsCountedOnce) {
+  for_random_jobs([](const RunFile& run_file) {
+    const std::optional<Job> job = job_of(run_file);
+    std::int64_t ranks = 0;
+    for (const RankPrediction& rank : predict(*job).ranks) ranks += rank.replicas;
+    EXPECT_EQ(ranks, job->cluster.devices);
+    return true;
+  });
+}
+
+// The order in which a run file's keys stand, and what a key is called, change nothing.
+TEST(Properties, TheOrderOfKeysIsNothing) {
+  for_random_jobs([](const RunFile& run_file) {
+    RunFile turned = RunFile::object();
+    for (auto item = run_file.rbegin(); item != run_file.rend(); ++item) turned[item.key()] = *item;
+    const Prediction a = predict(*job_of(run_file)), b = predict(*job_of(turned));
+    EXPECT_EQ(a.peak.allocated, b.peak.allocated);
+    EXPECT_EQ(a.peak.device, b.peak.device);
+    return true;
+  });
+}
+
+}  // namespace
+}  // namespace steelyard
