@@ -24,6 +24,10 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 warns inside its own std::string operator+ (GCC bug 105651).
   target_compile_options(steelyard_warnings INTERFACE -Wno-restrict)
+  if(STEELYARD_SANITIZE)
+    # Under the sanitizers it also warns inside its own <regex> (GCC bug 105562).
+    target_compile_options(steelyard_warnings INTERFACE -Wno-maybe-uninitialized)
+  endif()
 endif()
 
 if(STEELYARD_SANITIZE)

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <bitset>
+#include <iterator>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -75,11 +76,12 @@ class Settings {
   void understand(const Key& key, std::string value, std::string reason);
   void complain(Diagnostic problem);
 
-  static constexpr std::size_t kKeys = 0
-#define KEY(id, section, name, kind, names, least, most, fallback, aliases, help) +1
+  static constexpr KeyId kEachKey[] = {
+#define KEY(id, section, name, kind, names, least, most, fallback, aliases, help) KeyId::id,
 #include "job/keys.def"
 #undef KEY
-      ;
+  };
+  static constexpr std::size_t kKeys = std::size(kEachKey);
   const Value* document_;
   Diagnostics* problems_;
   std::array<std::int16_t, kKeys> index_;  // of `settings_`; -1: absent

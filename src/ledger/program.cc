@@ -50,11 +50,6 @@ SlotId Program::slot(const Slot& slot) {
   return static_cast<SlotId>(slots_.size() - 1);
 }
 
-const char* Program::intern(std::string text) {
-  texts_.emplace_back(text.c_str(), text.c_str() + text.size() + 1);
-  return texts_.back().data();
-}
-
 NodeId Program::tape(Phase phase, const char* label, std::span<const Event> events) {
   if (events.empty()) return empty();
   Node node;

@@ -18,7 +18,6 @@
 #include <initializer_list>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ledger/pile.h"
@@ -31,7 +30,7 @@ using NodeId = std::int32_t;
 
 // One kind of tensor: every instance has these bytes.
 struct Slot {
-  const char* owner = "";  // "mlp", "loss", "optimizer"; static storage or interned by the program
+  const char* owner = "";  // "mlp", "loss", "optimizer"; lives as long as the program
   const char* name = "";   // "gate_proj output"
   const char* rule = "";   // id in data/rules.json
   Pile pile = Pile::kTemporary;
@@ -78,8 +77,6 @@ class Program {
   // The pile of a slot that no tape has used yet: known only when its readers are.
   void sort_into(SlotId id, Pile pile) { slots_[static_cast<std::size_t>(id)].pile = pile; }
   std::size_t slot_count() const { return slots_.size(); }
-  // A copy of `text` that lives as long as the program.
-  const char* intern(std::string text);
 
   NodeId tape(Phase phase, const char* label, std::span<const Event> events);
   // A tape without events: says that `phase` is here, at the height it finds.
@@ -103,7 +100,6 @@ class Program {
   std::vector<Event> events_;
   std::vector<NodeId> children_;
   std::vector<Node> nodes_;
-  std::vector<std::vector<char>> texts_;
 };
 
 // The first moment at which `phase` (within the program `root`) stands highest.

@@ -21,7 +21,7 @@ struct Formula {
   ElementType type = ElementType::kFloat32;
 };
 
-// Names of a slot; all static or interned.
+// Names of a slot; all live as long as the workbook.
 struct SlotName {
   const char* owner = "";
   const char* name = "";

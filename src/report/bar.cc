@@ -32,6 +32,7 @@ std::string bar(const Style& style, double share, int columns) {
 std::string line_with_limit(const Style& style, double total, double limit, int columns) {
   const std::string_view stroke = style.ascii ? "-" : "─";
   const std::string_view over = style.ascii ? ":" : "░";
+  if (columns < 1) return "";  // a narrow terminal draws no bars
   const int at = std::clamp(static_cast<int>(std::lround(limit * columns)) - 1, 0, columns - 1);
   const int end = std::clamp(static_cast<int>(std::lround(total * columns)), 1, columns);
   if (total > limit) return repeated(stroke, at) + "|" + repeated(over, std::max(1, end - at - 1));
