@@ -9,8 +9,8 @@
 
 #include <array>
 #include <bitset>
-#include <iterator>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
