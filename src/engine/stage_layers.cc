@@ -1,5 +1,6 @@
 // The layers of a stage, folded: runs of equal layers, patterns that repeat, and their nodes in both directions.
 #include <algorithm>
+#include <numeric>
 
 #include "engine/stage_program.h"
 
@@ -14,8 +15,8 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 
 }  // namespace
 
-// The layers of a stage as runs of equal ones. Whole repeats of the model's own pattern stay folded; where the layers
-// that recompute follow another rhythm (every k-th), runs are written out.
+// The layers of a stage as runs of equal ones, folded wherever the model's own pattern and the rhythm of recomputation
+// (every k-th layer) come round together: how many runs there are depends on the two, not on the layers.
 template <class N>
 std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(
     std::int64_t stage) const {
@@ -24,61 +25,56 @@ std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(
   for (std::int64_t before = 0; before < stage; ++before)
     from += counts[static_cast<std::size_t>(before)];
   const std::int64_t until = from + counts[static_cast<std::size_t>(stage)];
-  const bool folded =
-      job_.recompute.mode != RecomputeMode::kEvery && job_.recompute.mode != RecomputeMode::kBlock;
-  const bool whole = job_.recompute.mode == RecomputeMode::kFull;
+  const RecomputeMode mode = job_.recompute.mode;
+  const std::int64_t rhythm = mode == RecomputeMode::kEvery ? job_.recompute.every : 1;
+  // Mode block computes the first layers of a stage again: two stretches, each without a rhythm.
+  const std::int64_t cut =
+      mode == RecomputeMode::kBlock ? std::min(until, from + job_.recompute.layers) : until;
+
   std::vector<Group> groups;
-  auto add_run = [&](int kind, std::int64_t first, std::int64_t last) {
-    const std::int64_t begin = std::max(first, from), end = std::min(last, until);
-    if (begin >= end) return;
-    if (folded) {
-      groups.push_back({{{kind * 2 + (whole ? 1 : 0), end - begin}}, 1});
-      return;
-    }
-    for (std::int64_t layer = begin; layer < end; ++layer) {
-      const int variant = kind * 2 + (recomputes(layer - from, layer) ? 1 : 0);
-      if (!groups.empty() && groups.back().runs.back().variant == variant)
-        ++groups.back().runs.back().count;
-      else
-        groups.push_back({{{variant, 1}}, 1});
-    }
-  };
   std::int64_t at = 0;
-  for (const LayerGroup& group : job_.model->sequence) {
+  for (const LayerGroup& pattern : job_.model->sequence) {
     std::int64_t length = 0;
-    for (const LayerRun& run : group.runs) length += run.count;
-    std::int64_t round = 0;
-    while (round < group.times) {
-      const std::int64_t begin = at + round * length;
-      const std::int64_t inside = begin >= from && begin < until
-                                      ? std::min(group.times - round, (until - begin) / length)
-                                      : 0;
-      if (folded && inside > 1) {
-        Group repeated;
-        repeated.times = inside;
-        for (const LayerRun& run : group.runs)
-          repeated.runs.push_back({run.kind * 2 + (whole ? 1 : 0), run.count});
+    for (const LayerRun& run : pattern.runs) length += run.count;
+    const std::int64_t end = at + pattern.times * length;
+    const bool one_kind = pattern.runs.size() == 1;
+    const std::int64_t period = std::lcm(one_kind ? std::int64_t{1} : length, rhythm);
+
+    auto runs_of = [&](std::int64_t first, std::int64_t last) {
+      std::vector<Run> runs;
+      for (std::int64_t layer = first, next = first; layer < last; layer = next) {
+        std::size_t run = 0;
+        next = last;
+        if (!one_kind) {
+          std::int64_t position = (layer - at) % length;
+          while (position >= pattern.runs[run].count) position -= pattern.runs[run++].count;
+          next = std::min(next, layer + pattern.runs[run].count - position);
+        }
+        const bool again = recomputes(layer - from, layer);
+        if (rhythm > 1) next = std::min(next, again ? layer + 1 : (layer / rhythm + 1) * rhythm);
+        const int variant = pattern.runs[run].kind * 2 + (again ? 1 : 0);
+        if (!runs.empty() && runs.back().variant == variant)
+          runs.back().count += next - layer;
+        else
+          runs.push_back({variant, next - layer});
+      }
+      return runs;
+    };
+    auto fold = [&](std::int64_t first, std::int64_t last) {
+      if (first >= last) return;
+      const std::int64_t times = (last - first) / period;
+      if (times > 1) {
+        Group repeated{runs_of(first, first + period), times};
         if (repeated.runs.size() == 1)
-          repeated = {{{repeated.runs[0].variant, repeated.runs[0].count * inside}}, 1};
+          repeated = {{{repeated.runs[0].variant, repeated.runs[0].count * times}}, 1};
         groups.push_back(std::move(repeated));
-        round += inside;
-        continue;
+        first += times * period;
       }
-      if (begin + length <= from) {  // skip what lies before this stage in one stride
-        const std::int64_t skipped =
-            std::max<std::int64_t>(1, std::min(group.times - round, (from - begin) / length));
-        round += skipped;
-        continue;
-      }
-      if (begin >= until) break;
-      std::int64_t position = begin;
-      for (const LayerRun& run : group.runs) {
-        add_run(run.kind, position, position + run.count);
-        position += run.count;
-      }
-      ++round;
-    }
-    at += group.times * length;
+      if (first < last) groups.push_back({runs_of(first, last), 1});
+    };
+    fold(std::max(from, at), std::min(cut, end));
+    fold(std::max(cut, at), std::min(until, end));
+    at = end;
   }
   return groups;
 }
