@@ -207,7 +207,7 @@ RunFile random_job(std::uint64_t seed) {
     Diagnostics problems;
     const auto model = read_architecture(*read_json(config.dump(), "model"), "", problems);
     if (!model) continue;
-    const RunFile job = JobWriter(dice, *model).write(config);
+    RunFile job = JobWriter(dice, *model).write(config);
     if (read_job(*read_json(job.dump(), "job"))) return job;
   }
 }
