@@ -1,13 +1,13 @@
 // How long an answer takes, and that it does not take longer for more layers, micro-batches or ranks.
 //
 //   make bench                                                             all of it
-//   build/release/bench/steelyard_bench --benchmark_filter=Weigh           the core alone: job in, prediction out
+//   build/release/bench/steelyard_bench --benchmark_filter=weigh           the core alone: job in, prediction out
 //
 // Seconds depend on the machine; instructions hardly do. This counts those of 100 predictions ("Collected"), in which
-// reading the runtime's constants, once, is about one of a hundred:
+// reading the runtime's constants, once, is about a hundredth:
 //
 //   valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='steelyard::predict(steelyard::Job const&)'
-//       build/release/bench/steelyard_bench --benchmark_filter=WeighHundred
+//       build/release/bench/steelyard_bench --benchmark_filter=weigh_hundred
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -49,71 +49,75 @@ Job job_of(const std::string& text) {
   return std::move(*job);
 }
 
-void weigh(benchmark::State& state, const Size& size) {
+void weigh_sized(benchmark::State& state, const Size& size) {
   const Job job = job_of(run_file(size));
   for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict(job));
 }
 
-void Weigh(benchmark::State& state) { weigh(state, {}); }
+void weigh_405b(benchmark::State& state) { weigh_sized(state, {}); }
 // 126, 510 and 2,046 layers: with embedding and loss, multiples of 16 stages.
-void WeighLayers(benchmark::State& state) { weigh(state, {.layers = 128 * state.range(0) - 2}); }
-void WeighMicroBatches(benchmark::State& state) {
-  weigh(state, {.micro_batches = 512 * state.range(0)});
+void weigh_layers(benchmark::State& state) {
+  weigh_sized(state, {.layers = 128 * state.range(0) - 2});
 }
-void WeighDataRanks(benchmark::State& state) { weigh(state, {.data = 128 * state.range(0)}); }
+void weigh_micro_batches(benchmark::State& state) {
+  weigh_sized(state, {.micro_batches = 512 * state.range(0)});
+}
+void weigh_data_ranks(benchmark::State& state) {
+  weigh_sized(state, {.data = 128 * state.range(0)});
+}
 // Every third layer computed again: the pattern crosses the stages' bounds.
-void WeighEveryThird(benchmark::State& state) {
-  weigh(state, {.layers = 128 * state.range(0) - 2, .recompute = "every"});
+void weigh_every_third(benchmark::State& state) {
+  weigh_sized(state, {.layers = 128 * state.range(0) - 2, .recompute = "every"});
 }
-BENCHMARK(WeighEveryThird)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
-BENCHMARK(Weigh)->Name("WeighHundred")->Iterations(100)->Unit(benchmark::kMicrosecond);
-BENCHMARK(Weigh)->Unit(benchmark::kMicrosecond);
-BENCHMARK(WeighLayers)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
-BENCHMARK(WeighMicroBatches)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
-BENCHMARK(WeighDataRanks)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
+BENCHMARK(weigh_every_third)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
+BENCHMARK(weigh_405b)->Name("weigh_hundred")->Iterations(100)->Unit(benchmark::kMicrosecond);
+BENCHMARK(weigh_405b)->Unit(benchmark::kMicrosecond);
+BENCHMARK(weigh_layers)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
+BENCHMARK(weigh_micro_batches)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
+BENCHMARK(weigh_data_ranks)->Arg(1)->Arg(4)->Arg(16)->Unit(benchmark::kMicrosecond);
 
 // Other engines and models with one stage: what a search asks for most.
-void WeighOneStage(benchmark::State& state, const char* model, const char* engine) {
+void weigh_one_stage(benchmark::State& state, const char* model, const char* engine) {
   const Job job = job_of(fmt::format(
       R"({{"model": "{}", "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": 64}}}})",
       model, engine));
   for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict(job));
 }
-BENCHMARK_CAPTURE(WeighOneStage, llama_fsdp2, "llama-3.1-8b", "fsdp2")
+BENCHMARK_CAPTURE(weigh_one_stage, llama_fsdp2, "llama-3.1-8b", "fsdp2")
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(WeighOneStage, llama_deepspeed, "llama-3.1-8b", "deepspeed")
+BENCHMARK_CAPTURE(weigh_one_stage, llama_deepspeed, "llama-3.1-8b", "deepspeed")
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(WeighOneStage, deepseek_v3_fsdp2, "deepseek-v3", "fsdp2")
+BENCHMARK_CAPTURE(weigh_one_stage, deepseek_v3_fsdp2, "deepseek-v3", "fsdp2")
     ->Unit(benchmark::kMicrosecond);
 
 // The judge, for comparison: every event of every stage, one after the other.
-void Replay(benchmark::State& state) {
+void replay_405b(benchmark::State& state) {
   const Job job = job_of(run_file({}));
   for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict_by_replay(job));
 }
-BENCHMARK(Replay)->Unit(benchmark::kMillisecond);
+BENCHMARK(replay_405b)->Unit(benchmark::kMillisecond);
 
-void PeakMoment(benchmark::State& state) {
+void peak_moment_of_405b(benchmark::State& state) {
   const Job job = job_of(run_file({}));
   for (auto _ : state) benchmark::DoNotOptimize(steelyard::peak_moment(job, 0));
 }
-BENCHMARK(PeakMoment)->Unit(benchmark::kMicrosecond);
+BENCHMARK(peak_moment_of_405b)->Unit(benchmark::kMicrosecond);
 
 // From a line of text to a job: a config of one's own is read each time, a preset is known by name.
-void ReadLine(benchmark::State& state, const std::string& text) {
+void read_line(benchmark::State& state, const std::string& text) {
   for (auto _ : state)
     benchmark::DoNotOptimize(steelyard::read_job(*steelyard::read_json(text, "bench")));
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(text.size()));
 }
-BENCHMARK_CAPTURE(ReadLine, config, run_file({}))->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(read_line, config, run_file({}))->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(
-    ReadLine, preset,
+    read_line, preset,
     std::string(
         R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 8}})"))
     ->Unit(benchmark::kMicrosecond);
 
 // What `weigh --jobs --brief` does with each line: read, predict, write.
-void AnswerLine(benchmark::State& state) {
+void answer_line(benchmark::State& state) {
   const std::vector<std::string> lines = {
       run_file({}),
       R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 8}})",
@@ -128,6 +132,6 @@ void AnswerLine(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(AnswerLine)->Unit(benchmark::kMicrosecond);
+BENCHMARK(answer_line)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
