@@ -66,14 +66,16 @@ class JobWriter {
  private:
   void layout() {
     std::int64_t tensor = 1, pipeline = 1;
-    if (engine_.divides && dice_.chance(50)) {
-      const std::int64_t wanted = dice_.one_of<std::int64_t>({2, 2, 3, 4, 4, 5, 8});
+    // A few throws: most numbers of ranks do not divide most models.
+    for (int throws = engine_.divides ? 3 : 0; throws > 0 && tensor == 1; --throws) {
+      const std::int64_t wanted = dice_.one_of<std::int64_t>({1, 2, 2, 3, 4, 4, 5, 8});
       if (tensor_fault(model_, engine_.engine, wanted).empty()) tensor = wanted;
     }
     if (engine_.divides && dice_.chance(45)) {
       pipeline = dice_.from(2, 4);
       if (pipeline > model_.layers) pipeline = 1;
-      if (engine_.engine == Engine::kMegatron && model_.layers % pipeline != 0)
+      const bool even = model_.layers % pipeline == 0;
+      if (pipeline > 1 && (dice_.chance(25) || (engine_.engine == Engine::kMegatron && !even)))
         parallel_["pipeline_layout"] = uneven_stages(pipeline);
     }
     std::int64_t data = dice_.one_of<std::int64_t>({1, 1, 2, 2, 3, 4, 7, 8, 16, 64});
@@ -96,9 +98,11 @@ class JobWriter {
     pipeline_ = pipeline;
   }
 
+  // Stages without a layer are stages too.
   RunFile uneven_stages(std::int64_t pipeline) {
-    std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), 1);
-    for (std::int64_t left = model_.layers - pipeline; left > 0; --left)
+    const std::int64_t least = dice_.chance(80) ? 1 : 0;
+    std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), least);
+    for (std::int64_t left = model_.layers - least * pipeline; left > 0; --left)
       ++stages[static_cast<std::size_t>(dice_.from(0, pipeline - 1))];
     return stages;
   }
@@ -115,7 +119,7 @@ class JobWriter {
         pipeline_ > 1 ? dice_.from(1, 8) : dice_.one_of<std::int64_t>({1, 1, 2, 3, 4});
     const std::string precision = dice_.one_of<const char*>(
         {"fp32", "tf32", "fp16-mixed", "bf16-mixed", "bf16-mixed", "bf16-mixed-fp32-gradients",
-         "bf16-pure", "bf16-autocast", "bf16-autocast"});
+         "bf16-pure", "bf16-autocast", "bf16-autocast", "fp8-nanotron"});
     training_["precision"] = precision;
     static const std::vector<const char*> optimizers = {
         "sgd",       "momentum",   "adam",        "adamw",
@@ -138,6 +142,7 @@ class JobWriter {
     training_["loss"] = dice_.one_of<const char*>({"plain", "plain", "chunked", "fused-linear"});
     if (dice_.chance(20)) training_["hidden_dropout"] = dice_.chance(50) ? 0.1 : 0.0;
     if (dice_.chance(20)) training_["attention_dropout"] = dice_.chance(50) ? 0.1 : 0.0;
+    if (dice_.chance(20)) training_["gradient_clip"] = 1.0;
     if (dice_.chance(20)) training_["vocabulary_multiple"] = dice_.one_of<int>({1, 64, 128});
   }
 
