@@ -20,7 +20,8 @@ bool ends_with(std::string_view word, std::string_view end) {
 
 // A name that can only be a file: a typo in it should not be looked for among the models.
 bool is_path(std::string_view word) {
-  if (word.find("://") != std::string_view::npos) return false;
+  if (word.find("://") != std::string_view::npos || word.substr(0, 15) == "huggingface.co/")
+    return false;
   return ends_with(word, ".toml") || ends_with(word, ".json") || ends_with(word, "/") ||
          word.substr(0, 1) == "/" || word.substr(0, 2) == "./" || word.substr(0, 3) == "../" ||
          word.substr(0, 1) == "~";

@@ -15,11 +15,12 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
 }
 
 template <class N>
-std::vector<const Unit<N>*> EngineModel<N>::all_units() const {
-  std::vector<const Unit<N>*> units = {&context_.units.embedding};
-  for (const Unit<N>& kind : context_.units.kinds) units.push_back(&kind);
-  units.push_back(&context_.units.head);
-  units.push_back(&context_.units.tied_head_copy);
+std::vector<const Unit<N>*> EngineModel<N>::all_units(Of of) const {
+  const ModelUnits<N>& model = of == Of::kAll ? context_.units : context_.trained;
+  std::vector<const Unit<N>*> units = {&model.embedding};
+  for (const Unit<N>& kind : model.kinds) units.push_back(&kind);
+  units.push_back(&model.head);
+  units.push_back(&model.tied_head_copy);
   return units;
 }
 
@@ -33,9 +34,10 @@ void EngineModel<N>::hold(const SlotSet& set, const Stage<N>& stage, Events& eve
 }
 
 template <class N>
-SlotSet EngineModel<N>::whole_set(const char* name, const char* rule, Pile pile, ElementType type) {
+SlotSet EngineModel<N>::whole_set(const char* name, const char* rule, Pile pile, ElementType type,
+                                  Of of) {
   SlotSet set;
-  for (const Unit<N>* unit : all_units())
+  for (const Unit<N>* unit : all_units(of))
     set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, unit->elements, type,
                                             rounded_bytes(*unit, type)));
   return set;
@@ -46,7 +48,7 @@ SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pil
                                     Sharding sharding, std::int64_t ranks) {
   if (sharding == Sharding::kWhole) return whole_set(name, rule, pile, type);
   SlotSet set;
-  for (const Unit<N>* unit : all_units()) {
+  for (const Unit<N>* unit : all_units(of_pile(pile))) {
     const bool rows = sharding == Sharding::kRows;
     const N elements =
         rows ? padded_shard_elements(*unit, ranks) : flat_shard_elements(*unit, ranks);
@@ -61,7 +63,7 @@ template <class N>
 SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, ElementType type,
                                  std::int64_t divided_by) {
   SlotSet set;
-  for (const Unit<N>* unit : all_units())
+  for (const Unit<N>* unit : all_units(of_pile(pile)))
     set.slots.push_back(book_.slot(
         {unit->name, name, rule}, pile,
         divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by))
@@ -82,7 +84,7 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     Bytes bytes{};
     ElementType type = ElementType::kFloat32;
   };
-  const std::vector<const Unit<N>*> units = all_units();
+  const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
   std::vector<std::vector<Sum>> sums(optimizer.slots.size(), std::vector<Sum>(units.size()));
   paged_.assign(units.size(), Bytes{});
   for (std::size_t u = 0; u < units.size(); ++u)

@@ -47,6 +47,7 @@ struct EngineContext {
   const Job& job;
   Workbook<N>& book;
   const ModelUnits<N>& units;
+  const ModelUnits<N>& trained;  // without what is frozen
   const Sizes<N>& sizes;
   const OperatorStyle& style;
   // Parameter gradients that a layer kind's backward makes and leaves when its policy is kKeep.
@@ -98,7 +99,15 @@ class EngineModel {
     SlotSet second_moment;      // the set that foreach's temporary list copies; empty if none
   };
 
-  std::vector<const Unit<N>*> all_units() const;
+  // Gradients and optimizer state exist for what is trained; parameters are there in any case.
+  enum class Of { kAll, kTrained };
+  static Of of_pile(Pile pile) {
+    return pile == Pile::kGradients || pile == Pile::kMasterWeights ||
+                   pile == Pile::kOptimizerMoments
+               ? Of::kTrained
+               : Of::kAll;
+  }
+  std::vector<const Unit<N>*> all_units(Of of = Of::kAll) const;
   const std::vector<std::int64_t>& counts(const Stage<N>& stage) const { return stage.units; }
   void hold(const SlotSet& set, const Stage<N>& stage, Events& events,
             std::int32_t times = 1) const;
@@ -107,7 +116,11 @@ class EngineModel {
     return {set.slots[static_cast<std::size_t>(kind + 1)], count};
   }
 
-  SlotSet whole_set(const char* name, const char* rule, Pile pile, ElementType type);
+  // Of what `pile` says, or of what is said.
+  SlotSet whole_set(const char* name, const char* rule, Pile pile, ElementType type) {
+    return whole_set(name, rule, pile, type, of_pile(pile));
+  }
+  SlotSet whole_set(const char* name, const char* rule, Pile pile, ElementType type, Of of);
   SlotSet sharded_set(const char* name, const char* rule, Pile pile, ElementType type,
                       Sharding sharding, std::int64_t ranks);
   // One flat tensor for each unit: a single rounding.

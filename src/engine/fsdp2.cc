@@ -18,6 +18,7 @@ class Fsdp2 final : public EngineModel<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
+  using Of = typename EngineModel<N>::Of;
 
   explicit Fsdp2(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
@@ -38,11 +39,11 @@ class Fsdp2 final : public EngineModel<N> {
     parameters_ = this->whole_set("gathered parameters", "fsdp2.unsharded-parameters",
                                   Pile::kParameters, compute);
     reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input",
-                               Pile::kCommunication, reduction, 1);
+                               Pile::kCommunication, reduction, 1, Of::kTrained);
     reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output",
-                                Pile::kCommunication, reduction, ranks_);
-    gradients_ =
-        padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_, ranks_);
+                                Pile::kCommunication, reduction, ranks_, Of::kTrained);
+    gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
+                            ranks_, Of::kTrained);
     reduction_is_cast_ = reduction != stored_;
     states_ = this->state_slots(Sharding::kRows, ranks_, precision.moments.value_or(stored_));
   }
@@ -146,25 +147,31 @@ class Fsdp2 final : public EngineModel<N> {
 
  private:
   SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type,
-                     std::int64_t divided_by) {
+                     std::int64_t divided_by, Of of = Of::kAll) {
     SlotSet set;
-    for (const Unit<N>* unit : this->all_units()) {
+    for (const Unit<N>* unit : this->all_units(of)) {
       const N shard = padded_shard_elements(*unit, ranks_);
       const N elements = divided_by > 1 ? shard : shard * Workbook<N>::symbol("W", ranks_);
-      set.slots.push_back(this->book_.slot({unit->name, name, rule}, pile, elements, type));
+      // A unit that is not trained has no such buffer.
+      set.slots.push_back(plain(elements) == 0
+                              ? -1
+                              : this->book_.slot({unit->name, name, rule}, pile, elements, type));
     }
     return set;
   }
   void one(const SlotSet& set, int kind, std::int32_t count, Events& events) const {
-    if (!set.slots.empty()) events.push_back(this->event(set, kind, count));
+    if (set.slots.empty()) return;
+    const Event event = this->event(set, kind, count);
+    if (event.slot >= 0) events.push_back(event);
   }
   void root(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t count) const {
     if (set.slots.empty()) return;
-    const std::size_t head = set.slots.size() - 2;
-    if (stage.embedding) events.push_back({set.slots.front(), count});
-    if (stage.head) events.push_back({set.slots[head], count});
-    if (stage.head && !stage.embedding && this->job_.model->tied_head)
-      events.push_back({set.slots.back(), count});
+    const auto put = [&](SlotId slot) {
+      if (slot >= 0) events.push_back({slot, count});
+    };
+    if (stage.embedding) put(set.slots.front());
+    if (stage.head) put(set.slots[set.slots.size() - 2]);
+    if (stage.head && !stage.embedding && this->job_.model->tied_head) put(set.slots.back());
   }
   void gather(int kind, Events& events) const {
     one(cast_shards_, kind, 1, events);

@@ -44,6 +44,8 @@ Bytes largest_allocation(const Program& program, NodeId id) {
 template <class N>
 StagePrograms<N>::StagePrograms(const Job& job)
     : job_(job), style_(style_of(job)), sizes_(sizes_of<N>(job)), units_(units_of<N>(job)) {
+  if (!job.training.frozen.empty())
+    trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, true));
   const Architecture& model = *job.model;
   hidden_ = book_.slot({"residual", "hidden states", "op.residual.stream"}, Pile::kActivations,
                        sizes_.shard_tokens * sizes_.hidden, style_.residual);
@@ -74,13 +76,21 @@ StagePrograms<N>::StagePrograms(const Job& job)
   }
   compose_ends();
   context_ = std::make_unique<EngineContext<N>>(
-      EngineContext<N>{job_, book_, units_, sizes_, style_, gradients_of_kind_,
-                       embedding_.gradients, head_.gradients});
+      EngineContext<N>{job_, book_, units_, trained_units_ ? *trained_units_ : units_, sizes_,
+                       style_, gradients_of_kind_, embedding_.gradients, head_.gradients});
   engine_ = make_engine(*context_);
 }
 
 template <class N>
 StagePrograms<N>::~StagePrograms() = default;
+
+template <class N>
+bool StagePrograms<N>::is_untouched(int variant) const {
+  const Layer& layer = job_.model->kinds[static_cast<std::size_t>(variant / 2)];
+  return !layer.input_needs_gradient &&
+         std::all_of(layer.parameters.begin(), layer.parameters.end(),
+                     [](const ParameterTensor& tensor) { return tensor.buffer || tensor.frozen; });
+}
 
 template <class N>
 void StagePrograms<N>::play(Tapes& tapes) {
@@ -110,8 +120,8 @@ void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
         of_experts && has_module(job_.recompute, RecomputeModule::kExpertActivation);
   }
   Graph<N>& graph = composer.graph;
-  const ValueId x =
-      graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
+  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
+                                layer.input_needs_gradient, true);
   const ValueId y = compose_layer(composer, layer, x);
   graph.result(y, hidden_);
   graph.gradient_slot(x, hidden_gradient_);
@@ -136,8 +146,8 @@ void StagePrograms<N>::compose_ends() {
   }
   head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, model.head_parameters);
   Graph<N>& graph = head_.composer->graph;
-  const ValueId x =
-      graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual, true, true);
+  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
+                                model.head_input_needs_gradient, true);
   const ValueId labels = graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
   compose_head(*head_.composer, model, x, labels);
   graph.gradient_slot(x, hidden_gradient_);
@@ -214,9 +224,14 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
 }
 
 template <class N>
-NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<Group>& groups,
+NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<Group>& all_groups,
                                        bool first) {
   Program& program = book_.program;
+  // Backward ends where nothing below is trained.
+  std::vector<Group> groups = all_groups;
+  for (Group& group : groups)
+    std::erase_if(group.runs, [&](const Run& run) { return is_untouched(run.variant); });
+  std::erase_if(groups, [](const Group& group) { return group.runs.empty(); });
   const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
   engine_->begin_backward(stage, first, start);

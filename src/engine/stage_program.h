@@ -88,11 +88,13 @@ class StagePrograms {
   void compose_ends();
   std::vector<Group> groups_of(std::int64_t stage) const;
   Tapes& tapes(int variant) { return layers_[static_cast<std::size_t>(variant)]; }
+  // No gradient comes this far down: the layer and all before it are frozen.
+  bool is_untouched(int variant) const;
   static void play(Tapes& tapes);
   NodeId layer_node(int variant, const Neighbours& here, bool forward, bool first);
   NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
-  NodeId backward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
+  NodeId backward_node(const Stage<N>& stage, const std::vector<Group>& all_groups, bool first);
   const Parts& parts_of(std::int64_t stage);
   Stage<N> stage_with(std::int64_t index, const std::vector<Group>& groups) const;
   NodeId micro_batches_node(const Parts& parts, std::int64_t in_flight);
@@ -102,6 +104,7 @@ class StagePrograms {
   OperatorStyle style_;
   Sizes<N> sizes_;
   ModelUnits<N> units_;
+  std::unique_ptr<const ModelUnits<N>> trained_units_;  // only when something is frozen
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
   std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed
   Tapes embedding_, head_;

@@ -32,7 +32,8 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
 }
 
 template <class N>
-Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterTensor>& tensors) {
+Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterTensor>& tensors,
+                  bool trained) {
   const Architecture& model = *job.model;
   const std::int64_t rows = padded_vocabulary(job);
   const std::int64_t tensor_ranks = job.parallel.tensor;
@@ -40,9 +41,10 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
   unit.name = name;
   unit.tensors.reserve(tensors.size());
   for (const ParameterTensor& tensor : tensors) {
-    if (tensor.buffer) continue;
+    if (tensor.buffer || (trained && tensor.frozen)) continue;
     TensorShare<N> share;
     share.tensor = &tensor;
+    share.trainable = !tensor.frozen;
     share.copies = tensor.copies;
     share.shape = tensor.shape;
     const bool of_vocabulary =
@@ -135,17 +137,19 @@ Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type
 }
 
 template <class N>
-ModelUnits<N> units_of(const Job& job) {
+ModelUnits<N> units_of(const Job& job, bool trained) {
   const Architecture& model = *job.model;
   ModelUnits<N> units;
-  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters);
+  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, trained);
   for (const Layer& layer : model.kinds)
-    units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters));
-  units.head = make_unit<N>(job, "head", model.head_parameters);
+    units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, trained));
+  units.head = make_unit<N>(job, "head", model.head_parameters, trained);
   if (model.tied_head && !model.embedding_parameters.empty()) {
-    units.tied_head_copy = make_unit<N>(job, "tied head", {model.embedding_parameters.front()});
+    units.tied_head_copy =
+        make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, trained);
     // the copy's tensor lives in the model, not in the temporary list above
-    units.tied_head_copy.tensors.front().tensor = &model.embedding_parameters.front();
+    for (TensorShare<N>& share : units.tied_head_copy.tensors)
+      share.tensor = &model.embedding_parameters.front();
   }
   return units;
 }
@@ -157,7 +161,7 @@ ModelUnits<N> units_of(const Job& job) {
   template Bytes padded_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
   template N flat_shard_elements(const Unit<N>&, std::int64_t);                 \
   template Bytes flat_shard_bytes(const Unit<N>&, std::int64_t, ElementType);   \
-  template ModelUnits<N> units_of(const Job&);
+  template ModelUnits<N> units_of(const Job&, bool);
 STEELYARD_UNITS(Checked)
 STEELYARD_UNITS(Traced)
 #undef STEELYARD_UNITS

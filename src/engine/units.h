@@ -60,7 +60,8 @@ struct ModelUnits {
       tied_head_copy;  // the embedding's weight once more, for a last stage that has no embedding
 };
 
+// `trained`: only the tensors that are not frozen.
 template <class N>
-ModelUnits<N> units_of(const Job& job);
+ModelUnits<N> units_of(const Job& job, bool trained = false);
 
 }  // namespace steelyard

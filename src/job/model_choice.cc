@@ -107,9 +107,13 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
                                         const std::string& folder, Diagnostics& problems) {
   if (value.is_table()) return read_config(value, "model", problems);
   const std::string& written = value.as_string();
-  if (read_file && looks_like_path(written))
+  // A link to a config.json ends like a path and is none.
+  const bool link = (written.find("://") != std::string::npos ||
+                     written.starts_with("huggingface.co/") || written.starts_with("hf.co/")) &&
+                    hub_id_of_link(written);
+  if (read_file && looks_like_path(written) && !link)
     return read_file_config(written, value, read_file, folder, problems);
-  if (looks_like_path(written) && !hub_id_of_link(written)) {
+  if (looks_like_path(written) && !link) {
     problems.push_back({Severity::kError,
                         "E100",
                         fmt::format("{}: files are not read here", written.substr(0, 200)),

@@ -245,7 +245,7 @@ const std::vector<Wrong>& wrong_runs() {
        "not weighed yet: expert parallelism",
        ""},
       {{{"adapter.rank", "16"}}, "E320", "not weighed yet: adapters", "all weights"},
-      {{{"training.frozen", "[\"embed*\"]"}}, "E320", "not weighed yet: frozen weights", ""},
+      {{{"training.frozen", "[\"embed*\"]"}}, "E222", "no tensor is called \"embed*\"", "letters"},
       {{{"training.loss", "\"chunked\""}, {"parallel.tensor", "2"}},
        "E320",
        "not weighed yet: chunked and fused losses",

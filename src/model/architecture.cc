@@ -8,10 +8,12 @@ namespace {
 struct Counts {
   Checked total = 0;
   Checked active = 0;
+  Checked trainable = 0;
 
   void add(const Counts& other, Checked times) {
     total += other.total * times;
     active += other.active * times;
+    trainable += other.trainable * times;
   }
 };
 
@@ -22,6 +24,7 @@ Counts count(const std::vector<ParameterTensor>& tensors, const ExpertMlp* exper
     if (tensor.buffer) continue;
     const Checked elements = elements_of(tensor);
     counts.total += elements;
+    if (!tensor.frozen) counts.trainable += elements;
     if (experts != nullptr && tensor.routed_expert && experts->experts > 0) {
       // All experts are equal, so the tensor divides without a rest.
       counts.active += elements / Checked(experts->experts) * Checked(experts->experts_per_token);
@@ -52,7 +55,7 @@ ParameterCounts count_parameters(const Architecture& architecture) {
     for (const LayerRun& run : group.runs)
       all.add(of_kind[static_cast<std::size_t>(run.kind)],
               Checked(group.times) * Checked(run.count));
-  return {all.total.value(), all.active.value()};
+  return {all.total.value(), all.trainable.value(), all.active.value()};
 }
 
 }  // namespace steelyard

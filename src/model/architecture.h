@@ -46,6 +46,7 @@ struct ParameterTensor {
   bool buffer =
       false;  // in memory and in the checkpoint, not a parameter (never counted, no gradient)
   std::int64_t head_width = 0;  // of q, k, v projections: rows come in heads of this width
+  bool frozen = false;          // not trained: no gradient, no optimizer state
 };
 
 // A dense matrix product y = x W^T (+ bias).
@@ -172,6 +173,7 @@ struct Layer {
   std::variant<DenseMlp, ExpertMlp> mlp;
   double residual_dropout = 0;              // after attention and after the mlp
   std::vector<ParameterTensor> parameters;  // every tensor of the layer, in module order
+  bool input_needs_gradient = true;         // false: nothing before this layer is trained
 };
 
 // `count` consecutive layers of one kind; runs in a group repeat together (gemma3: 5 local, 1
@@ -204,7 +206,8 @@ struct Architecture {
   bool scaled_embedding = false;                  // gemma: times sqrt(h)
   std::optional<Linear> project_in, project_out;  // opt-350m
   std::vector<Layer> kinds;
-  std::vector<LayerGroup> sequence;  // sums to `layers`
+  bool head_input_needs_gradient = true;  // false: only the head is trained
+  std::vector<LayerGroup> sequence;       // sums to `layers`
   std::optional<Norm> final_norm;
   Linear head;  // weight_index -1 when tied
   std::optional<double> final_softcap;
@@ -232,6 +235,7 @@ std::int64_t elements_of(const ParameterTensor& tensor);
 
 struct ParameterCounts {
   std::int64_t total = 0;
+  std::int64_t trainable = 0;  // not frozen
   std::int64_t active =
       0;  // touched by one token: routed experts count experts_per_token of experts
 };

@@ -72,7 +72,9 @@ class Composer {
     slots.resize(parameters_.size());
     shared_gradients_ = &slots;
   }
-  bool trainable(int index) const { return index >= 0; }
+  bool trainable(int index) const {
+    return index >= 0 && !parameters_[static_cast<std::size_t>(index)].frozen;
+  }
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
   void recompute_from(int begin, bool discards_output = false) {

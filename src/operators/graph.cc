@@ -39,6 +39,21 @@ template <class N>
 void Graph<N>::add(const Operator& operation) {
   const int index = size();
   operators_.push_back(operation);
+  // Autograd records an operator when something it reads needs a gradient, be it a tensor or a parameter; steps for
+  // parameters that are not trained fall away.
+  Few<BackwardStep, 14> steps;
+  for (const BackwardStep& step : operation.backward)
+    if (step.kind != BackwardStep::kParameterGradient || step.index >= 0) steps.push_back(step);
+  bool needed = std::any_of(operation.inputs.begin(), operation.inputs.end(),
+                            [&](ValueId value) { return values_[at(value)].needs_gradient; });
+  for (const BackwardStep& step : steps)
+    needed = needed || step.kind == BackwardStep::kParameterGradient;
+  operators_.back().backward = steps;
+  operators_.back().recorded = needed;
+  // The first output is the result; those beside it (statistics, masks, indices) say for themselves.
+  if (needed && !operation.outputs.empty()) values_[at(operation.outputs[0])].needs_gradient = true;
+  if (!needed)
+    for (ValueId output : operation.outputs) values_[at(output)].needs_gradient = false;
   for (ValueId output : operation.outputs) {
     Storage& storage = storages_[at(values_[at(output)].storage)];
     if (storage.made_by < 0 && !storage.external) storage.made_by = index;
@@ -101,6 +116,13 @@ void Graph<N>::finish() {
   }
 }
 
+template <class N>
+bool Graph<N>::is_recorded(const Region& region) const {
+  for (int i = region.begin; i < region.end; ++i)
+    if (operators_[at(i)].recorded) return true;
+  return false;
+}
+
 // Who keeps what. A region's first run keeps only what the region reads from outside; its second run keeps the rest.
 template <class N>
 void Graph<N>::find_savers() {
@@ -110,7 +132,7 @@ void Graph<N>::find_savers() {
   for (int i = 0; i < size(); ++i) {
     const Operator& operation = operators_[at(i)];
     const int here = region_at(i);
-    if (here >= 0) {
+    if (here >= 0 && is_recorded(regions_[at(here)])) {
       for (ValueId value : operation.inputs) {
         Storage& storage = storages_[at(values_[at(value)].storage)];
         if (region_at(storage.made_by) != here) keep(storage.first_saver, regions_[at(here)].begin);
@@ -254,14 +276,16 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
   };
 
   for (std::size_t value = 0; value < values_.size(); ++value)
-    if (storages_[at(values_[value].storage)].result && values_[value].gradient >= 0) {
+    if (storages_[at(values_[value].storage)].result && values_[value].gradient >= 0 &&
+        values_[value].needs_gradient) {
       carried.push_back({values_[value].gradient, 1});
       gradient[value] = static_cast<int>(carried.size()) - 1;
     }
 
   for (int i = size() - 1; i >= 0; --i) {
     for (std::size_t r = 0; r < regions_.size(); ++r)
-      if (reruns_[r].trigger == i) play_again(regions_[r], reruns_[r], events);
+      if (reruns_[r].trigger == i && is_recorded(regions_[r]))
+        play_again(regions_[r], reruns_[r], events);
     const Operator& operation = operators_[at(i)];
     Few<int, 6> incoming;
     for (ValueId output : operation.outputs) incoming.push_back(gradient[at(output)]);

@@ -148,6 +148,8 @@ class Graph {
   };
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   int region_at(int operation) const { return operation < 0 ? -1 : region_of_[at(operation)]; }
+  // A region that autograd does not record keeps nothing and never runs again.
+  bool is_recorded(const Region& region) const;
   void find_uses();
   void find_savers();
   void plan_reruns();

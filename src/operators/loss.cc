@@ -70,8 +70,9 @@ class LossWriter {
     operation.label = "tied head";
     operation.inputs = {x};
     operation.outputs = {y};
-    operation.saved = {x};
-    operation.backward = {{BackwardStep::kParameterGradient, tied_gradient(width), -1}, kGradient0};
+    const int gradient = tied_gradient(width);
+    if (gradient >= 0) operation.saved = {x};
+    operation.backward = {{BackwardStep::kParameterGradient, gradient, -1}, kGradient0};
     if (c_.style.sequence_parallel && !c_.style.keeps_gathered_input &&
         !c_.style.gathers_into_buffers) {
       const SlotId gathered =
@@ -84,6 +85,7 @@ class LossWriter {
   }
 
   int tied_gradient(const N& width) {
+    if (model_.embedding_parameters.front().frozen) return -1;
     GradientSlots slots;
     slots.kept = c_.book.slot(
         {"head", "gradient of the tied weight", "autograd.parameter-gradient"}, Pile::kGradients,
@@ -174,29 +176,34 @@ class LossWriter {
     const ValueId input_gradient = graph_.tensor(
         {"loss", "input gradient, made in forward", "op.fused-linear-loss.saved-gradients"},
         sizes.tokens * width, c_.style.compute, false);
-    const ValueId weight_gradient_tensor = graph_.tensor(
-        {"loss", "weight gradient, made in forward", "op.fused-linear-loss.saved-gradients"},
-        sizes.vocabulary * width, c_.style.compute, false);
+    const int gradient =
+        model_.head.weight_index >= 0 ? weight_gradient(width) : tied_gradient(width);
     const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"},
                                        sizes.tokens, ElementType::kFloat32, true);
     Operator operation;
     operation.label = "fused linear cross entropy";
     operation.inputs = {x};
-    operation.outputs = {loss, input_gradient, weight_gradient_tensor};
-    operation.saved = {input_gradient, weight_gradient_tensor};
+    operation.outputs = {loss, input_gradient};
+    operation.saved = {input_gradient};
     operation.passing = {
         graph_.temporary({"loss", "logits of one chunk", "op.fused-linear-loss.chunk"},
-                         chunk * sizes.vocabulary, c_.style.compute),
-        graph_.temporary(
-            {"loss", "weight gradient of one chunk", "op.fused-linear-loss.weight-gradient"},
-            sizes.vocabulary * width, c_.style.compute),
-        graph_.temporary(
-            {"loss", "weight gradient of one chunk, fp32", "op.fused-linear-loss.weight-gradient"},
-            sizes.vocabulary * width, ElementType::kFloat32)};
-    operation.backward = {
-        kGradient0,
-        {BackwardStep::kParameterGradient,
-         model_.head.weight_index >= 0 ? weight_gradient(width) : tied_gradient(width), -1}};
+                         chunk * sizes.vocabulary, c_.style.compute)};
+    if (gradient >= 0) {  // none for a frozen head
+      const ValueId made = graph_.tensor(
+          {"loss", "weight gradient, made in forward", "op.fused-linear-loss.saved-gradients"},
+          sizes.vocabulary * width, c_.style.compute, false);
+      operation.outputs.push_back(made);
+      operation.saved.push_back(made);
+      const SlotName of_chunk{"loss", "weight gradient of one chunk",
+                              "op.fused-linear-loss.weight-gradient"};
+      const SlotName wide{"loss", "weight gradient of one chunk, fp32",
+                          "op.fused-linear-loss.weight-gradient"};
+      operation.passing.push_back(
+          graph_.temporary(of_chunk, sizes.vocabulary * width, c_.style.compute));
+      operation.passing.push_back(
+          graph_.temporary(wide, sizes.vocabulary * width, ElementType::kFloat32));
+    }
+    operation.backward = {kGradient0, {BackwardStep::kParameterGradient, gradient, -1}};
     graph_.add(operation);
   }
 

@@ -59,8 +59,7 @@ Prediction predict_with(const Job& job, Read read) {
   StagePrograms<Checked> stages(job);
   Prediction prediction;
   prediction.parameters = count_parameters(*job.model);
-  prediction.trainable =
-      prediction.parameters.total;  // frozen parts are refused until they are weighed
+  prediction.trainable = prediction.parameters.trainable;
   prediction.capacity = job.cluster.device->capacity;
   prediction.usable = prediction.capacity;
   prediction.weights_alone =

@@ -36,6 +36,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E219", "nothing to recompute there", "The model has no such module, or the number of layers is out of range."},
       {"E220", "the device or kernel cannot do that", "Flash attention computes in 16 bits on recent devices; some models have one kernel only."},
       {"E221", "the optimizer has no such form", "fused, foreach and loop are forms of PyTorch's optimizers; others have one form."},
+      {"E222", "nothing of that name to freeze", "training.frozen lists patterns of whole tensor names, as the checkpoint has them; `*` stands for any letters."},
       // Models.
       {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},
       {"E302", "a size is missing from the config", "The size of a model is never guessed from its family."},

@@ -53,6 +53,17 @@ class JobWriter {
     if (!implementation_.empty()) job["implementation"] = implementation_;
     if (dice_.chance(30))
       job["checkpoint"]["save"] = dice_.one_of<const char*>({"sharded", "full-rank0"});
+    if (dice_.chance(15)) {
+      RunFile patterns = RunFile::array();
+      const std::int64_t layers = dice_.from(0, model_.layers);
+      for (std::int64_t layer = 0; layer < layers; ++layer)
+        patterns.push_back(model_.layer_prefix + std::to_string(layer) + ".*");
+      if (dice_.chance(70) && !model_.embedding_parameters.empty())
+        patterns.push_back(model_.embedding_parameters.front().name);
+      if (dice_.chance(30)) patterns.push_back("*mlp*");
+      if (dice_.chance(10)) patterns.push_back("*");
+      if (!patterns.empty()) job["training"]["frozen"] = patterns;
+    }
     if (dice_.chance(20)) job["overlap"]["reduce"] = dice_.chance(50);
     if (engine_.engine == Engine::kDeepSpeed && dice_.chance(50)) {
       job["buckets"]["reduce"] = dice_.one_of<std::int64_t>({1'000'000, 50'000'000, 500'000'000});

@@ -1,0 +1,101 @@
+#include "model/freeze.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "model/sequence.h"
+
+namespace steelyard {
+namespace {
+
+// Marks what the patterns name and remembers which of them named something.
+class Marker {
+ public:
+  explicit Marker(const std::vector<std::string>& patterns)
+      : patterns_(patterns), used_(patterns.size(), false) {}
+
+  bool frozen(std::string_view name) {
+    bool any = false;
+    for (std::size_t i = 0; i < patterns_.size(); ++i) {
+      if (!matches_pattern(name, patterns_[i])) continue;
+      used_[i] = true;
+      any = true;
+    }
+    return any;
+  }
+
+  void mark(std::vector<ParameterTensor>& tensors, const std::string& prefix) {
+    for (ParameterTensor& tensor : tensors)
+      tensor.frozen = !tensor.buffer && frozen(prefix + tensor.name);
+  }
+
+  std::vector<std::string> unused() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < patterns_.size(); ++i)
+      if (!used_[i]) names.push_back(patterns_[i]);
+    return names;
+  }
+
+ private:
+  const std::vector<std::string>& patterns_;
+  std::vector<bool> used_;
+};
+
+bool any_trains(const std::vector<ParameterTensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const ParameterTensor& tensor) {
+    return !tensor.buffer && !tensor.frozen;
+  });
+}
+
+}  // namespace
+
+bool matches_pattern(std::string_view name, std::string_view pattern) {
+  std::size_t at = 0, in = 0, star = std::string_view::npos, resume = 0;
+  while (at < name.size()) {
+    if (in < pattern.size() && pattern[in] == '*') {
+      star = in++;
+      resume = at;
+    } else if (in < pattern.size() && pattern[in] == name[at]) {
+      ++in;
+      ++at;
+    } else if (star != std::string_view::npos) {
+      in = star + 1;
+      at = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (in < pattern.size() && pattern[in] == '*') ++in;
+  return in == pattern.size();
+}
+
+Frozen freeze(const Architecture& architecture, const std::vector<std::string>& patterns) {
+  auto frozen = std::make_shared<Architecture>(architecture);
+  Marker marker(patterns);
+  marker.mark(frozen->embedding_parameters, "");
+  marker.mark(frozen->head_parameters, "");
+
+  bool gradient_arrives = any_trains(frozen->embedding_parameters);
+  std::map<std::pair<int, std::vector<bool>>, int> known;
+  std::vector<int> kind_of_layer;
+  frozen->kinds.clear();
+  std::int64_t number = 0;
+  for (const int kind : kind_of_each_layer(architecture)) {
+    Layer layer = architecture.kinds[static_cast<std::size_t>(kind)];
+    marker.mark(layer.parameters, architecture.layer_prefix + std::to_string(number++) + ".");
+    layer.input_needs_gradient = gradient_arrives;
+    std::vector<bool> signature = {gradient_arrives};
+    for (const ParameterTensor& tensor : layer.parameters) signature.push_back(tensor.frozen);
+    gradient_arrives = gradient_arrives || any_trains(layer.parameters);
+    const auto [at, is_new] = known.emplace(std::pair(kind, std::move(signature)),
+                                            static_cast<int>(frozen->kinds.size()));
+    if (is_new) frozen->kinds.push_back(std::move(layer));
+    kind_of_layer.push_back(at->second);
+  }
+  frozen->sequence = grouped_sequence(kind_of_layer);
+  frozen->head_input_needs_gradient = gradient_arrives;
+  return {std::move(frozen), marker.unused()};
+}
+
+}  // namespace steelyard

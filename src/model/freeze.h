@@ -1,0 +1,31 @@
+// Parts that are not trained: no gradient, no state, and no activation kept for their sake.
+//
+//   freeze(llama, {"model.embed_tokens.*", "model.layers.0.*", "model.layers.1.*"})
+//
+//   kind 0 x 2    frozen, and nothing before it trains: no gradient comes this far, nothing is kept
+//   kind 1 x 1    trains, but its input needs no gradient
+//   kind 2 x 29   as before
+//
+// Patterns are those of whole tensor names; `*` stands for any letters. Layers of one kind whose frozen tensors differ
+// become kinds of their own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/architecture.h"
+
+namespace steelyard {
+
+// Whether `name` is one that `pattern` means.
+bool matches_pattern(std::string_view name, std::string_view pattern);
+
+struct Frozen {
+  std::shared_ptr<const Architecture> architecture;
+  std::vector<std::string> unmatched;  // patterns that name no tensor
+};
+Frozen freeze(const Architecture& architecture, const std::vector<std::string>& patterns);
+
+}  // namespace steelyard
