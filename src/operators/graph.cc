@@ -251,6 +251,13 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
   carried.reserve(values_.size());
   std::vector<int> gradient(values_.size(), -1);  // index into `carried`
 
+  // What an operator kept goes once it has run backward.
+  auto release = [&](int operation) {
+    for (const Storage& storage : storages_)
+      if ((storage.first_saver == operation || storage.rerun_first_saver == operation) &&
+          storage.released)
+        events.push_back({storage.slot, -1});
+  };
   auto drop = [&](int index) {
     Carried& buffer = carried[at(index)];
     if (--buffer.holders == 0) events.push_back({buffer.slot, -1});
@@ -339,9 +346,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
       for (SlotId slot : temporaries) events.push_back({slot, -1});
       for (int buffer : incoming)
         if (buffer >= 0) drop(buffer);
-      for (const Storage& storage : storages_)
-        if ((storage.first_saver == i || storage.rerun_first_saver == i) && storage.released)
-          events.push_back({storage.slot, -1});
+      release(i);
       for (int parameter : parameters) {
         const GradientSlots& slots = parameters_[at(parameter)];
         if (slots.computed >= 0) {
@@ -352,9 +357,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
       }
       for (std::size_t k = 0; k < made.size(); ++k) arrive(made_for[k], made[k]);
     } else {
-      for (const Storage& storage : storages_)
-        if ((storage.first_saver == i || storage.rerun_first_saver == i) && storage.released)
-          events.push_back({storage.slot, -1});
+      release(i);
     }
   }
   // The gradient that leaves may have been passed on from inside; the next graph knows it under the slot of the input.

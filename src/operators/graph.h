@@ -53,7 +53,7 @@ struct Operator {
   Few<SlotId, 6>
       passing;  // forward: allocated one after the other while it runs, all freed at its end
   Few<BackwardStep, 14> backward;
-  bool recorded = true;  // false: nothing needs its gradient, autograd keeps nothing
+  bool recorded = true;  // set by Graph::add; false: nothing needs its gradient, nothing is kept
   double flops = 0;
 };
 

@@ -67,7 +67,6 @@ ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, cons
   if (trainable(linear.bias_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, parameter(linear.bias_index, out), -1});
-  operation.recorded = graph.needs_gradient(y);
   operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) *
                     static_cast<double>(plain(out));
   graph.add(operation);
@@ -87,7 +86,6 @@ std::vector<ValueId> Composer<N>::split(ValueId x, const std::vector<N>& sizes_o
   }
   // the pieces' gradients are joined into one new tensor
   operation.backward = {kGradient0};
-  operation.recorded = graph.needs_gradient(x);
   graph.add(operation);
   return pieces;
 }

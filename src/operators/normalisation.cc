@@ -62,7 +62,6 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
       {owner, "gradient of the row scale, unreduced", "op.multiply.broadcast-backward"}, elements,
       ElementType::kFloat32);
   scale_rows.backward = {{BackwardStep::kTemporary, 0, product}, kGradient1, kGradient0};
-  scale_rows.recorded = needs;
   graph.add(scale_rows);
 
   // llama casts back and multiplies by w; gemma and gpt_oss multiply in fp32 and cast back.
@@ -88,7 +87,6 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
     weigh.backward.push_back(
         {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
   }
-  weigh.recorded = graph.needs_gradient(y);
   graph.add(weigh);
   graph.hold(n32);
   if (weight_in_float32) y = cast(y, in, {owner, "output", "op.rms-norm.output"});
@@ -119,7 +117,6 @@ ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
   }
-  operation.recorded = graph.needs_gradient(y);
   graph.add(operation);
   return y;
 }
@@ -147,7 +144,6 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   if (trainable(norm.bias_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, parameter(norm.bias_index, width), -1});
-  operation.recorded = graph.needs_gradient(y);
   graph.add(operation);
   return y;
 }

@@ -23,7 +23,6 @@ ValueId Composer<N>::single(const char* label, ValueId x, const SlotName& name, 
   if (keeps.output) operation.saved.push_back(y);
   operation.backward = before;
   operation.backward.push_back(kGradient0);
-  operation.recorded = graph.needs_gradient(x);
   graph.add(operation);
   return y;
 }
@@ -46,7 +45,6 @@ ValueId Composer<N>::add(ValueId x, ValueId y, const SlotName& name) {
   operation.outputs = {sum};
   operation.backward.push_back(graph.type(x) == wider ? kAlias0 : kGradient0);
   operation.backward.push_back(graph.type(y) == wider ? kAlias1 : kGradient1);
-  operation.recorded = graph.needs_gradient(sum);
   graph.add(operation);
   return sum;
 }
@@ -62,7 +60,6 @@ ValueId Composer<N>::multiply(ValueId x, ValueId y, const SlotName& name) {
   if (graph.needs_gradient(y)) operation.saved.push_back(x);
   if (graph.needs_gradient(x)) operation.saved.push_back(y);
   operation.backward = {kGradient1, kGradient0};
-  operation.recorded = graph.needs_gradient(product);
   graph.add(operation);
   return product;
 }
@@ -85,7 +82,6 @@ ValueId Composer<N>::reshaped(ValueId x, bool gradient_copied) {
   operation.inputs = {x};
   operation.outputs = {y};
   operation.backward = {gradient_copied ? kGradient0 : kAlias0};
-  operation.recorded = graph.needs_gradient(x);
   graph.add(operation);
   return y;
 }
@@ -140,7 +136,6 @@ ValueId Composer<N>::dropout(ValueId x, double probability, const char* owner) {
   operation.outputs = {y, mask};
   operation.saved = {mask};
   operation.backward = {kGradient0};
-  operation.recorded = graph.needs_gradient(x);
   graph.add(operation);
   return y;
 }
