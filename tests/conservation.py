@@ -73,6 +73,13 @@ def rank_faults(rank):
         yield f"{where}: allocated {rank['allocated_bytes']}, its largest phase {largest}"
     if largest not in [phase["allocated_bytes"] for phase in phases if phase["phase"] == rank["phase"]]:
         yield f"{where}: the largest phase is not {rank['phase']}"
+    first = rank["first_step"]
+    for phase in first["phases"]:
+        yield from phase_faults(phase, f"{where}, first step, {phase['phase']}")
+    if first["allocated_bytes"] != max(phase["allocated_bytes"] for phase in first["phases"]):
+        yield f"{where}: allocated in the first step is not that of its largest phase"
+    if first["allocated_bytes"] > rank["allocated_bytes"]:
+        yield f"{where}: the first step needs {first['allocated_bytes']}, a later one {rank['allocated_bytes']}"
 
 
 def prediction_faults(prediction):

@@ -12,7 +12,8 @@ import run_cases
 PILES = {"parameters": 40, "gradients": 20, "activations": 40, "slack": 7, "runtime": 9}
 PHASE = {"phase": "backward", "allocated_bytes": 100, "reserved_bytes": 120, "piles": PILES}
 RANK = {"rank": 0, "coordinates": {}, "replicas": 8, "phase": "backward", "allocated_bytes": 100,
-        "reserved_bytes": 120, "resident_bytes": 60, "phases": [PHASE]}
+        "reserved_bytes": 120, "resident_bytes": 60, "phases": [PHASE],
+        "first_step": {"phase": "backward", "allocated_bytes": 100, "phases": [PHASE]}}
 PREDICTION = {
     "schema": conservation.SCHEMA, "verdict": "fits",
     "parameters": {"total": 10, "active": 10, "trainable": 10},
@@ -48,6 +49,7 @@ class Sums(unittest.TestCase):
         self.refuses(lambda p: phase(p).update(reserved_bytes=99), "reserved 99 < allocated 100")
         self.refuses(lambda p: p["ranks"][0].update(allocated_bytes=101), "its largest phase 100")
         self.refuses(lambda p: p["ranks"][0].update(phase="forward"), "the largest phase is not forward")
+        self.refuses(lambda p: p["ranks"][0]["first_step"].update(allocated_bytes=99), "not that of its largest")
         self.refuses(lambda p: p["ranks"][0].update(resident_bytes=101), "resident 101")
         self.refuses(lambda p: p["peak"].update(reserved_bytes=119), "the largest rank 120")
         self.refuses(lambda p: p["peak"].update(rank=3), "not among the ranks")

@@ -46,11 +46,10 @@ class Ddp final : public EngineModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     this->hold(parameters_, stage, events);
     this->hold(buckets_, stage, events);
-  }
-  void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     this->hold(accumulated_, stage, events);
     this->hold(master_, stage, events);
+  }
+  void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {

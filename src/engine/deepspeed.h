@@ -19,6 +19,9 @@ class DeepSpeedModel : public EngineModel<N> {
   using typename EngineModel<N>::Events;
 
   explicit DeepSpeedModel(const EngineContext<N>& context);
+  // initialize_optimizer_states() steps once on zeros (runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py,
+  // runtime/fp16/fused_optimizer.py).
+  bool makes_states_at_load() const override { return true; }
 
  protected:
   // The optimizer's states on a flat share; -1: not needed.

@@ -36,7 +36,6 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
     events.push_back({buffers.gradients, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     this->hold(buffers_.at(stage).states, events);
   }
   // Gradients are widened one tensor at a time after each backward.

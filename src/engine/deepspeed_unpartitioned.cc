@@ -38,6 +38,9 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
   }
 
+  // A plain optimizer makes its states when it first steps.
+  bool makes_states_at_load() const override { return wraps_; }
+
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
@@ -51,7 +54,6 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     events.push_back({buffers.master, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     if (wraps_ && joins_)
       DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
     else

@@ -61,7 +61,6 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (here_.returned >= 0) events.push_back({here_.returned, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     if (!this->offloads_states()) this->hold(buffers_.at(stage).states, events);
   }
 

@@ -68,7 +68,6 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (!this->offloads_states()) events.push_back({here_.gradients, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
   }
 

@@ -229,19 +229,6 @@ void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& 
 }
 
 template <class N>
-void EngineModel<N>::hold_workspaces(Events& events) {
-  events.push_back({workspace_, 2});
-}
-
-template <class N>
-void EngineModel<N>::states(const Stage<N>&, Events& events) {
-  hold_workspaces(events);
-}
-
-template <class N>
-void EngineModel<N>::optimizer(const Stage<N>&, Events&) {}
-
-template <class N>
 std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context) {
   switch (context.job.engine) {
     case Engine::kDdp:

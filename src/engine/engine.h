@@ -1,7 +1,7 @@
 // What a training engine allocates around the model's own operators, and when.
 //
 //   load            parameters, gradient buffers, buckets                     held from load on
-//   states          master weights, moments, workspaces                       held from the first step on
+//   states          moments, and what else the first step() leaves behind     held from the first step on
 //   before_forward  gather the unit's parameters        after_forward   free them
 //   before_backward gather them again                   after_backward  reduce the unit's gradients
 //   optimizer       temporaries of step(), zero_grad
@@ -71,7 +71,9 @@ class EngineModel {
   virtual bool keeps_gradients() const { return gradient_policy(true) == GradientPolicy::kKeep; }
 
   virtual void load(const Stage<N>& stage, Events& events) = 0;
-  virtual void states(const Stage<N>& stage, Events& events);
+  virtual void states(const Stage<N>&, Events&) {}
+  // Whether the states are there before the first step: made on construction, not by the first step().
+  virtual bool makes_states_at_load() const { return false; }
   virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
   virtual void before_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
@@ -84,7 +86,9 @@ class EngineModel {
                             Events&) {}
   // After the last micro-batch, before the optimizer (phase backward).
   virtual void reduce(const Stage<N>&, Events&) {}
-  virtual void optimizer(const Stage<N>& stage, Events& events);
+  virtual void optimizer(const Stage<N>&, Events&) {}
+  // cuBLAS workspaces: one for the thread of forward, one for autograd's; held from the first micro-batch on.
+  void hold_workspaces(Events& events) const { events.push_back({workspace_, 2}); }
   virtual void checkpoint(const Stage<N>&, Events&) {}
   // Pipeline: whether a stage's output is freed once it has been sent.
   virtual bool frees_sent_output() const { return true; }
@@ -133,8 +137,6 @@ class EngineModel {
   void step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events);
   // Paged optimizers keep their large states in managed memory.
   Bytes paged_states(const Stage<N>& stage) const;
-  // cuBLAS workspaces: one for the forward thread, one for autograd's.
-  void hold_workspaces(Events& events);
 
   const EngineContext<N>& context_;
   const Job& job_;

@@ -57,7 +57,6 @@ class Fsdp1 final : public EngineModel<N> {
     });
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     this->hold_states(states_, stage, events);
   }
 

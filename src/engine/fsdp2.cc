@@ -56,7 +56,6 @@ class Fsdp2 final : public EngineModel<N> {
 
   void load(const Stage<N>& stage, Events& events) override { this->hold(shards_, stage, events); }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     this->hold_states(states_, stage, events);
   }
 

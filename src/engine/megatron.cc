@@ -54,7 +54,6 @@ class Megatron final : public EngineModel<N> {
     this->hold(master_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     this->hold(main_gradients_, stage, events);
     this->hold_states(states_, stage, events);
   }

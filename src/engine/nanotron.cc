@@ -60,7 +60,6 @@ class Nanotron final : public EngineModel<N> {
     this->hold(buckets_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_workspaces(events);
     this->hold_states(states_, stage, events);
     for (SlotId buffer : gather_buffers_) events.push_back({buffer, 1});
   }

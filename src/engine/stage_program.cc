@@ -301,7 +301,11 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
                             : program.tape(Phase::kLoad, "load", load);
-  parts.states = program.tape(Phase::kOptimizer, "states", states);
+  std::vector<Event> workspaces;
+  engine_->hold_workspaces(workspaces);
+  parts.workspaces = program.tape(Phase::kForward, "workspaces", workspaces);
+  parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
+                              "states", states);
   parts.first_forward = forward_node(stage, groups, true);
   parts.first_backward = backward_node(stage, groups, true);
   if (job_.training.gradient_accumulation > 1) {
@@ -321,9 +325,9 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
       for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
   }
   engine_->checkpoint(stage, save);
-  parts.finish = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce),
-                                       program.moment(Phase::kOptimizer, "optimizer"),
-                                       program.tape(Phase::kOptimizer, "optimizer", optimizer)});
+  parts.reduce = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce),
+                                       program.moment(Phase::kOptimizer, "optimizer")});
+  parts.optimizer = program.tape(Phase::kOptimizer, "optimizer", optimizer);
   parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"),
                                            program.tape(Phase::kCheckpoint, "checkpoint", save)});
   const Bytes largest = std::max(largest_allocation(program, parts.first_forward),
@@ -342,9 +346,20 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   StageProgram result;
   result.in_flight = micro_batches_in_flight(job_, index);
   result.beyond_cached_blocks = parts.beyond_cached_blocks;
-  const NodeId step =
-      program.sequence("step", {micro_batches_node(parts, result.in_flight), parts.finish});
-  result.root = program.sequence("", {parts.load, parts.states, step, parts.checkpoint});
+  const NodeId gradients =
+      program.sequence("", {micro_batches_node(parts, result.in_flight), parts.reduce});
+  const NodeId step = program.sequence("step", {gradients, parts.optimizer});
+  if (engine_->makes_states_at_load()) {
+    const NodeId start = program.sequence("", {parts.load, parts.states, parts.workspaces});
+    result.root = program.sequence("", {start, step, parts.checkpoint});
+    result.first_step = program.sequence("", {start, step});
+    result.before_first_step = start;
+    return result;
+  }
+  const NodeId start = program.sequence("", {parts.load, parts.workspaces});
+  result.root = program.sequence("", {start, parts.states, step, parts.checkpoint});
+  result.first_step = program.sequence("", {start, gradients, parts.states, parts.optimizer});
+  result.before_first_step = start;
   return result;
 }
 

@@ -1,13 +1,14 @@
 // The whole step of one pipeline stage, as a program.
 //
-//   root
-//     load        parameters, buffers
-//     states      moments, workspaces
-//     step
-//       warm-up   F x w            1F1B: w = min(m, p - r) - 1 ... GPipe: all
-//       steady    (F B) x (m - w)
-//       drain     B x w
-//       optimizer
+//   root (a later step)                                          first step
+//     load        parameters, buffers                              load
+//     workspaces                                                   workspaces
+//     states      moments
+//     step                                                         step
+//       warm-up   F x w      1F1B: w = min(m, p - r) - 1             ...
+//       steady    (F B) x (m - w)    GPipe: all
+//       drain     B x w                                              states
+//       optimizer                                                    optimizer
 //     checkpoint
 //
 // F and B are the forward and backward of one micro-batch on this stage; the first backward makes the gradients that
@@ -24,7 +25,9 @@
 namespace steelyard {
 
 struct StageProgram {
-  NodeId root = 0;  // from nothing to the end of a steady step (checkpoint included)
+  NodeId root = 0;        // from nothing to the end of a steady step (checkpoint included)
+  NodeId first_step = 0;  // from nothing to the end of the first step, which makes the states
+  NodeId before_first_step = 0;  // its part before the first micro-batch
   std::int64_t in_flight = 1;
   // Temporaries of the optimizer step that are larger than any tensor of forward and backward: no cached block holds
   // them, so the allocator reserves them in addition.
@@ -80,8 +83,8 @@ class StagePrograms {
     bool embedding = false, head = false;
     std::vector<Group> groups;
     Bytes beyond_cached_blocks{};
-    NodeId load = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0, backward = 0,
-           finish = 0, checkpoint = 0;
+    NodeId load = 0, workspaces = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0,
+           backward = 0, reduce = 0, optimizer = 0, checkpoint = 0;
   };
 
   void compose_layer_kind(std::size_t kind, bool recomputed);

@@ -54,6 +54,42 @@ struct Band {
   Bytes low, high;
 };
 
+Phase highest_phase(const RootReading& reading) {
+  std::size_t highest = 0;
+  for (std::size_t phase = 1; phase < kPhaseCount; ++phase)
+    if (reading.phases[phase].peak > reading.phases[highest].peak) highest = phase;
+  return static_cast<Phase>(highest);
+}
+
+PhasePrediction phase_of(const RootReading& reading, Phase phase, Bytes reserved, Bytes runtime) {
+  PhasePrediction result;
+  result.phase = phase;
+  result.allocated = Bytes(reading.phases[static_cast<std::size_t>(phase)].peak);
+  result.piles = reading.phases[static_cast<std::size_t>(phase)].piles;
+  result.reserved = reserved;
+  result.slack = reserved - result.allocated;
+  result.runtime = runtime;
+  return result;
+}
+
+// `held`: what came before the first micro-batch and stays.
+FirstStep first_step_of(const RootReading& reading, Bytes held, Bytes runtime) {
+  FirstStep step;
+  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) {
+    const Bytes peak(reading.phases[static_cast<std::size_t>(phase)].peak);
+    // What the allocator has reserved it keeps for the phases that follow.
+    step.reserved =
+        std::max(step.reserved,
+                 segments(peak + share(peak - std::min(peak, held), slack_allowance().expected)));
+    step.phases.push_back(phase_of(reading, phase, step.reserved, runtime));
+    if (peak <= step.allocated) continue;
+    step.allocated = peak;
+    step.phase = phase;
+  }
+  step.device = step.reserved + runtime;
+  return step;
+}
+
 template <class Read>
 Prediction predict_with(const Job& job, Read read) {
   StagePrograms<Checked> stages(job);
@@ -81,13 +117,8 @@ Prediction predict_with(const Job& job, Read read) {
     rank.pipeline = stage;
     rank.replicas = replicas;
     rank.resident = Bytes(reading.resident);
-    std::int64_t highest = 0;
-    for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
-      if (reading.phases[phase].peak <= highest) continue;
-      highest = reading.phases[phase].peak;
-      rank.phase = static_cast<Phase>(phase);
-    }
-    rank.allocated = Bytes(highest);
+    rank.phase = highest_phase(reading);
+    rank.allocated = Bytes(reading.phases[static_cast<std::size_t>(rank.phase)].peak);
     const Bytes moving = rank.allocated - std::min(rank.allocated, rank.resident);
     // Forward and backward leave many smaller blocks behind; a flat buffer of the step does not fit into any of them.
     const Bytes before_step(
@@ -103,16 +134,15 @@ Prediction predict_with(const Job& job, Read read) {
          std::max(segments(rank.allocated + share(moving, slack.high)), segments(stacked)) +
              runtime.high});
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
-      PhasePrediction phase;
-      phase.phase = static_cast<Phase>(index);
-      phase.allocated = Bytes(reading.phases[index].peak);
-      phase.piles = reading.phases[index].piles;
+      const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
-      phase.reserved = phase.phase == Phase::kLoad ? segments(phase.allocated) : rank.reserved;
-      phase.slack = phase.reserved - phase.allocated;
-      phase.runtime = runtime.expected;
-      rank.phases.push_back(phase);
+      const Bytes reserved =
+          phase == Phase::kLoad ? segments(Bytes(reading.phases[index].peak)) : rank.reserved;
+      rank.phases.push_back(phase_of(reading, phase, reserved, runtime.expected));
     }
+    const Bytes held(stages.program().span(built.before_first_step).change);
+    rank.first_step =
+        first_step_of(read(stages.program(), built.first_step), held, runtime.expected);
     prediction.ranks.push_back(std::move(rank));
   }
 

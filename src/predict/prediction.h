@@ -32,14 +32,22 @@ struct PhasePrediction {
   Bytes runtime{};    // outside the allocator: context, NCCL
 };
 
+// The first step stands lower until its optimizer makes the states: out of memory may come with the second one.
+struct FirstStep {
+  Phase phase = Phase::kForward;  // of the peak
+  Bytes allocated{}, reserved{}, device{};
+  std::vector<PhasePrediction> phases;  // forward, backward, optimizer
+};
+
 struct RankPrediction {
   std::int64_t rank = 0;          // smallest global rank of this kind
   std::int64_t pipeline = 0;      // coordinates
   std::int64_t replicas = 1;      // ranks with exactly these numbers
   Phase phase = Phase::kForward;  // of the peak
   Bytes allocated{}, reserved{}, device{};
-  Bytes resident{};  // held between steps in the steady state
-  std::vector<PhasePrediction> phases;
+  Bytes resident{};                     // held between steps in the steady state
+  std::vector<PhasePrediction> phases;  // of a later step, load and checkpoint
+  FirstStep first_step;
 };
 
 struct PeakPrediction {

@@ -110,6 +110,13 @@ std::string replication_answer(const Job& job) {
       "no: each parameter is stored once, in {} shards; gathered copies are temporary", shards);
 }
 
+bool is_like_later_steps(const RankPrediction& rank) {
+  for (const PhasePrediction& first : rank.first_step.phases)
+    for (const PhasePrediction& later : rank.phases)
+      if (later.phase == first.phase && later.allocated != first.allocated) return false;
+  return true;
+}
+
 }  // namespace
 
 std::string phases_table(const Weighing& weighing, std::size_t rank_index, const Style& style) {
@@ -127,17 +134,28 @@ std::string phases_table(const Weighing& weighing, std::size_t rank_index, const
   columns.push_back({"total", true});
   columns.push_back({""});
   Table table(std::move(columns));
-  for (const PhasePrediction& phase : rank.phases) {
+  const auto add = [&](const PhasePrediction& phase, std::string_view indent, bool peak) {
     std::vector<Bytes> parts;
     for (std::size_t i = 0; i < kPileCount; ++i)
       if (shown[i]) parts.push_back(phase.piles.bytes[i]);
     const std::vector<std::int64_t> ticks = apportioned(parts, scale);
-    std::vector<std::string> cells = {std::string(name_of(phase.phase))};
+    std::vector<std::string> cells = {fmt::format("{}{}", indent, name_of(phase.phase))};
     for (std::size_t i = 0; i < parts.size(); ++i)
       cells.push_back(parts[i] == Bytes() ? "-" : number_of_ticks(ticks[i], scale));
     cells.push_back(number_of(phase.allocated, scale));
-    cells.emplace_back(phase.phase == rank.phase ? "<- peak" : "");
+    cells.emplace_back(peak ? "<- peak" : "");
     table.add(std::move(cells));
+  };
+  // In the first step the states come last; where they are made before it, all steps are alike.
+  const bool alike = is_like_later_steps(rank);
+  for (const PhasePrediction& phase : rank.phases) {
+    const bool of_step = phase.phase != Phase::kLoad && phase.phase != Phase::kCheckpoint;
+    if (phase.phase == Phase::kForward && !alike) {
+      table.add({"first step"});
+      for (const PhasePrediction& first : rank.first_step.phases) add(first, "  ", false);
+      table.add({"later steps"});
+    }
+    add(phase, of_step && !alike ? "  " : "", phase.phase == rank.phase);
   }
   return table.text(style);
 }

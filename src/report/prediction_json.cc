@@ -38,6 +38,14 @@ Json json_of(const RankPrediction& rank, bool brief) {
   Json phases = Json::array();
   for (const PhasePrediction& phase : rank.phases) phases.push_back(json_of(phase));
   result["phases"] = std::move(phases);
+  const FirstStep& first = rank.first_step;
+  Json first_phases = Json::array();
+  for (const PhasePrediction& phase : first.phases) first_phases.push_back(json_of(phase));
+  result["first_step"] = {{"phase", name_of(first.phase)},
+                          {"allocated_bytes", number(first.allocated)},
+                          {"reserved_bytes", number(first.reserved)},
+                          {"device_bytes", number(first.device)},
+                          {"phases", std::move(first_phases)}};
   return result;
 }
 

@@ -61,10 +61,19 @@ std::string rank_fact(const Job& job, const Prediction& prediction, const Scale&
 
 std::string crossing_fact(const Prediction& prediction) {
   const RankPrediction& rank = prediction.ranks[peak_rank_index(prediction)];
-  if (prediction.verdict == Verdict::kDoesNotFit)
+  const auto crosses = [&](const PhasePrediction& phase) {
+    return phase.reserved + phase.runtime > prediction.usable;
+  };
+  if (prediction.verdict == Verdict::kDoesNotFit) {
+    if (!rank.phases.empty() && crosses(rank.phases.front()))
+      return fmt::format("crosses the line in {}", name_of(rank.phases.front().phase));
+    for (const PhasePrediction& phase : rank.first_step.phases)
+      if (crosses(phase)) return fmt::format("crosses the line in {}", name_of(phase.phase));
     for (const PhasePrediction& phase : rank.phases)
-      if (phase.reserved + phase.runtime > prediction.usable)
-        return fmt::format("crosses the line in {}", name_of(phase.phase));
+      if (crosses(phase))
+        return fmt::format("the first step may pass, {} of the next crosses the line",
+                           name_of(phase.phase));
+  }
   return fmt::format("peak in {}", name_of(prediction.peak.phase));
 }
 
