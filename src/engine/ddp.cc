@@ -19,7 +19,7 @@ class Ddp final : public EngineModel<N> {
   explicit Ddp(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
     const bool sharded_states = this->job_.parallel.zero_stage >= 1 && this->job_.parallel.data > 1;
-    const std::int64_t ranks = sharded_states ? this->job_.parallel.data : 1;
+    const std::int64_t ranks = sharded_states ? this->job_.parallel.data.value() : 1;
     const Sharding sharding = sharded_states ? Sharding::kFlat : Sharding::kWhole;
     parameters_ =
         this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);

@@ -72,10 +72,10 @@ TEST(Fsdp1, PipelinesAreSound) {
       for (PipelineSchedule schedule :
            {PipelineSchedule::kGPipe, PipelineSchedule::kOneForwardOneBackward}) {
         job.parallel.zero_stage = stage;
-        job.parallel.pipeline = pipeline;
+        job.parallel.pipeline = Ranks(pipeline);
         job.parallel.schedule = schedule;
-        job.parallel.stage_layers =
-            pipeline == 2 ? std::vector<std::int64_t>{4, 3} : std::vector<std::int64_t>{3, 2, 2};
+        job.parallel.stage_layers = pipeline == 2 ? std::vector{Layers(4), Layers(3)}
+                                                  : std::vector{Layers(3), Layers(2), Layers(2)};
         expect_sound(job);
       }
 }

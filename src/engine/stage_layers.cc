@@ -20,13 +20,13 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 template <class N>
 std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(
     std::int64_t stage) const {
-  const std::vector<std::int64_t>& counts = job_.parallel.stage_layers;
+  const std::vector<Layers>& counts = job_.parallel.stage_layers;
   std::int64_t from = 0;
   for (std::int64_t before = 0; before < stage; ++before)
     from += counts[static_cast<std::size_t>(before)];
   const std::int64_t until = from + counts[static_cast<std::size_t>(stage)];
   const RecomputeMode mode = job_.recompute.mode;
-  const std::int64_t rhythm = mode == RecomputeMode::kEvery ? job_.recompute.every : 1;
+  const std::int64_t rhythm = mode == RecomputeMode::kEvery ? job_.recompute.every.value() : 1;
   // Mode block computes the first layers of a stage again: two stretches, each without a rhythm.
   const std::int64_t cut =
       mode == RecomputeMode::kBlock ? std::min(until, from + job_.recompute.layers) : until;

@@ -168,10 +168,10 @@ void choose_devices(Draft& draft, std::optional<std::int64_t> counted) {
     // A degree of one adds nothing to the story of a product.
     if (degree.id != KeyId::kData && degree.value == 1) degree.given = false;
   }
-  parallel.tensor = degrees[0].value;
-  parallel.context = degrees[2].value;
-  parallel.pipeline = degrees[3].value;
-  parallel.data = degrees[1].value;
+  parallel.tensor = Ranks(degrees[0].value);
+  parallel.context = Ranks(degrees[2].value);
+  parallel.pipeline = Ranks(degrees[3].value);
+  parallel.data = Ranks(degrees[1].value);
 
   std::int64_t devices = product_of(degrees);
   const auto given = draft.settings().count(KeyId::kDevices);
@@ -193,7 +193,7 @@ void choose_devices(Draft& draft, std::optional<std::int64_t> counted) {
         KeyId::kDevices, fmt::format("{}", devices),
         devices == 1 ? "one, unless more are asked for" : "data x tensor x context x pipeline");
   }
-  job.cluster.devices = devices;
+  job.cluster.devices = Ranks(devices);
 
   if (draft.has(KeyId::kData)) {
     if (product_of(degrees) != devices) refuse_product(draft, degrees, devices);
@@ -202,7 +202,7 @@ void choose_devices(Draft& draft, std::optional<std::int64_t> counted) {
     if (devices % rest != 0) {
       refuse_division(draft, degrees, devices);
     } else {
-      parallel.data = devices / rest;
+      parallel.data = Ranks(devices / rest);
       draft.assume(KeyId::kData, fmt::format("{}", parallel.data),
                    "devices / (tensor x context x pipeline)");
     }
@@ -211,7 +211,7 @@ void choose_devices(Draft& draft, std::optional<std::int64_t> counted) {
   constexpr std::int64_t kUsualNode = 8;
   const std::int64_t usual = std::min(devices, kUsualNode);
   job.cluster.devices_per_node =
-      draft.count_or(KeyId::kDevicesPerNode, usual, "the usual machine has 8");
+      Ranks(draft.count_or(KeyId::kDevicesPerNode, usual, "the usual machine has 8"));
   const std::int64_t per_node = job.cluster.devices_per_node;
   if (draft.has(KeyId::kDevicesPerNode) && devices > per_node && devices % per_node != 0)
     draft.warn(KeyId::kDevicesPerNode, "E210",

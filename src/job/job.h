@@ -63,12 +63,12 @@ std::string_view name_of(CheckpointSave save);
 
 struct Cluster {
   std::shared_ptr<const Device> device;
-  std::int64_t devices = 1;
-  std::int64_t devices_per_node = 8;
+  Ranks devices{1};
+  Ranks devices_per_node{8};
 };
 
 struct Training {
-  std::int64_t sequence_length = 0;
+  Tokens sequence_length;
   std::int64_t micro_batch = 1;
   std::int64_t gradient_accumulation = 1;
   std::int64_t global_batch = 1;  // = micro_batch x gradient_accumulation x data
@@ -87,27 +87,27 @@ struct Training {
 };
 
 struct Parallel {
-  std::int64_t data = 1;  // all data-parallel ranks: replicas x shards; context apart
+  Ranks data{1};  // all data-parallel ranks: replicas x shards; context apart
   int zero_stage = 0;
-  std::int64_t replicate = 1;
-  std::int64_t tensor = 1;
+  Ranks replicate{1};
+  Ranks tensor{1};
   bool sequence_parallel = false;  // already false when tensor == 1
-  std::int64_t context = 1;
+  Ranks context{1};
   ContextMethod context_method = ContextMethod::kRing;
-  std::int64_t pipeline = 1;
+  Ranks pipeline{1};
   std::int64_t virtual_pipeline = 1;
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-  std::int64_t expert = 1;
-  std::int64_t expert_tensor = 1;
-  std::vector<std::int64_t>
+  Ranks expert{1};
+  Ranks expert_tensor{1};
+  std::vector<Layers>
       stage_layers;  // layers on each pipeline stage, sums to the model's layers; always filled
 };
 
 struct Recompute {
   RecomputeMode mode = RecomputeMode::kNone;
-  std::int64_t every =
-      1;  // kEvery: layers whose index is a multiple of this keep only their input (see docs/rules)
-  std::int64_t layers = 0;               // kBlock: the first this many layers of each stage
+  Layers every{
+      1};  // kEvery: layers whose index is a multiple of this keep only their input (see docs/rules)
+  Layers layers;                         // kBlock: the first this many layers of each stage
   std::vector<RecomputeModule> modules;  // kSelective (core attention) and kModules
   bool reentrant = false;
 };

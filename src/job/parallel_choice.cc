@@ -63,7 +63,7 @@ void choose_zero_stage(Draft& draft) {
 
 void choose_replicas(Draft& draft) {
   Job& job = draft.job();
-  job.parallel.replicate = draft.count_or(KeyId::kReplicate, 1);
+  job.parallel.replicate = Ranks(draft.count_or(KeyId::kReplicate, 1));
   const std::int64_t replicate = job.parallel.replicate;
   if (replicate == 1) return;
   if (!is_fsdp(job.engine)) {
@@ -147,8 +147,8 @@ void choose_schedule(Draft& draft) {
 
 void choose_experts(Draft& draft) {
   Parallel& parallel = draft.job().parallel;
-  parallel.expert = draft.count_or(KeyId::kExpert, 1);
-  parallel.expert_tensor = draft.count_or(KeyId::kExpertTensor, parallel.tensor);
+  parallel.expert = Ranks(draft.count_or(KeyId::kExpert, 1));
+  parallel.expert_tensor = Ranks(draft.count_or(KeyId::kExpertTensor, parallel.tensor));
   constexpr int kKnown = static_cast<int>(ContextMethod::kUlysses);
   const int method = draft.settings().name(KeyId::kContextMethod).value_or(0);
   if (method <= kKnown) parallel.context_method = static_cast<ContextMethod>(method);

@@ -83,7 +83,7 @@ save = "sharded"
   EXPECT_EQ(job->training.optimizer_form, OptimizerForm::kFused);
   EXPECT_EQ(job->parallel.zero_stage, 3);
   EXPECT_FALSE(job->parallel.sequence_parallel);  // nothing to divide with tensor 1
-  EXPECT_EQ(job->parallel.stage_layers, std::vector<std::int64_t>{32});
+  EXPECT_EQ(job->parallel.stage_layers, std::vector{Layers(32)});
   EXPECT_TRUE(job->warnings.empty());
   EXPECT_NE(assumed(*job, "training.gradient_accumulation"), nullptr);
   EXPECT_EQ(assumed(*job, "training.precision"), nullptr);

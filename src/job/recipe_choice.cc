@@ -222,9 +222,9 @@ void choose_sequence(Draft& draft) {
   constexpr std::int64_t kUsual = 2048;
   const std::int64_t positions = job.model == nullptr ? 0 : job.model->maximum_positions;
   const std::int64_t fallback = positions > 0 ? std::min(positions, kUsual) : kUsual;
-  job.training.sequence_length = draft.count_or(
+  job.training.sequence_length = Tokens(draft.count_or(
       KeyId::kSequenceLength, fallback,
-      fallback == kUsual ? "a usual length; activations grow with it" : "the model's positions");
+      fallback == kUsual ? "a usual length; activations grow with it" : "the model's positions"));
 }
 
 }  // namespace steelyard

@@ -108,7 +108,7 @@ void choose_recompute(Draft& draft) {
     if (!draft.has(KeyId::kRecomputeEvery))
       draft.refuse(KeyId::kRecomputeMode, "E108", "mode every without recompute.every",
                    "needs a number of layers", "every = 4 keeps the input of each fourth layer");
-    recompute.every = draft.count_or(KeyId::kRecomputeEvery, 1);
+    recompute.every = Layers(draft.count_or(KeyId::kRecomputeEvery, 1));
     if (layers > 0 && recompute.every > layers)
       draft.refuse(KeyId::kRecomputeEvery, "E219",
                    fmt::format("every {} of {} layers", recompute.every, layers),
@@ -119,9 +119,10 @@ void choose_recompute(Draft& draft) {
       draft.refuse(KeyId::kRecomputeMode, "E108", "mode block without recompute.layers",
                    "needs a number of layers",
                    "layers = 4 computes the first 4 layers of each stage again");
-    recompute.layers = draft.count_or(KeyId::kRecomputeLayers, 1);
+    recompute.layers = Layers(draft.count_or(KeyId::kRecomputeLayers, 1));
     const auto& stages = job.parallel.stage_layers;
-    const std::int64_t most = stages.empty() ? 0 : *std::max_element(stages.begin(), stages.end());
+    const std::int64_t most =
+        stages.empty() ? 0 : std::max_element(stages.begin(), stages.end())->value();
     if (most > 0 && recompute.layers > most)
       draft.refuse(KeyId::kRecomputeLayers, "E219",
                    fmt::format("{} layers of a stage of {}", recompute.layers, most),

@@ -29,10 +29,10 @@ std::string divisors_of(std::int64_t number, std::int64_t wanted) {
   return text;
 }
 
-std::string listed(const std::vector<std::int64_t>& counts) {
+std::string listed(const std::vector<Layers>& counts) {
   std::string text = "[";
   for (std::size_t i = 0; i < counts.size(); ++i)
-    text += fmt::format("{}{}", i > 0 ? ", " : "", counts[i]);
+    text += fmt::format("{}{}", i > 0 ? ", " : "", counts[i].value());
   return text + "]";
 }
 
@@ -74,7 +74,7 @@ bool take_layout(Draft& draft, std::int64_t layers) {
         fmt::format("{} {}", std::abs(setting->count - layers),
                     setting->count > layers ? "too many" : "too few"));
   }
-  parallel.stage_layers = setting->counts;
+  parallel.stage_layers = std::vector<Layers>(setting->counts.begin(), setting->counts.end());
   return true;
 }
 
@@ -113,18 +113,18 @@ void choose_megatron(Draft& draft, std::int64_t layers) {
     return;
   }
   const std::int64_t each = middle_stages > 0 ? middle_layers / middle_stages : 0;
-  parallel.stage_layers.assign(static_cast<std::size_t>(stages), each);
-  if (first) parallel.stage_layers.front() = *first;
-  if (last) parallel.stage_layers.back() = *last;
-  parallel.stage_layers.front() -= embedding;
-  parallel.stage_layers.back() -= loss;
+  parallel.stage_layers.assign(static_cast<std::size_t>(stages), Layers(each));
+  if (first) parallel.stage_layers.front() = Layers(*first);
+  if (last) parallel.stage_layers.back() = Layers(*last);
+  parallel.stage_layers.front() -= Layers(embedding);
+  parallel.stage_layers.back() -= Layers(loss);
 }
 
 }  // namespace
 
-std::vector<std::int64_t> nanotron_stages(std::int64_t layers, std::int64_t pipeline,
-                                          std::int64_t layer_cost, std::int64_t head_cost) {
-  std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), 0);
+std::vector<Layers> nanotron_stages(std::int64_t layers, std::int64_t pipeline,
+                                    std::int64_t layer_cost, std::int64_t head_cost) {
+  std::vector<Layers> stages(static_cast<std::size_t>(pipeline));
   // Thresholds are total·(stage+1)/pipeline; multiplied out, so that equality is exact.
   __extension__ using Wide = __int128;
   const Wide total = static_cast<Wide>(layer_cost) * layers + head_cost;
@@ -138,16 +138,16 @@ std::vector<std::int64_t> nanotron_stages(std::int64_t layers, std::int64_t pipe
   return stages;
 }
 
-std::vector<std::int64_t> torchtitan_stages(std::int64_t layers, std::int64_t pipeline) {
-  if (pipeline == 1) return {layers};
+std::vector<Layers> torchtitan_stages(std::int64_t layers, std::int64_t pipeline) {
+  if (pipeline == 1) return {Layers(layers)};
   auto stages = even_stages(layers + 2, pipeline);
   --stages.front();
   --stages.back();
   return stages;
 }
 
-std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t pipeline) {
-  std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), layers / pipeline);
+std::vector<Layers> even_stages(std::int64_t layers, std::int64_t pipeline) {
+  std::vector<Layers> stages(static_cast<std::size_t>(pipeline), Layers(layers / pipeline));
   for (std::int64_t i = 0; i < layers % pipeline; ++i) ++stages[static_cast<std::size_t>(i)];
   return stages;
 }
@@ -179,7 +179,7 @@ void choose_stages(Draft& draft) {
     return;
   }
   if (stages == 1) {
-    parallel.stage_layers = {layers};
+    parallel.stage_layers = {Layers(layers)};
     return;
   }
   std::string_view reason = "even; the first stages get the remainder";

@@ -11,20 +11,21 @@
 
 #include "job/draft.h"
 #include "model/architecture.h"
+#include "quantity/quantity.h"
 
 namespace steelyard {
 
 // nanotron's block partition (models/base.py): a block goes to the current stage, and after it the next stage
 // begins once the running cost is strictly above that stage's share. A layer costs 4·a·h + 3·f·h, the head V·h.
-std::vector<std::int64_t> nanotron_stages(std::int64_t layers, std::int64_t pipeline,
-                                          std::int64_t layer_cost, std::int64_t head_cost);
+std::vector<Layers> nanotron_stages(std::int64_t layers, std::int64_t pipeline,
+                                    std::int64_t layer_cost, std::int64_t head_cost);
 
 // torchtitan's (generate_llm_fqn_per_model_part): embedding and head weigh one layer each, the remainder goes
 // to the first stages.
-std::vector<std::int64_t> torchtitan_stages(std::int64_t layers, std::int64_t pipeline);
+std::vector<Layers> torchtitan_stages(std::int64_t layers, std::int64_t pipeline);
 
 // Even; the first `layers % pipeline` stages get one more.
-std::vector<std::int64_t> even_stages(std::int64_t layers, std::int64_t pipeline);
+std::vector<Layers> even_stages(std::int64_t layers, std::int64_t pipeline);
 
 // Fills `parallel.stage_layers`. The model and the degrees are decided.
 void choose_stages(Draft& draft);

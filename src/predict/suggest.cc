@@ -40,7 +40,7 @@ bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits)
   if (accumulation != job.training.gradient_accumulation)
     edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation),
                      text(accumulation)});
-  job.parallel.data = data;
+  job.parallel.data = Ranks(data);
   job.training.gradient_accumulation = accumulation;
   return true;
 }
@@ -122,7 +122,7 @@ Move recompute_every_second() {
             edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "every"});
             edits.push_back({"recompute.every", "-", "2"});
             job.recompute.mode = RecomputeMode::kEvery;
-            job.recompute.every = 2;
+            job.recompute.every = Layers(2);
             return true;
           }};
 }
@@ -184,7 +184,7 @@ Move more_tensor(std::int64_t factor) {
                   (attention->heads % tensor != 0 || attention->key_value_heads % tensor != 0))
                 return false;
             edits.push_back({"parallel.tensor", text(job.parallel.tensor), text(tensor)});
-            job.parallel.tensor = tensor;
+            job.parallel.tensor = Ranks(tensor);
             job.parallel.sequence_parallel = true;
             if (job.training.sequence_length % tensor != 0) return false;
             return set_data(job, job.parallel.data / factor, edits);
@@ -257,8 +257,8 @@ Move more_devices(std::int64_t devices) {
         if (job.parallel.zero_stage != 3)
           edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
         job.parallel.zero_stage = 3;
-        job.cluster.devices = devices;
-        job.parallel.data = devices;
+        job.cluster.devices = Ranks(devices);
+        job.parallel.data = Ranks(devices);
         const std::int64_t per_step = job.training.micro_batch * devices;
         const std::int64_t batch = std::max(job.training.global_batch, per_step);
         if (batch % per_step != 0) return false;
@@ -277,7 +277,7 @@ Move shorter_sequence() {
               return false;
             edits.push_back({"training.sequence_length", text(job.training.sequence_length),
                              text(job.training.sequence_length / 2)});
-            job.training.sequence_length /= 2;
+            job.training.sequence_length = Tokens(job.training.sequence_length / 2);
             return true;
           }};
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstdint>
 
 #include "quantity/checked.h"
@@ -44,9 +45,52 @@ using Flops = Quantity<struct FlopsTag, double>;
 using Seconds = Quantity<struct SecondsTag, double>;
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
-using Ranks = Quantity<struct RanksTag, Checked>;
-using Layers = Quantity<struct LayersTag, Checked>;
-using Tokens = Quantity<struct TokensTag, Checked>;
+
+// How many of one kind of thing. It reads as a plain number, so that products and quotients stay arithmetic; it is only made
+// on purpose, and neither sums nor comparisons mix two kinds.
+//
+//   Ranks tensor(8);  Layers layers(126);
+//   layers / pipeline                   126 / 16, a number
+//   tensor = layers, tensor + layers    do not compile
+template <class Tag>
+class Count {
+ public:
+  constexpr Count() = default;
+  explicit constexpr Count(std::int64_t value) : value_(value) {}
+  template <class Other>
+  explicit Count(Count<Other>) = delete;
+  // NOLINTNEXTLINE(google-explicit-constructor): a count is a number to whoever only reads it
+  constexpr operator std::int64_t() const { return value_; }
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr operator Checked() const { return value_; }
+  constexpr std::int64_t value() const { return value_; }
+
+  constexpr Count& operator+=(Count other) { return *this = Count(value_ + other.value_); }
+  constexpr Count& operator-=(Count other) { return *this = Count(value_ - other.value_); }
+  constexpr Count& operator++() { return *this += Count(1); }
+  constexpr Count& operator--() { return *this -= Count(1); }
+
+ private:
+  std::int64_t value_ = 0;
+};
+template <class A, class B>
+concept DifferentKinds = !std::same_as<A, B>;
+template <class A, class B>
+requires DifferentKinds<A, B>
+void operator+(Count<A>, Count<B>) = delete;
+template <class A, class B>
+requires DifferentKinds<A, B>
+void operator-(Count<A>, Count<B>) = delete;
+template <class A, class B>
+requires DifferentKinds<A, B>
+void operator<=>(Count<A>, Count<B>) = delete;
+template <class A, class B>
+requires DifferentKinds<A, B>
+void operator==(Count<A>, Count<B>) = delete;
+
+using Ranks = Count<struct RanksTag>;
+using Layers = Count<struct LayersTag>;
+using Tokens = Count<struct TokensTag>;
 
 constexpr Bytes operator""_B(unsigned long long count) {
   return Bytes(static_cast<std::int64_t>(count));

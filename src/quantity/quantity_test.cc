@@ -41,6 +41,12 @@ static_assert(!std::convertible_to<Bytes, std::int64_t>);
 static_assert(!std::constructible_from<Checked, double>);
 static_assert(!std::constructible_from<Checked, std::uint64_t>);
 static_assert(!std::constructible_from<Ranks, Layers>);
+static_assert(!std::convertible_to<std::int64_t, Ranks>);
+static_assert(!std::assignable_from<Ranks&, Layers>);
+static_assert(!CanAdd<Ranks, Layers>);
+static_assert(!CanCompare<Tokens, Layers>);
+static_assert(std::convertible_to<Ranks, std::int64_t>);
+static_assert(Layers(126) / Ranks(16) == 7);
 
 // What must be true.
 static_assert(80_GiB - 81_GiB == Bytes(-(std::int64_t{1} << 30)));
