@@ -19,6 +19,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -141,6 +142,7 @@ class CachingAllocator {
   BlockIndex take_cached(std::int32_t pool, std::int64_t size);
   void notice_caught_up();
   std::int64_t take_address(std::int64_t size);
+  void return_address(std::int64_t address) { taken_.erase(address); }
   std::int64_t device_free() const;
   bool is_beyond_fraction(std::int64_t size) const;
   void note_reserved(std::int32_t pool, std::int64_t change, std::int64_t segments);
@@ -180,6 +182,7 @@ class CachingAllocator {
   std::int64_t awaited_count_ = 0;
   std::unordered_map<BlockIndex, std::vector<StreamId>> users_;  // of recorded blocks
   std::int64_t next_address_;
+  std::map<std::int64_t, std::int64_t> taken_;  // segments and ranges: address and size
   AllocatorStatistics statistics_;
 };
 

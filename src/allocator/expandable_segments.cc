@@ -116,10 +116,9 @@ void CachingAllocator::unmap(BlockIndex block, std::int64_t begin, std::int64_t 
   join(block, at(block).previous);
   join(block, at(block).next);
   note_reserved(whole.pool, begin - end, 0);
-  if (at(block).is_split())
-    insert_unmapped(block);
-  else
-    delete_block(block);  // nothing is left of the range
+  if (at(block).is_split()) return insert_unmapped(block);
+  return_address(at(block).address);  // nothing of the range is mapped any more
+  delete_block(block);
 }
 
 void CachingAllocator::insert_unmapped(BlockIndex block) {

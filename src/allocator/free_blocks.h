@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace steelyard {
@@ -64,7 +65,8 @@ class FreeBlocks {
     const std::vector<Entry>& list = classes_[which];
     if (!list.empty()) {
       if (list.back().size >= size) return {which, list.size() - 1};
-      const std::ptrdiff_t larger = position(list, {size, -1, kNoBlock});
+      const std::ptrdiff_t larger =
+          position(list, {size, std::numeric_limits<std::int64_t>::min(), kNoBlock});
       if (larger > 0) return {which, static_cast<std::size_t>(larger) - 1};
     }
     return first_from(which + 1);

@@ -34,8 +34,16 @@ BlockIndex CachingAllocator::new_segment(std::int32_t pool, std::int64_t size) {
 }
 
 std::int64_t CachingAllocator::take_address(std::int64_t size) {
-  const std::int64_t address = next_address_;
+  std::int64_t address = next_address_;
+  // A record may contradict itself: what is held already is not given out again.
+  const auto after = taken_.lower_bound(address);
+  const bool meets_next =
+      after != taken_.end() && (Checked(address) + Checked(size)).value() > after->first;
+  const bool meets_previous =
+      after != taken_.begin() && std::prev(after)->first + std::prev(after)->second > address;
+  if (meets_next || meets_previous) address = taken_.rbegin()->first + taken_.rbegin()->second;
   next_address_ = (Checked(address) + Checked(size)).value();
+  taken_.emplace(address, size);
   return address;
 }
 
@@ -145,6 +153,7 @@ void CachingAllocator::release_cached() {
 void CachingAllocator::release_segment(BlockIndex block) {
   note_reserved(at(block).pool, -at(block).size, -1);
   uncache(at(block));
+  return_address(at(block).address);
   delete_block(block);
 }
 

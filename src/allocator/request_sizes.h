@@ -40,8 +40,8 @@ constexpr std::int64_t divisions_for(std::int64_t requested, const AllocatorSett
 
 constexpr std::int64_t rounded_request(std::int64_t requested, const AllocatorSettings& settings) {
   const std::int64_t divisions = divisions_for(requested, settings);
-  if (divisions <= 1 || requested <= kSmallestBlock * divisions)
-    return rounded_up(requested, kSmallestBlock);
+  const std::int64_t plain = rounded_up(requested, kSmallestBlock);
+  if (divisions <= 1 || plain / kSmallestBlock <= divisions) return plain;
   const auto floor =
       static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(requested)));
   return rounded_up(requested, floor / divisions);  // both are powers of two
