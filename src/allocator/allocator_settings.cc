@@ -96,7 +96,7 @@ class Reader {
   bool read_option() {
     const Token key = current();
     if (is_mark(key.text.front()))
-      return fail(key, "E503", fmt::format("\"{}\" where the name of an option is due", key.text),
+      return fail(key, "E112", fmt::format("\"{}\" where the name of an option is due", key.text),
                   "an option", "write option:value, separated by commas");
     const auto* const option =
         std::find_if(kOptions.begin(), kOptions.end(),
@@ -152,7 +152,7 @@ class Reader {
     std::int64_t count = 0;
     if (!read_count(option, count)) return false;
     if (count < smallest)
-      return fail(value, "E502", fmt::format("{} is {}", option.name, value.text),
+      return fail(value, "E107", fmt::format("{} is {}", option.name, value.text),
                   fmt::format("at least {}", smallest),
                   fmt::format("PyTorch refuses less than {}", smallest));
     set(Bytes(std::min(count, kLargestMebibytes) * kMebi));
@@ -164,7 +164,8 @@ class Reader {
     const Token value = current();
     const auto share = parse_number(value.text);
     if (!share || !accept(*share))
-      return fail(value, "E502", fmt::format("{} is \"{}\"", option.name, value.text),
+      return fail(value, share ? "E107" : "E105",
+                  fmt::format("{} is \"{}\"", option.name, value.text),
                   fmt::format("a number {}", range),
                   fmt::format("write a number {}, as in {}:0.8", range, option.name));
     ++next_;
@@ -174,7 +175,7 @@ class Reader {
   bool read_switch(const Option& option, bool& value) {
     const Token word = current();
     if (word.text != "True" && word.text != "False")
-      return fail(word, "E502", fmt::format("{} is \"{}\"", option.name, word.text),
+      return fail(word, "E105", fmt::format("{} is \"{}\"", option.name, word.text),
                   "True or False", "PyTorch takes exactly True or False, with a capital");
     value = word.text == "True";
     ++next_;
@@ -185,7 +186,7 @@ class Reader {
   bool read_count(const Option& option, std::int64_t& count) {
     const Token value = current();
     if (value.text.empty() || value.text.find_first_not_of("0123456789") != std::string::npos)
-      return fail(value, "E502", fmt::format("{} is \"{}\"", option.name, value.text),
+      return fail(value, "E105", fmt::format("{} is \"{}\"", option.name, value.text),
                   "a whole number", fmt::format("write a whole number, as in {}:512", option.name));
     count = 0;
     for (char digit : value.text)
@@ -203,7 +204,7 @@ class Reader {
     if (!read_count(option, count)) return false;
     if ((count == 0 && or_zero) || std::has_single_bit(static_cast<std::uint64_t>(count)))
       return true;
-    return fail(value, "E502", fmt::format("{} holds {}", option.name, value.text),
+    return fail(value, "E107", fmt::format("{} holds {}", option.name, value.text),
                 or_zero ? "a power of two, or 0" : "a power of two",
                 "intervals and divisions are powers of two: 1, 2, 4, 8 ...");
   }
@@ -252,11 +253,11 @@ class Reader {
   bool read_backend(const Option& option) {
     const Token value = current();
     if (value.text == "cudaMallocAsync" || value.text == "hipMallocAsync")
-      return fail(value, "E504", fmt::format("backend:{} is not simulated", value.text), "native",
+      return fail(value, "E320", fmt::format("backend:{} is not simulated", value.text), "native",
                   "it is the driver's allocator, whose rules are not public: weigh with "
                   "backend:native");
     if (value.text != "native")
-      return fail(value, "E502", fmt::format("{} is \"{}\"", option.name, value.text), "native",
+      return fail(value, "E106", fmt::format("{} is \"{}\"", option.name, value.text), "native",
                   "the backends are native and cudaMallocAsync");
     ++next_;
     return true;
@@ -274,7 +275,7 @@ class Reader {
       ++next_;
       return true;
     }
-    return fail(found, "E503",
+    return fail(found, "E112",
                 found.text.empty() ? fmt::format("the text ends where {} is due", what)
                                    : fmt::format("\"{}\" where {} is due", found.text, what),
                 fmt::format("\"{}\"", mark), "write option:value, separated by commas");
@@ -295,7 +296,7 @@ class Reader {
     std::vector<std::string_view> names;
     for (const Option& option : kOptions) names.push_back(option.name);
     const auto nearest = nearest_names(key.text, names);
-    return fail(key, "E501", fmt::format("unknown option \"{}\"", key.text),
+    return fail(key, "E104", fmt::format("unknown option \"{}\"", key.text),
                 "not an option of the allocator",
                 nearest.empty() ? "the options are those of PYTORCH_ALLOC_CONF"
                                 : did_you_mean("option", nearest));

@@ -161,6 +161,7 @@ class Player {
     for (std::size_t slot = 0; slot < slots_.size(); ++slot)
       for (std::size_t place = 0; place < slots_[slot].live.size(); ++place) {
         const Live& live = slots_[slot].live[place];
+        if (live.block == kNoBlock) continue;
         StateDigest one;
         one.add(static_cast<std::uint64_t>(allocator_.address_of(live.block)));
         one.add(one.second ^ static_cast<std::uint64_t>(slot));
