@@ -24,6 +24,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E107", "a number out of reason", "Sizes are one or more and fit 64 bits; a run of 10^18 of anything is a slip of the keyboard."},
       {"E108", "a needed key is missing", "Everything else has a default, which is listed among the assumptions (-v); this has none."},
       {"E111", "no device of that name", "A device is named as in steelyard list devices, as PyTorch prints it, or by its memory: \"24gb\"."},
+      {"E112", "allocator settings are not understood", "PYTORCH_ALLOC_CONF is option:value, separated by commas; a list of values stands in brackets."},
       // What keys mean together.
       {"E210", "the product is not the device count", "devices = data x tensor x context x pipeline. Expert parallelism divides the data-parallel ranks and needs no devices of its own. Any other product would leave devices idle or give one two jobs."},
       {"E211", "the batches do not multiply", "global_batch = micro_batch x gradient_accumulation x data. The learning-rate schedule rests on the global batch, so it is never rounded."},

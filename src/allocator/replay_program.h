@@ -1,0 +1,62 @@
+// Plays a rank's program through the caching allocator, step after step, until what is reserved no longer changes.
+//
+//   first    load, forward and backward, then the optimizer's states, the step    (once: segments are made here)
+//   step     forward and backward, the step                                       (again until a step changes nothing)
+//
+// Four rules make one line of requests out of a folded program:
+//
+// 1. Which instance goes. Slots are counted, but it matters which of several equal blocks is freed. The newest goes
+//    first, as backward undoes forward. Where several micro-batches are in flight, the k-th "backward" frees what the
+//    k-th "forward" made, and of that the newest.
+// 2. One block for each slot's instance, unless `parts` says which tensors it is made of; they appear in that order and
+//    go in reverse.
+// 3. Each slot has one stream (allocator/slot_streams.h), and a freed block can be used at once.
+// 4. A repeat that ends where it began is played until a round leaves the allocator and every live block as an earlier
+//    round left them. What follows is then known: the rounds between the two, over and over. All peaks have been seen.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "allocator/caching_allocator.h"
+#include "ledger/program.h"
+
+namespace steelyard {
+
+struct StepPlan {
+  std::vector<NodeId> first, step;
+};
+
+// Bytes of each tensor of a slot, in their order; empty: the slot is one tensor. Sums to the slot's bytes.
+using SlotParts = std::vector<std::vector<Bytes>>;
+
+struct ReplayLimits {
+  int steps = 12;                    // beyond the first
+  std::int64_t events = 40'000'000;  // requests and frees
+};
+
+struct PhaseReserve {
+  bool occurs = false;
+  Bytes allocated{}, active{}, reserved{};  // highest, each at its own moment
+  Bytes reserved_at_peak{};                 // when `allocated` was highest
+  Bytes slack_at_peak() const { return reserved_at_peak - allocated; }
+};
+
+struct ProgramReserve {
+  std::array<PhaseReserve, kPhaseCount> phases;
+  std::vector<Bytes> reserved_after;  // the first pass, then each step
+  bool settled = false;               // a step ended as an earlier one had
+  std::int64_t events = 0;
+  AllocatorStatistics statistics;
+  Fragmentation fragmentation;  // at the end
+  std::optional<OutOfMemory> out_of_memory;
+  SlotId refused = -1;
+};
+
+ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
+                                   const AllocatorSettings& settings = {},
+                                   const DeviceMemory& device = {}, const SlotParts& parts = {},
+                                   const ReplayLimits& limits = {});
+
+}  // namespace steelyard

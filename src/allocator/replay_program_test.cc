@@ -1,0 +1,197 @@
+// Small programs, with the reserved bytes worked out by hand. Sizes in comments are MiB.
+#include "allocator/replay_program.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "allocator/slot_streams.h"
+
+namespace steelyard {
+namespace {
+
+class ReplayProgramTest : public testing::Test {
+ protected:
+  SlotId slot(std::int64_t mebibytes, const char* rule = "r", Pile pile = Pile::kActivations) {
+    return program_.slot({"o", "s", rule, pile, Bytes(mebibytes << 20)});
+  }
+  NodeId tape(std::vector<Event> events, Phase phase = Phase::kForward) {
+    return program_.tape(phase, "", events);
+  }
+  NodeId forward(std::vector<NodeId> parts) { return program_.sequence("forward", parts); }
+  NodeId backward(std::vector<NodeId> parts) { return program_.sequence("backward", parts); }
+  static const PhaseReserve& of(const ProgramReserve& reserve, Phase phase) {
+    return reserve.phases[static_cast<std::size_t>(phase)];
+  }
+
+  Program program_;
+};
+
+// Parameters of 30 and 10; a layer keeps 12 and needs 16 for a moment, three times. The first 16 have their segment and
+// are cached, so the second layer's 12 cut it: of 16, 4 are left. Segments: 30 10 | 12 16 | the second 16 | the
+// third layer's 12 cut that too | the third 16.
+TEST_F(ReplayProgramTest, ASmallStep) {
+  const SlotId weights = slot(30), embedding = slot(10), kept = slot(12), passing = slot(16);
+  const NodeId load = tape({{weights, 1}, {embedding, 1}}, Phase::kLoad);
+  const NodeId layers = program_.repeat("layer", tape({{kept, 1}, {passing, 1}, {passing, -1}}), 3);
+  const NodeId back = program_.repeat("layer", tape({{kept, -1}}, Phase::kBackward), 3);
+  const StepPlan plan{{load, forward({layers}), backward({back})},
+                      {forward({layers}), backward({back})}};
+  const ProgramReserve reserve = replay_in_allocator(program_, plan);
+  EXPECT_EQ(of(reserve, Phase::kLoad).reserved, 40_MiB);
+  EXPECT_EQ(of(reserve, Phase::kForward).allocated, 92_MiB);  // 40 + 3 x 12 + 16
+  EXPECT_EQ(of(reserve, Phase::kForward).reserved, 100_MiB);  // 40 + 12 + 16 + 16 + 16
+  EXPECT_EQ(of(reserve, Phase::kForward).slack_at_peak(), 8_MiB);
+  EXPECT_FALSE(of(reserve, Phase::kOptimizer).occurs);
+  EXPECT_TRUE(reserve.settled);
+  EXPECT_EQ(reserve.reserved_after, (std::vector<Bytes>{100_MiB, 100_MiB}));
+  EXPECT_FALSE(reserve.out_of_memory);
+}
+
+// Two micro-batches in flight. a1 k1 a2 lie in a segment of 20, 5 each; the first backward frees a1, so that 5 and 5 are
+// free apart and 9 need another segment. Newest first would have freed a2, which joins the rest: 10.
+TEST_F(ReplayProgramTest, TheOldestMicroBatchGoesFirst) {
+  const SlotId a = slot(5), k = slot(5), passing = slot(9);
+  const StepPlan plan{
+      {forward({tape({{a, 1}, {k, 1}})}), forward({tape({{a, 1}})}),
+       backward({tape({{a, -1}, {passing, 1}, {passing, -1}}, Phase::kBackward)}),
+       backward({tape({{a, -1}}, Phase::kBackward)}), tape({{k, -1}}, Phase::kOptimizer)},
+      {}};
+  EXPECT_EQ(replay_in_allocator(program_, plan).statistics.all.reserved.bytes.peak, 40 << 20);
+  const StepPlan without{{tape({{a, 1}, {k, 1}}), tape({{a, 1}}),
+                          tape({{a, -1}, {passing, 1}, {passing, -1}}, Phase::kBackward)},
+                         {}};
+  EXPECT_EQ(replay_in_allocator(program_, without).statistics.all.reserved.bytes.peak, 20 << 20);
+}
+
+TEST_F(ReplayProgramTest, StreamsOfCommunicationCacheForThemselves) {
+  const SlotId gathered = slot(30, "fsdp2.all-gather-output", Pile::kCommunication);
+  const SlotId shard = slot(30, "fsdp2.gradient-shard", Pile::kGradients);
+  const SlotId kept = slot(30), input = slot(30, "fsdp2.reduce-scatter-input");
+  EXPECT_EQ(stream_of(program_.slot_at(gathered)), kGatherStream);
+  EXPECT_EQ(stream_of(program_.slot_at(shard)), kReduceStream);
+  EXPECT_EQ(stream_of(program_.slot_at(kept)), kComputeStream);
+  const NodeId step = tape({{gathered, 1},
+                            {gathered, -1},
+                            {kept, 1},
+                            {kept, -1},
+                            {input, 1},
+                            {input, -1},
+                            {shard, 1},
+                            {shard, -1}});
+  const ProgramReserve reserve = replay_in_allocator(program_, {{step}, {step}});
+  EXPECT_EQ(reserve.reserved_after.back(), 90_MiB);
+  EXPECT_EQ(reserve.fragmentation.returnable, 90_MiB);
+}
+
+// 12 as one tensor have their own segment; as 1 and 11 they take 2 and 12.
+TEST_F(ReplayProgramTest, ASlotMayBeSeveralTensors) {
+  const SlotId weights = slot(12);
+  const StepPlan plan{{tape({{weights, 2}}, Phase::kLoad), tape({{weights, -2}})}, {}};
+  EXPECT_EQ(replay_in_allocator(program_, plan).statistics.all.reserved.bytes.peak, 24 << 20);
+  const ProgramReserve parted =
+      replay_in_allocator(program_, plan, {}, {}, SlotParts{{1_MiB, 11_MiB}});
+  EXPECT_EQ(parted.statistics.all.reserved.bytes.peak, 26 << 20);  // 2 with both small ones, 12, 12
+  EXPECT_EQ(parted.statistics.all.allocated.count.current, 0);
+  EXPECT_EQ(parted.events, 8);
+}
+
+TEST_F(ReplayProgramTest, AFullDeviceRefuses) {
+  const SlotId weights = slot(30), kept = slot(25);
+  const ProgramReserve reserve = replay_in_allocator(
+      program_, {{tape({{weights, 1}}, Phase::kLoad), tape({{kept, 1}})}, {}}, {}, {50_MiB, 0_B});
+  ASSERT_TRUE(reserve.out_of_memory);
+  EXPECT_EQ(reserve.refused, kept);
+  EXPECT_EQ(reserve.out_of_memory->tried, 26_MiB);
+  EXPECT_EQ(reserve.out_of_memory->free, 20_MiB);
+  EXPECT_FALSE(reserve.settled);
+}
+
+TEST_F(ReplayProgramTest, ALimitOfEventsEndsIt) {
+  const SlotId kept = slot(25);
+  ReplayLimits limits;
+  limits.events = 100;
+  const ProgramReserve reserve =
+      replay_in_allocator(program_, {{tape({{kept, 1'000}})}, {}}, {}, {}, {}, limits);
+  EXPECT_FALSE(reserve.settled);
+  EXPECT_EQ(reserve.events, 101);
+}
+
+// Random steps: layers that keep and pass tensors, and backward that undoes them, under many micro-batches.
+class RandomSteps : public testing::TestWithParam<int> {
+ protected:
+  struct Step {
+    NodeId load, forward, backward;
+  };
+  std::size_t pick(std::size_t below) { return static_cast<std::size_t>(random_() % below); }
+  Step some_step() {
+    std::vector<SlotId> slots;
+    for (int i = 0; i < 12; ++i)
+      slots.push_back(program_.slot(
+          {"o", "s", pick(5) == 0 ? "fsdp2.all-gather-output" : "r", Pile::kActivations,
+           Bytes(512 * (1 + static_cast<std::int64_t>(pick(std::size_t{1} << pick(17)))))}));
+    std::vector<Event> ahead, back;
+    for (int i = 0; i < 30; ++i) {
+      const SlotId slot = slots[pick(slots.size())];
+      const SlotId passing = slots[pick(slots.size())];
+      ahead.push_back({slot, 1});
+      ahead.push_back({passing, 1});
+      ahead.push_back({passing, -1});
+      back.push_back({slot, -1});
+      back.push_back({passing, 1});
+      back.push_back({passing, -1});
+    }
+    const auto layers = static_cast<std::int64_t>(1 + pick(6));
+    const std::vector<Event> held = {{slots[0], 3}, {slots[1], 2}};
+    const NodeId ahead_layers =
+        program_.repeat("layer", program_.tape(Phase::kForward, "", ahead), layers);
+    const NodeId back_layers =
+        program_.repeat("layer", program_.tape(Phase::kBackward, "", back), layers);
+    return {program_.tape(Phase::kLoad, "", held), program_.sequence("forward", {ahead_layers}),
+            program_.sequence("backward", {back_layers})};
+  }
+
+  Program program_;
+  std::mt19937_64 random_;
+};
+
+// What is asked for is what the program holds, moment by moment; and micro-batches that are skipped would have changed
+// nothing.
+TEST_P(RandomSteps, SkippedMicroBatchesChangeNothing) {
+  random_.seed(static_cast<std::uint64_t>(GetParam()));
+  AllocatorSettings settings;
+  settings.expandable_segments = pick(3) == 0;
+  const Step step = some_step();
+  const NodeId both = program_.sequence("", {step.forward, step.backward});
+  const NodeId in_flight = program_.sequence(
+      "",
+      {step.forward, program_.repeat("m", program_.sequence("", {step.forward, step.backward}), 40),
+       step.backward});
+  const NodeId folded = program_.sequence("", {program_.repeat("m", both, 60), in_flight});
+  std::vector<NodeId> unfolded(60, both);
+  unfolded.push_back(step.forward);
+  for (int round = 0; round < 40; ++round) {
+    unfolded.push_back(step.forward);
+    unfolded.push_back(step.backward);
+  }
+  unfolded.push_back(step.backward);
+  const NodeId flat = program_.sequence("flat", unfolded);
+  const ProgramReserve skipped =
+      replay_in_allocator(program_, {{step.load, folded}, {folded}}, settings);
+  const ProgramReserve whole = replay_in_allocator(program_, {{step.load, flat}, {flat}}, settings);
+  EXPECT_LT(skipped.events, whole.events);
+  EXPECT_EQ(skipped.reserved_after, whole.reserved_after);
+  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+    EXPECT_EQ(skipped.phases[phase].allocated, whole.phases[phase].allocated);
+    EXPECT_EQ(skipped.phases[phase].reserved, whole.phases[phase].reserved);
+  }
+  const NodeId root = program_.sequence("", {step.load, folded});
+  EXPECT_EQ(skipped.statistics.all.requested.peak, program_.span(root).highest());
+  EXPECT_EQ(skipped.statistics.all.requested.current, program_.span(root).change);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSteps, testing::Range(1, 41));
+
+}  // namespace
+}  // namespace steelyard

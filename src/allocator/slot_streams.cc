@@ -1,0 +1,48 @@
+#include "allocator/slot_streams.h"
+
+#include <array>
+#include <string_view>
+
+namespace steelyard {
+namespace {
+
+struct RuleStream {
+  std::string_view rule;
+  StreamId stream;
+  std::string_view source;
+};
+
+constexpr std::string_view kFsdp2 =
+    "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_all_gather allocates under "
+    "all_gather_copy_in_stream, foreach_reduce its output and the shards under "
+    "reduce_scatter_stream "
+    "and its input on the current one";
+constexpr std::string_view kFsdp1 =
+    "torch/distributed/fsdp/_runtime_utils.py: _unshard (pre_unshard_stream, unshard_stream), "
+    "_post_backward_hook (post_backward_stream)";
+constexpr std::string_view kZero3 =
+    "DeepSpeed runtime/zero/partitioned_param_coordinator.py (__allgather_stream), stage3.py "
+    "(reduce_and_partition_stream)";
+
+constexpr std::array<RuleStream, 10> kStreams = {{
+    {"fsdp2.cast-shard", kGatherStream, kFsdp2},
+    {"fsdp2.all-gather-output", kGatherStream, kFsdp2},
+    {"fsdp2.reduce-scatter-output", kReduceStream, kFsdp2},
+    {"fsdp2.gradient-shard", kReduceStream, kFsdp2},
+    {"fsdp1.cast-shard", kCastStream, kFsdp1},
+    {"fsdp1.whole-parameter", kGatherStream, kFsdp1},
+    {"fsdp1.gradient-shard", kReduceStream, kFsdp1},
+    {"fsdp1.reduce-scatter-output", kReduceStream, kFsdp1},
+    {"deepspeed.zero3-fetch", kGatherStream, kZero3},
+    {"deepspeed.zero3-scatter", kReduceStream, kZero3},
+}};
+
+}  // namespace
+
+StreamId stream_of(const Slot& slot) {
+  for (const RuleStream& row : kStreams)
+    if (row.rule == slot.rule) return row.stream;
+  return kComputeStream;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,21 @@
+// Which stream a slot's tensor is allocated on. A cached block serves only the stream that it was allocated on, so what
+// communication frees does not help computation, and the other way round.
+//
+//   compute   parameters, activations, gradients: everything that is not named here
+//   gather    what is gathered, and the casts made for it
+//   reduce    what a reduction makes, and the gradient shards cut from it
+#pragma once
+
+#include "allocator/caching_allocator.h"
+#include "ledger/program.h"
+
+namespace steelyard {
+
+constexpr StreamId kComputeStream = kDefaultStream;
+constexpr StreamId kGatherStream = 1;
+constexpr StreamId kReduceStream = 2;
+constexpr StreamId kCastStream = 3;  // FSDP1 casts its shards on a third
+
+StreamId stream_of(const Slot& slot);
+
+}  // namespace steelyard
