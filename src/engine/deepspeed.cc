@@ -115,9 +115,7 @@ void DeepSpeedModel<N>::step(const FlatStates& states, Events& events) const {
 
 template <class N>
 void DeepSpeedModel<N>::free_gradients(const Stage<N>& stage, Events& events) const {
-  // A tied embedding adds to the gradient that the head has made.
-  const bool own_embedding = stage.embedding && !(stage.head && this->job_.model->tied_head);
-  if (own_embedding)
+  if (stage.embedding)
     for (SlotId gradient : this->context_.gradients_of_embedding) events.push_back({gradient, -1});
   for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
     if (stage.layers_of_kind[kind] > 0)

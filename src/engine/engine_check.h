@@ -34,6 +34,7 @@ inline void expect_sound(const Job& job) {
     EXPECT_EQ(judged.peak, span.peak);
     std::vector<Event> held;
     stages.engine().load(stages.stage_of(stage), held);
+    stages.hold_buffers(held);
     stages.engine().hold_workspaces(held);
     stages.engine().states(stages.stage_of(stage), held);
     std::vector<std::int64_t> expected(stages.program().slot_count());
@@ -45,6 +46,9 @@ inline void expect_sound(const Job& job) {
     }
   }
 }
+
+// Two copies of a rotary embedding's frequencies: all that a model of transformers holds beside parameters and states.
+constexpr std::int64_t kRotaryFrequencies = 2 * 512;
 
 // Bytes that the first stage holds between steps.
 inline Piles resident(const Job& job, std::int64_t stage = 0) {

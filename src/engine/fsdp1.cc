@@ -89,9 +89,7 @@ class Fsdp1 final : public EngineModel<N> {
     static const std::vector<SlotId> none;
     const Flat* root = root_of(stage);
     if (!root) return;
-    // A tied embedding adds to the gradient that the head has made.
-    const bool own_embedding = stage.embedding && !(stage.head && this->job_.model->tied_head);
-    reduce_flat(*root, own_embedding ? this->context_.gradients_of_embedding : none,
+    reduce_flat(*root, stage.embedding ? this->context_.gradients_of_embedding : none,
                 stage.head ? this->context_.gradients_of_head : none, !held_over_, first, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {

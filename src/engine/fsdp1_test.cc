@@ -90,7 +90,7 @@ TEST(Fsdp1, AFlatParameterIsPaddedToTheRanks) {
   for (const auto* ends : {&job.model->embedding_parameters, &job.model->head_parameters})
     for (const ParameterTensor& tensor : *ends) root += elements_of(tensor);
   const Bytes expected = allocated_size(Bytes((layer + 6) / 7 * 2)) * Checked(7) +
-                         allocated_size(Bytes((root + 6) / 7 * 2));
+                         allocated_size(Bytes((root + 6) / 7 * 2)) + Bytes(kRotaryFrequencies);
   EXPECT_EQ(held[Pile::kParameters], expected);
 }
 
@@ -98,7 +98,7 @@ TEST(Fsdp1, AFlatParameterIsPaddedToTheRanks) {
 TEST(Fsdp1, StatesOfSevenBillionParametersOnEightDevices) {
   const std::int64_t parameters = 6'738'415'616;
   const Piles held = resident(fsdp1({.model = "model = \"llama-2-7b\"\n"}));
-  EXPECT_EQ(held[Pile::kParameters].value().value(), parameters * 4 / 8);
+  EXPECT_EQ(held[Pile::kParameters].value().value(), parameters * 4 / 8 + kRotaryFrequencies);
   EXPECT_NEAR(static_cast<double>(held[Pile::kOptimizerMoments].value().value()),
               static_cast<double>(parameters), 1e6);
 }

@@ -185,7 +185,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
   void reduce_root(const Stage<N>& stage, bool first, Events& events) const {
     root(reduce_input_, stage, events, 1);
-    if (stage.embedding && !(this->job_.model->tied_head && stage.head))
+    if (stage.embedding)
       for (SlotId gradient : this->context_.gradients_of_embedding)
         events.push_back({gradient, -1});
     if (stage.head)

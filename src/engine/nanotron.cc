@@ -71,7 +71,7 @@ class Nanotron final : public EngineModel<N> {
           events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
     if (stage.head)
       for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
-    if (stage.embedding && !(this->job_.model->tied_head && stage.head))
+    if (stage.embedding)
       for (SlotId gradient : this->context_.gradients_of_embedding)
         events.push_back({gradient, -1});
   }

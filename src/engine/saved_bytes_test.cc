@@ -111,10 +111,10 @@ TEST(SavedBytes, EagerAttentionKeepsTheScores) {
             24 * kHidden + 8 * kFeed + 7 * kHeads * 1024 + 8);
 }
 
-// No grouped form: k and v stand at the width of the queries.
-TEST(SavedBytes, EfficientAttentionRepeatsKeysAndValues) {
+// The memory-efficient kernel has no grouped form: transformers' call is written out, in fp32.
+TEST(SavedBytes, GroupedHeadsWithoutTheFlashKernelKeepTheScores) {
   const Kept kept = kept_of({.training = R"("precision": "bf16-pure", "attention": "efficient")"});
-  EXPECT_EQ(kept.formula, "24h + 8f + 4n + 8");
+  EXPECT_EQ(kept.formula, "4s·n + 30h + 8f + 8");
 }
 
 TEST(SavedBytes, FusedNormsKeepTheirInputOnly) {

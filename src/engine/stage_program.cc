@@ -60,6 +60,13 @@ StagePrograms<N>::StagePrograms(const Job& job)
   for (const Layer& layer : model.kinds)
     std::visit([&](const auto& attention) { rotary = std::max(rotary, attention.rotary_width); },
                layer.attention);
+  if (job.implementation == Implementation::kTransformers && !model.encoder)
+    position_ids_ = book_.slot({"inputs", "position ids", "inputs.position-ids"},
+                               Pile::kActivations, sizes_.sequence, ElementType::kInt64);
+  if (rotary > 0 && job.implementation == Implementation::kTransformers)
+    rotary_frequencies_ =
+        book_.slot({"rotary embedding", "frequencies", "op.rotary.frequencies"}, Pile::kParameters,
+                   Workbook<N>::symbol("d", rotary) / N(2), ElementType::kFloat32);
   if (rotary > 0)
     rotary_table_ = book_.slot({"inputs", "cos or sin", "op.rotary.table"}, Pile::kActivations,
                                sizes_.sequence * Workbook<N>::symbol("d", rotary), style_.residual);
@@ -67,11 +74,9 @@ StagePrograms<N>::StagePrograms(const Job& job)
   layers_.resize(model.kinds.size() * 2);
   gradients_of_kind_.resize(model.kinds.size());
   gradient_slots_of_kind_.resize(model.kinds.size());
-  const RecomputeMode mode = job.recompute.mode;
-  const bool some_whole = mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery ||
-                          mode == RecomputeMode::kBlock;
+  const bool some_whole = recomputes_layers();
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-    if (mode != RecomputeMode::kFull) compose_layer_kind(kind, false);
+    if (job.recompute.mode != RecomputeMode::kFull) compose_layer_kind(kind, false);
     if (some_whole) compose_layer_kind(kind, true);
   }
   compose_ends();
@@ -93,11 +98,24 @@ bool StagePrograms<N>::is_untouched(int variant) const {
 }
 
 template <class N>
+void StagePrograms<N>::hold_buffers(std::vector<Event>& events) const {
+  if (rotary_frequencies_ >= 0) events.push_back({rotary_frequencies_, 2});
+}
+
+template <class N>
+bool StagePrograms<N>::recomputes_layers() const {
+  return job_.recompute.mode == RecomputeMode::kFull ||
+         job_.recompute.mode == RecomputeMode::kEvery ||
+         job_.recompute.mode == RecomputeMode::kBlock;
+}
+
+template <class N>
 void StagePrograms<N>::play(Tapes& tapes) {
   Graph<N>& graph = tapes.composer->graph;
   graph.finish();
   tapes.forward = graph.forward();
   tapes.kept = graph.kept();
+  tapes.lingering = graph.lingering();
   tapes.gradients = graph.parameter_gradients();
 }
 
@@ -134,24 +152,34 @@ void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
 template <class N>
 void StagePrograms<N>::compose_ends() {
   const Architecture& model = *job_.model;
-  {
-    embedding_.composer =
-        std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
-    Graph<N>& graph = embedding_.composer->graph;
-    const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
-    const ValueId y = compose_embedding(*embedding_.composer, model, ids);
-    graph.result(y, hidden_);
-    graph.gradient_slot(y, hidden_gradient_);
-    play(embedding_);
-  }
   head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, model.head_parameters);
-  Graph<N>& graph = head_.composer->graph;
-  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
-                                model.head_input_needs_gradient, true);
-  const ValueId labels = graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
-  compose_head(*head_.composer, model, x, labels);
-  graph.gradient_slot(x, hidden_gradient_);
-  play(head_);
+  {
+    Graph<N>& graph = head_.composer->graph;
+    // model.forward rebinds the name of what the last layer gave; nanotron's blocks pass a dictionary that keeps it.
+    const bool caller_holds = job_.implementation == Implementation::kNanotron;
+    const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
+                                  model.head_input_needs_gradient, true, caller_holds);
+    const ValueId labels = graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
+    const ValueId loss = compose_head(*head_.composer, model, x, labels);
+    graph.gradient_slot(x, hidden_gradient_);
+    if (loss != kNoValue) {  // the caller's, until it has run backward
+      loss_ = graph.storage_slot(loss);
+      graph.result(loss, loss_);
+      loss_gradient_ = book_.slot({"loss", "gradient of the loss", "autograd.root-gradient"},
+                                  Pile::kTemporary, N(1), ElementType::kFloat32);
+    }
+    play(head_);
+  }
+  embedding_.composer =
+      std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
+  Graph<N>& graph = embedding_.composer->graph;
+  if (model.tied_head && style_.ends_meet && !head_.gradients.empty())
+    embedding_.composer->join_first_gradient(head_.gradients.back());
+  const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
+  const ValueId y = compose_embedding(*embedding_.composer, model, ids);
+  graph.result(y, hidden_);
+  graph.gradient_slot(y, hidden_gradient_);
+  play(embedding_);
 }
 
 template <class N>
@@ -204,6 +232,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   std::vector<Event> start;
   if (stage.embedding) start.push_back({ids_, 1});
   if (stage.head) start.push_back({labels_, 1});
+  if (position_ids_ >= 0) start.push_back({position_ids_, 1});
   if (rotary_table_ >= 0) start.push_back({rotary_table_, 2});
   engine_->begin_forward(stage, first, start);
   if (stage.embedding)
@@ -211,10 +240,17 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   else
     start.push_back({hidden_, 1});  // received from the stage before
   std::vector<Event> finish;
+  // A local of the model's forward; a checkpointed layer keeps it with its arguments.
+  if (position_ids_ >= 0 && !recomputes_layers()) finish.push_back({position_ids_, -1});
   if (stage.head)
     append(finish, head_.forward);
   else if (engine_->frees_sent_output())
     finish.push_back({hidden_, -1});
+  // The autocast context is left with the loss, and its cache of cast weights with it.
+  for (const Group& group : groups)
+    for (const Run& run : group.runs)
+      for (SlotId slot : tapes(run.variant).lingering)
+        finish.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   return program.sequence(
@@ -235,22 +271,28 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
   const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
   engine_->begin_backward(stage, first, start);
+  const bool from_loss = stage.head && loss_ >= 0;
+  if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
   if (stage.head)
     append(start, head_.backward_under(policy));
   else
     start.push_back({hidden_gradient_, 1});
   std::vector<Event> finish;
+  if (rotary_table_ >= 0)
+    finish.push_back({rotary_table_, -2});  // the last layer's backward is done
+  if (position_ids_ >= 0 && recomputes_layers()) finish.push_back({position_ids_, -1});
   if (stage.embedding) {
-    // A tied embedding adds to the gradient that the head has made.
-    const bool adds = policy == GradientPolicy::kKeep && job_.model->tied_head && stage.head;
-    append(finish, embedding_.backward_under(adds ? GradientPolicy::kAdd : policy));
+    append(finish, embedding_.backward_under(policy));
   } else {
     finish.push_back({hidden_gradient_, -1});
   }
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   engine_->end_backward(stage, last, first, finish);
   if (!stage.head && !engine_->frees_sent_output()) finish.push_back({hidden_, -1});
-  if (rotary_table_ >= 0) finish.push_back({rotary_table_, -2});
+  if (from_loss) {
+    finish.push_back({loss_gradient_, -1});
+    finish.push_back({loss_, -1});
+  }
   if (stage.head) finish.push_back({labels_, -1});
   if (stage.embedding) finish.push_back({ids_, -1});
   return program.sequence(
@@ -297,6 +339,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   const Stage<N> stage = stage_with(index, groups);
   std::vector<Event> load, states, reduce, optimizer, save;
   engine_->load(stage, load);
+  hold_buffers(load);
   engine_->states(stage, states);
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
@@ -321,7 +364,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
           optimizer.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
     if (stage.head)
       for (SlotId slot : head_.gradients) optimizer.push_back({slot, -1});
-    if (stage.embedding && !(job_.model->tied_head && stage.head))
+    if (stage.embedding)
       for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
   }
   engine_->checkpoint(stage, save);
@@ -349,15 +392,16 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   const NodeId gradients =
       program.sequence("", {micro_batches_node(parts, result.in_flight), parts.reduce});
   const NodeId step = program.sequence("step", {gradients, parts.optimizer});
+  result.later_step = program.sequence("", {step, parts.checkpoint});
   if (engine_->makes_states_at_load()) {
     const NodeId start = program.sequence("", {parts.load, parts.states, parts.workspaces});
-    result.root = program.sequence("", {start, step, parts.checkpoint});
+    result.root = program.sequence("", {start, result.later_step});
     result.first_step = program.sequence("", {start, step});
     result.before_first_step = start;
     return result;
   }
   const NodeId start = program.sequence("", {parts.load, parts.workspaces});
-  result.root = program.sequence("", {start, parts.states, step, parts.checkpoint});
+  result.root = program.sequence("", {start, parts.states, result.later_step});
   result.first_step = program.sequence("", {start, gradients, parts.states, parts.optimizer});
   result.before_first_step = start;
   return result;

@@ -27,6 +27,7 @@ namespace steelyard {
 struct StageProgram {
   NodeId root = 0;        // from nothing to the end of a steady step (checkpoint included)
   NodeId first_step = 0;  // from nothing to the end of the first step, which makes the states
+  NodeId later_step = 0;  // each step after it, with its checkpoint; ends as it began
   NodeId before_first_step = 0;  // its part before the first micro-batch
   std::int64_t in_flight = 1;
   // Temporaries of the optimizer step that are larger than any tensor of forward and backward: no cached block holds
@@ -51,13 +52,15 @@ class StagePrograms {
   const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;
   const std::vector<SlotId>& kept_of_head() const { return head_.kept; }
   bool recomputes(std::int64_t layer_in_stage, std::int64_t layer) const;
+  // Buffers of the model that are no parameters: rotary frequencies, and their first values beside them.
+  void hold_buffers(std::vector<Event>& events) const;
 
  private:
   struct Tapes {
     std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
     std::vector<Event> forward;
     std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
-    std::vector<SlotId> kept, gradients;
+    std::vector<SlotId> kept, lingering, gradients;
     const std::vector<Event>& backward_under(GradientPolicy policy) {
       std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
       if (events.empty()) events = composer->graph.backward(policy);
@@ -94,6 +97,7 @@ class StagePrograms {
   // No gradient comes this far down: the layer and all before it are frozen.
   bool is_untouched(int variant) const;
   static void play(Tapes& tapes);
+  bool recomputes_layers() const;
   NodeId layer_node(int variant, const Neighbours& here, bool forward, bool first);
   NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
@@ -109,6 +113,8 @@ class StagePrograms {
   ModelUnits<N> units_;
   std::unique_ptr<const ModelUnits<N>> trained_units_;  // only when something is frozen
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
+  SlotId position_ids_ = -1, rotary_frequencies_ = -1;
+  SlotId loss_ = -1, loss_gradient_ = -1;
   std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed
   Tapes embedding_, head_;
   std::vector<std::vector<SlotId>> gradients_of_kind_;

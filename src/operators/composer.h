@@ -51,6 +51,9 @@ class Composer {
 
   // --- matrix products (operators/matrix.cc)
   ValueId linear(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
+  // The product itself. Gradients of -1: not trained; `biased`: the kernel adds a bias (another order in backward).
+  ValueId product(ValueId x, const SlotName& output, const N& rows, const N& in, const N& out,
+                  int weight_gradient, int bias_gradient, bool biased);
   // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
   std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
   // Sequence parallelism: the whole sequence of the block's input, shared by the products that read it and kept by them
@@ -67,6 +70,10 @@ class Composer {
   ValueId mlp(ValueId x, const ExpertMlp& mlp);                     // operators/experts.cc
 
   int parameter(int index, const N& elements);
+  // The gradient of a parameter of the module that is composed; `name` is the owner in the ledger.
+  GradientSlots gradient_slots(const SlotName& name, const N& elements);
+  // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
+  void join_first_gradient(SlotId waiting) { waiting_ = waiting; }
   // Two graphs of one module (with and without recompute) make the same gradients: `slots` remembers them by tensor.
   void share_gradients(std::vector<GradientSlots>& slots) {
     slots.resize(parameters_.size());
@@ -115,10 +122,19 @@ class Composer {
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                           const N& query_width, const N& value_width, bool causal, double dropout,
                           bool softcap, bool sinks);
+  ValueId math_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& query_width,
+                         const N& value_width, bool causal,
+                         double dropout);  // operators/math_attention.cc
+  // softmax_backward_cuda_out makes grad·output before the gradient (aten/src/ATen/native/cuda/SoftMax.cu).
+  BackwardStep softmax_product(const N& elements, ElementType type) {
+    return {BackwardStep::kTemporary, 0,
+            graph.temporary({"attention", "gradient · softmax", "op.softmax.backward-product"},
+                            elements, type)};
+  }
   ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width,
                              const N& key_value_width, const N& heads, const N& key_value_heads);
   ValueId weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads,
-                          const N& value_width);
+                          const N& value_width, ElementType type);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
@@ -126,6 +142,7 @@ class Composer {
   const std::vector<ParameterTensor>& parameters_;
   std::vector<int> parameter_ids_;
   std::vector<GradientSlots>* shared_gradients_ = nullptr;
+  SlotId waiting_ = -1;
 };
 
 // The whole layer, from the residual stream to the residual stream (operators/layer.cc).

@@ -21,11 +21,15 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
                                     bool softcap, bool sinks, bool eager) {
   const int begin = position();
   const bool written_out = eager || style.attention == AttentionKernel::kEager;
+  const bool efficient = style.attention == AttentionKernel::kEfficient;
+  const bool handed_over_grouped = efficient && plain(heads) != plain(key_value_heads) &&
+                                   style.implementation == Implementation::kTransformers;
   const ValueId out =
       written_out ? eager_attention(q, k, v, heads, key_value_heads, query_width, value_width,
                                     causal, dropout, softcap, sinks)
-                  : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width,
-                                    style.attention == AttentionKernel::kEfficient);
+      : handed_over_grouped
+          ? math_attention(q, k, v, heads, query_width, value_width, causal, dropout)
+          : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, efficient);
   if (recomputed.core_attention) recompute_from(begin);
   return out;
 }
@@ -134,7 +138,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     ValueId fused = pointwise("scaled masked softmax", raw,
                               {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
     fused = dropout(fused, dropout_probability, kOwner);
-    return copy(weighted_values(fused, v, pairs, heads, value_width),
+    return copy(weighted_values(fused, v, pairs, heads, value_width, type),
                 {kOwner, "output", "op.attention.transposed-copy"});
   }
   ValueId scores = scale(raw, {kOwner, "scaled scores", "op.scale"});
@@ -149,18 +153,19 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (!sinks)
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
   ValueId probabilities =
-      pointwise("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, false, true);
+      single("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, pairs,
+             graph.type(scores), {.output = true}, {softmax_product(pairs, graph.type(scores))});
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   probabilities = dropout(probabilities, dropout_probability, kOwner);
-  return copy(weighted_values(probabilities, v, pairs, heads, value_width),
+  return copy(weighted_values(probabilities, v, pairs, heads, value_width, type),
               {kOwner, "output", "op.attention.transposed-copy"});
 }
 
 template <class N>
 ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& pairs,
-                                     const N& heads, const N& value_width) {
+                                     const N& heads, const N& value_width, ElementType type) {
   const ValueId mixed = graph.tensor({kOwner, "output by head", "op.matmul.output"},
-                                     sizes.tokens * value_width, style.compute, true);
+                                     sizes.tokens * value_width, type, true);
   Operator mix;
   mix.label = "probabilities v";
   mix.inputs = {probabilities, v};

@@ -9,8 +9,9 @@ namespace steelyard {
 template <class N>
 ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids);
 
-// Final norm, head and cross entropy. There is no result: backward starts here.
+// Final norm, head and cross entropy: where backward starts. Gives the loss when the caller gets it as a tensor of its
+// own, else kNoValue.
 template <class N>
-void compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels);
+ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels);
 
 }  // namespace steelyard

@@ -6,11 +6,12 @@ namespace steelyard {
 
 template <class N>
 ValueId Graph<N>::input(SlotId slot, const N& elements, ElementType type, bool needs_gradient,
-                        bool released) {
+                        bool released, bool caller_holds) {
   Storage storage;
   storage.slot = slot;
   storage.external = true;
   storage.released = released;
+  storage.held = released && caller_holds;
   storages_.push_back(storage);
   values_.push_back({static_cast<int>(storages_.size()) - 1, elements, type, needs_gradient, -1});
   return static_cast<ValueId>(values_.size()) - 1;
@@ -193,7 +194,7 @@ template <class N>
 void Graph<N>::find_uses() {
   // The caller holds a layer's input until the layer has returned.
   for (Storage& storage : storages_)
-    if (storage.external && storage.released) storage.last_use = size() - 1;
+    if (storage.held) storage.last_use = size() - 1;
 }
 
 template <class N>
@@ -209,7 +210,8 @@ std::vector<Event> Graph<N>::forward() const {
     for (SlotId slot : operation.passing) events.push_back({slot, 1});
     for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
-      if (storage.last_use == i && storage.first_saver < 0 && !storage.result && storage.released)
+      if (storage.last_use == i && storage.first_saver < 0 && !storage.result && storage.released &&
+          !storage.lingers)
         events.push_back({storage.slot, -1});
   }
   return events;
@@ -353,7 +355,18 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
           events.push_back({slots.kept, 1});
           events.push_back({slots.computed, -1});
         }
-        if (policy == GradientPolicy::kAdd) events.push_back({slots.kept, -1});
+        if (slots.waiting >= 0) {
+          // What a cast has made is the engine's alone and takes the sum; the product's is a transposed view, and the sum
+          // is a new tensor, under the name of its first part.
+          if (!slots.waiting_was_cast) {
+            events.push_back({slots.waiting, 1});
+            events.push_back({slots.waiting, -1});
+          }
+          events.push_back({slots.kept, -1});
+          if (policy == GradientPolicy::kAdd) events.push_back({slots.waiting, -1});
+        } else if (policy == GradientPolicy::kAdd && !slots.waits) {
+          events.push_back({slots.kept, -1});
+        }
       }
       for (std::size_t k = 0; k < made.size(); ++k) arrive(made_for[k], made[k]);
     } else {
@@ -374,6 +387,14 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
 }
 
 template <class N>
+std::vector<SlotId> Graph<N>::lingering() const {
+  std::vector<SlotId> slots;
+  for (const Storage& storage : storages_)
+    if (storage.lingers && storage.first_saver < 0) slots.push_back(storage.slot);
+  return slots;
+}
+
+template <class N>
 std::vector<SlotId> Graph<N>::kept() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
@@ -384,7 +405,8 @@ std::vector<SlotId> Graph<N>::kept() const {
 template <class N>
 std::vector<SlotId> Graph<N>::parameter_gradients() const {
   std::vector<SlotId> slots;
-  for (const GradientSlots& parameter : parameters_) slots.push_back(parameter.kept);
+  for (const GradientSlots& parameter : parameters_)
+    if (parameter.waiting < 0) slots.push_back(parameter.kept);
   return slots;
 }
 

@@ -61,6 +61,11 @@ struct Operator {
 struct GradientSlots {
   SlotId kept = -1;      // in the type it is kept in
   SlotId computed = -1;  // first computed in another type and cast (autocast); -1: same
+  // One weight read by two graphs (a tied head): what the first makes waits in autograd's input buffer for what the
+  // second makes, and their sum is a new tensor (torch/csrc/autograd/input_buffer.cpp).
+  bool waits = false;   // of the first
+  SlotId waiting = -1;  // of the second: what has waited; -1: nothing
+  bool waiting_was_cast = false;
 };
 
 // A run of operators that keeps only its inputs and runs again before its backward.
@@ -78,9 +83,10 @@ class Graph {
   Workbook<N>& book() { return book_; }
 
   // A tensor that exists before the graph runs (`slot` is its storage, owned by whoever made it).
-  // `released`: the graph drops it after its last use (a layer's input); otherwise it is only looked at.
+  // `released`: the graph drops it (a layer's input), after its last use or, when the caller holds it, at the end of
+  // forward; otherwise it is only looked at.
   ValueId input(SlotId slot, const N& elements, ElementType type, bool needs_gradient,
-                bool released);
+                bool released, bool caller_holds = true);
   // A new tensor, made by the operator that will list it as output.
   ValueId tensor(const SlotName& name, const N& elements, ElementType type, bool needs_gradient);
   // A view of `base`: other shape or part, same storage.
@@ -88,6 +94,8 @@ class Graph {
   void add(const Operator& operation);
   // Python still holds `value` until the operator added last has run.
   void hold(ValueId value);
+  // Something outside holds `value` until the whole forward has run: autocast's cache of cast weights.
+  void linger(ValueId value) { storages_[at(values_[at(value)].storage)].lingers = true; }
   // The result leaves the graph in the storage `slot`, which is alive at the end of forward and belongs to the next graph.
   void result(ValueId value, SlotId slot);
   // Regions do not nest: an outer one swallows those inside it.
@@ -116,6 +124,8 @@ class Graph {
   std::vector<Event> forward() const;
   // `incoming`: the gradient of the result is alive when it starts and gone at its end; that of the input is then alive.
   std::vector<Event> backward(GradientPolicy policy) const;
+  // What forward leaves alive beside what it keeps for backward: whoever holds it frees it.
+  std::vector<SlotId> lingering() const;
   // Slots kept for backward when forward has run, in order of their making.
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
@@ -140,6 +150,8 @@ class Graph {
     int rerun_first_saver = -1;  // kept by the second run of its region; -1: nobody
     bool external = false;       // existed before
     bool released = true;        // ours to free
+    bool held = false;           // until the end of forward
+    bool lingers = false;        // beyond it
     bool result = false;
   };
   struct Rerun {

@@ -27,7 +27,7 @@ class LossWriter {
   LossWriter(Composer<N>& composer, const Architecture& model)
       : c_(composer), graph_(composer.graph), model_(model) {}
 
-  void write(ValueId x, ValueId labels) {
+  ValueId write(ValueId x, ValueId labels) {
     if (model_.final_norm)
       x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
     N width = c_.sizes.hidden;
@@ -37,18 +37,19 @@ class LossWriter {
     }
     const bool whole_vocabulary_here = c_.style.tensor == 1;
     if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here)
-      return fused_linear(x, width);
+      return fused_linear(x, width), kNoValue;
     if (c_.style.loss == LossKernel::kChunked && whole_vocabulary_here)
-      return chunked(x, width, labels);
+      return chunked(x, width, labels), kNoValue;
+    const ValueId normalised = x;
     const ValueId logits = project(c_.gathered(x, width, "head"), width);
     switch (c_.style.implementation) {
       case Implementation::kMegatron:
-        return megatron(logits);
+        return megatron(logits), kNoValue;
       case Implementation::kNanotron:
-        return nanotron(logits);
+        return nanotron(logits), kNoValue;
       default:
-        return transformers(logits, c_.sizes.tokens * c_.sizes.vocabulary / c_.sizes.tensor,
-                            labels);
+        return transformers(logits, c_.sizes.tokens * c_.sizes.vocabulary / c_.sizes.tensor, labels,
+                            normalised);
     }
   }
 
@@ -62,7 +63,10 @@ class LossWriter {
   ValueId project(ValueId x, const N& width) {
     Linear head = model_.head;
     if (head.weight_index >= 0) return c_.column_linear(x, model_.head, width, c_.sizes.vocabulary);
-    // Tied: the weight is the embedding's. Its gradient appears here first and the embedding's is added to it.
+    // Tied: the weight is the embedding's. Its gradient appears here first and waits for the embedding's.
+    if (c_.style.tensor == 1)
+      return c_.product(x, {"head", "logits", "op.linear.output"}, c_.sizes.tokens, width,
+                        c_.sizes.vocabulary, tied_gradient(width), -1, false);
     const N local = c_.sizes.vocabulary / c_.sizes.tensor;
     const ValueId y = graph_.tensor({"head", "logits", "op.linear.output"}, c_.sizes.tokens * local,
                                     c_.style.compute, true);
@@ -86,15 +90,15 @@ class LossWriter {
 
   int tied_gradient(const N& width) {
     if (model_.embedding_parameters.front().frozen) return -1;
-    GradientSlots slots;
-    slots.kept = c_.book.slot(
-        {"head", "gradient of the tied weight", "autograd.parameter-gradient"}, Pile::kGradients,
-        c_.sizes.vocabulary * width / c_.sizes.tensor, c_.style.gradient);
+    GradientSlots slots =
+        c_.gradient_slots({"head", "gradient of the tied weight", "autograd.parameter-gradient"},
+                          c_.sizes.vocabulary * width / c_.sizes.tensor);
+    slots.waits = c_.style.ends_meet;
     return graph_.parameter(slots);
   }
 
   // ForCausalLMLoss (transformers loss_utils.py): logits.float(), then torch's cross entropy.
-  void transformers(ValueId logits, const N& elements, ValueId labels) {
+  ValueId transformers(ValueId logits, const N& elements, ValueId labels, ValueId hidden) {
     const ValueId raw = logits;
     if (model_.final_softcap) {
       logits = c_.scale(logits, {"loss", "logits / cap", "op.scale"});
@@ -105,21 +109,40 @@ class LossWriter {
     }
     const ValueId wide = c_.cast(logits, ElementType::kFloat32,
                                  {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"});
+    const ValueId target = shifted(labels);
     const ValueId log_softmax =
         graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements,
                       ElementType::kFloat32, true);
     one(wide, log_softmax, "log softmax", {log_softmax});
     const ValueId loss =
         graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
+    const ValueId weight = graph_.tensor({"loss", "total weight", "op.cross-entropy.loss"}, N(1),
+                                         ElementType::kFloat32, false);
     Operator pick;
     pick.label = "negative log likelihood";
-    pick.inputs = {log_softmax, labels};
-    pick.outputs = {loss};
-    pick.saved = {log_softmax};
+    pick.inputs = {log_softmax, target};
+    pick.outputs = {loss, weight};
+    pick.saved = {log_softmax, target, weight};
     pick.backward = {kGradient0};
     graph_.add(pick);
     graph_.hold(wide);
-    graph_.hold(raw);  // a local of the model's forward until it returns
+    graph_.hold(raw);  // locals of the model's forward until it returns
+    graph_.hold(hidden);
+    if (padded_ != kNoValue) graph_.hold(padded_);
+    return loss;
+  }
+
+  // A causal model's labels move by one: padded at the end, and the part after the first copied (loss_utils.py).
+  ValueId shifted(ValueId labels) {
+    if (model_.encoder) return labels;
+    const SlotName padded{"loss", "labels, padded", "op.cross-entropy.shifted-labels"};
+    padded_ = graph_.tensor(padded, c_.sizes.batch * (c_.sizes.sequence + N(1)),
+                            ElementType::kInt64, false);
+    one(labels, padded_, "pad", {});
+    const SlotName moved{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
+    const ValueId target = graph_.tensor(moved, c_.sizes.tokens, ElementType::kInt64, false);
+    one(padded_, target, "copy", {});
+    return target;
   }
 
   // megatron/core/tensor_parallel/cross_entropy.py: exponentials in place of the fp32 copy, kept; gradient in place.
@@ -249,14 +272,15 @@ class LossWriter {
   Composer<N>& c_;
   Graph<N>& graph_;
   const Architecture& model_;
+  ValueId padded_ = kNoValue;
 };
 
 template <class N>
-void compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels) {
-  LossWriter<N>(composer, model).write(x, labels);
+ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels) {
+  return LossWriter<N>(composer, model).write(x, labels);
 }
 
-template void compose_head(Composer<Checked>&, const Architecture&, ValueId, ValueId);
-template void compose_head(Composer<Traced>&, const Architecture&, ValueId, ValueId);
+template ValueId compose_head(Composer<Checked>&, const Architecture&, ValueId, ValueId);
+template ValueId compose_head(Composer<Traced>&, const Architecture&, ValueId, ValueId);
 
 }  // namespace steelyard

@@ -22,21 +22,39 @@ int Composer<N>::parameter(int index, const N& elements) {
   const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
   if (shared_gradients_ && (*shared_gradients_)[static_cast<std::size_t>(index)].kept >= 0)
     return known = graph.parameter((*shared_gradients_)[static_cast<std::size_t>(index)]);
-  GradientSlots slots;
-  slots.kept = book.slot({name, "gradient", "autograd.parameter-gradient"}, Pile::kGradients,
-                         elements, style.gradient);
-  if (style.weight_gradient != style.gradient)
-    slots.computed = book.slot({name, "gradient before its cast", "autocast.gradient-cast"},
-                               Pile::kTemporary, elements, style.weight_gradient);
+  GradientSlots slots = gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements);
+  if (index == 0) {
+    slots.waiting = waiting_;
+    slots.waiting_was_cast = slots.computed >= 0;
+  }
   if (shared_gradients_) (*shared_gradients_)[static_cast<std::size_t>(index)] = slots;
   return known = graph.parameter(slots);
 }
 
 template <class N>
+GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& elements) {
+  GradientSlots slots;
+  slots.kept = book.slot(name, Pile::kGradients, elements, style.gradient);
+  if (style.weight_gradient != style.gradient)
+    slots.computed = book.slot({name.owner, "gradient before its cast", "autocast.gradient-cast"},
+                               Pile::kTemporary, elements, style.weight_gradient);
+  return slots;
+}
+
+template <class N>
 ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, const N& in,
                             const N& out) {
-  const char* owner = linear.name.c_str();
-  const bool trains = trainable(linear.weight_index);
+  const int weight = parameter(linear.weight_index, in * out);
+  const int bias = parameter(linear.bias_index, out);
+  return product(x, {linear.name.c_str(), "output", "op.linear.output"}, rows, in, out, weight,
+                 bias, linear.bias);
+}
+
+template <class N>
+ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, const N& in,
+                             const N& out, int weight_gradient, int bias_gradient, bool biased) {
+  const char* owner = output.owner;
+  const bool trains = weight_gradient >= 0;
   const ValueId input =
       style.autocast ? cast(x, style.compute, {owner, "input, cast", "autocast.input-cast"}) : x;
   ValueId weight = kNoValue;
@@ -47,9 +65,11 @@ ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, cons
     cast_weight.label = "cast weight";
     cast_weight.outputs = {weight};
     graph.add(cast_weight);
+    // The cache takes leaves that ask for gradients (aten/src/ATen/autocast_mode.cpp, cached_cast).
+    if (trains) graph.linger(weight);
   }
-  const ValueId y = graph.tensor({owner, "output", "op.linear.output"}, rows * out, style.compute,
-                                 graph.needs_gradient(x) || trains);
+  const ValueId y =
+      graph.tensor(output, rows * out, style.compute, graph.needs_gradient(x) || trains);
   Operator operation;
   operation.label = "linear";
   operation.inputs = {input};
@@ -57,16 +77,11 @@ ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, cons
   if (trains) operation.saved.push_back(input);
   if (weight != kNoValue && graph.needs_gradient(x)) operation.saved.push_back(weight);
   // mm: the weight's gradient first; addmm (with bias): the input's first, then weight, then bias.
-  if (trains && !linear.bias)
-    operation.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(linear.weight_index, in * out), -1});
+  const BackwardStep of_weight{BackwardStep::kParameterGradient, weight_gradient, -1};
+  if (!biased) operation.backward.push_back(of_weight);
   operation.backward.push_back(kGradient0);
-  if (trains && linear.bias)
-    operation.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(linear.weight_index, in * out), -1});
-  if (trainable(linear.bias_index))
-    operation.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(linear.bias_index, out), -1});
+  if (biased) operation.backward.push_back(of_weight);
+  operation.backward.push_back({BackwardStep::kParameterGradient, bias_gradient, -1});
   operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) *
                     static_cast<double>(plain(out));
   graph.add(operation);

@@ -23,6 +23,7 @@ OperatorStyle style_of(const Job& job) {
   style.keeps_gathered_input = style.sequence_parallel &&
                                job.implementation != Implementation::kMegatron &&
                                !style.gathers_into_buffers;
+  style.ends_meet = job.parallel.pipeline == 1;
   style.recompute_reentrant = job.recompute.reentrant;
   const Architecture& model = *job.model;
   const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();

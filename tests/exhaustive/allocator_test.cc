@@ -2,9 +2,6 @@
 // is freed for another; and steps settle.
 #include <gtest/gtest.h>
 
-#include <string_view>
-#include <vector>
-
 #include "allocator/replay_program.h"
 #include "document/read.h"
 #include "engine/stage_program.h"
@@ -22,13 +19,10 @@ TEST(AllocatorReplay, AsksForWhatTheProgramHolds) {
     ASSERT_TRUE(job);
     StagePrograms<Checked> stages(*job);
     for (std::int64_t stage = 0; stage < job->parallel.pipeline; ++stage) {
-      const NodeId root = stages.build(stage).root;
+      const StageProgram built = stages.build(stage);
       const Program& program = stages.program();
-      StepPlan plan{{root}, {}};
-      for (NodeId part : program.children(program.node(root))) {
-        const std::string_view label = program.node(part).label;
-        if (label != "load" && label != "states") plan.step.push_back(part);
-      }
+      const NodeId root = built.root;
+      const StepPlan plan{{built.first_step}, {built.later_step}};
       AllocatorSettings settings;
       settings.expandable_segments = seed % 4 == 0;
       const ProgramReserve reserve = replay_in_allocator(program, plan, settings);

@@ -46,12 +46,6 @@ std::string compare(const Prediction& spans, const Prediction& replayed) {
   return {};
 }
 
-NodeId part_called(const Program& program, NodeId root, std::string_view label) {
-  for (const NodeId child : program.children(program.node(root)))
-    if (program.node(child).label == label) return child;
-  return program.empty();
-}
-
 std::string who(const Program& program, std::size_t slot) {
   const Slot& what = program.slot_at(static_cast<SlotId>(slot));
   return fmt::format("{} / {} ({})", what.owner, what.name, what.rule);
@@ -78,9 +72,7 @@ std::string judge_stage(StagePrograms<Checked>& stages, std::int64_t stage) {
   if (!first.fault.empty()) return first.fault;
   if (std::string wrong = judge_moments(program, built.root, first); !wrong.empty()) return wrong;
 
-  const NodeId step = part_called(program, built.root, "step");
-  if (step == program.empty()) return "there is no step";
-  const Replay second = replay(program, step, first.alive);
+  const Replay second = replay(program, built.later_step, first.alive);
   if (!second.fault.empty()) return "in the second step, " + second.fault;
   for (std::size_t slot = 0; slot < second.alive.size(); ++slot)
     if (second.alive[slot] != first.alive[slot])
