@@ -1,0 +1,188 @@
+"""A steelyard run file as an ordinary PyTorch training script: what a user would write for it, and nothing else."""
+
+import contextlib
+import copy
+
+import torch
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Unsupported(Exception):
+    pass
+
+
+def value(run, path, otherwise=None):
+    for key in path.split("."):
+        if not isinstance(run, dict) or key not in run:
+            return otherwise
+        run = run[key]
+    return run
+
+
+def parameter_type(run):
+    precision = value(run, "training.precision", "bf16-mixed")
+    types = {"fp32": torch.float32, "tf32": torch.float32, "bf16-autocast": torch.float32, "bf16-pure": torch.bfloat16}
+    if precision in types:
+        return types[precision]
+    if value(run, "engine") in ("fsdp2",) and precision in ("bf16-mixed", "bf16-mixed-fp32-gradients"):
+        return torch.float32
+    raise Unsupported(f"precision {precision} is not plain PyTorch with engine {value(run, 'engine')}")
+
+
+def config_of(run):
+    from transformers import AutoConfig
+    table = copy.deepcopy(run["model"])
+    kind = table.pop("model_type")
+    for key in ("architectures", "torch_dtype", "dtype"):
+        table.pop(key, None)
+    config = AutoConfig.for_model(kind, **table)
+    config.use_cache = False
+    dropout = value(run, "training.dropout")
+    if dropout is not None:
+        for key in ("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "hidden_dropout_prob",
+                    "attention_probs_dropout_prob", "hidden_dropout"):
+            if hasattr(config, key):
+                setattr(config, key, float(dropout))
+    return config
+
+
+@contextlib.contextmanager
+def without_initialisation():
+    """Weights keep what their memory held: on paper nobody reads them, on a device only their size matters."""
+    import torch.nn.init as init
+    names = [n for n in dir(init) if n.endswith("_") and not n.startswith("_") and callable(getattr(init, n))]
+    saved = {n: getattr(init, n) for n in names}
+    for name in names:
+        setattr(init, name, lambda tensor, *a, **k: tensor)
+    from transformers import PreTrainedModel
+    whole = PreTrainedModel.init_weights
+    PreTrainedModel.init_weights = lambda self, *a, **k: self.tie_weights()
+    try:
+        yield
+    finally:
+        PreTrainedModel.init_weights = whole
+        for name, function in saved.items():
+            setattr(init, name, function)
+
+
+def attention_kernel(run):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    name = value(run, "training.attention", "flash")
+    if name == "eager":
+        return contextlib.nullcontext()
+    backend = {"flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}[name]
+    return sdpa_kernel([backend])
+
+
+def is_masked(config):
+    return "MaskedLM" in " ".join(config.architectures or []) or config.model_type == "bert"
+
+
+def build_model(run, real=False):
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+    config = config_of(run)
+    eager = value(run, "training.attention", "flash") == "eager"
+    kind = AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM
+    with contextlib.nullcontext() if real else without_initialisation():
+        model = kind.from_config(config, dtype=parameter_type(run), attn_implementation="eager" if eager else "sdpa")
+    adapter = run.get("adapter")
+    if adapter is not None:
+        from peft import LoraConfig, get_peft_model
+        targets = adapter.get("target_modules", "all-linear")
+        model = get_peft_model(model, LoraConfig(
+            r=adapter.get("rank", 8), lora_alpha=adapter.get("alpha", adapter.get("rank", 8)),
+            target_modules=targets, modules_to_save=adapter.get("saved_modules"), lora_dropout=0.0, task_type="CAUSAL_LM"))
+    model.train()
+    return model
+
+
+def recompute(run, model):
+    mode = value(run, "recompute.mode", "none")
+    if mode == "none":
+        return
+    if mode != "full":
+        raise Unsupported(f"recompute.mode {mode} is not a switch of transformers")
+    reentrant = bool(value(run, "recompute.reentrant", False))
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    if reentrant:
+        model.enable_input_require_grads()
+
+
+def build_optimizer(run, parameters):
+    name = value(run, "training.optimizer", "adamw")
+    form = value(run, "training.optimizer_form", "foreach")
+    how = {"fused": {"fused": True}, "foreach": {"foreach": True}, "loop": {"foreach": False}}[form]
+    parameters = [p for p in parameters if p.requires_grad]
+    if name == "adamw":
+        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.1, **how)
+    if name == "adam":
+        return torch.optim.Adam(parameters, lr=1e-4, **how)
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=1e-4, **how)
+    if name == "momentum":
+        return torch.optim.SGD(parameters, lr=1e-4, momentum=0.9, **how)
+    if name == "adafactor":
+        from transformers.optimization import Adafactor
+        return Adafactor(parameters, lr=1e-4, scale_parameter=False, relative_step=False)
+    if name == "muon":
+        raise Unsupported("muon: torch.optim.Muon takes matrices only")
+    raise Unsupported(f"optimizer {name}")
+
+
+def autocast(run):
+    if value(run, "training.precision") == "bf16-autocast":
+        return torch.autocast("cuda", torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def batch(run, config):
+    b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
+    ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
+    return ids, ids.clone()
+
+
+def loss_of(model, ids, labels):
+    """As transformers' Trainer: the output object, and with it the logits, is gone when the loss is there."""
+    return model(input_ids=ids, labels=labels).loss
+
+
+def train_single(recorder, run):
+    """One device, no engine."""
+    torch.backends.cuda.matmul.allow_tf32 = value(run, "training.precision") == "tf32"
+    with recorder.phase("load"):
+        model = build_model(run).to("cuda")
+        recorder.models = [model]
+    recompute(run, model)
+    train(recorder, run, model, build_optimizer(run, model.parameters()))
+
+
+def train(recorder, run, model, optimizer, no_sync=None):
+    accumulation = value(run, "training.gradient_accumulation", 1)
+    clip = value(run, "training.gradient_clip", False)
+    config = getattr(model, "module", model).config
+    with attention_kernel(run):
+        for _ in recorder.steps(model, optimizer):
+            for micro in range(accumulation):
+                last = micro == accumulation - 1
+                with recorder.phase("forward"):
+                    ids, labels = batch(run, config)
+                    recorder.inputs = [ids, labels]
+                    context = no_sync(last) if no_sync else contextlib.nullcontext()
+                    with context:
+                        with autocast(run):
+                            loss = loss_of(model, ids, labels)
+                        if accumulation > 1:
+                            loss = loss / accumulation
+                with recorder.phase("backward"):
+                    with no_sync(last) if no_sync else contextlib.nullcontext():
+                        loss.backward()
+                    del loss
+                recorder.inputs = []
+                del ids, labels
+            with recorder.phase("optimizer"):
+                if clip:
+                    torch.nn.utils.clip_grad_norm_(
+                        [p for p in model.parameters() if p.requires_grad], 1.0 if clip is True else float(clip))
+                optimizer.step()
+                optimizer.zero_grad()
