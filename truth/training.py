@@ -71,8 +71,9 @@ def attention_kernel(run):
     name = value(run, "training.attention", "flash")
     if name == "eager":
         return contextlib.nullcontext()
-    backend = {"flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}[name]
-    return sdpa_kernel([backend])
+    # "efficient" is what is left without flash: PyTorch itself falls to the math kernel where it must, as with grouped heads.
+    return sdpa_kernel({"flash": [SDPBackend.FLASH_ATTENTION],
+                        "efficient": [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]}[name])
 
 
 def is_masked(config):
@@ -177,12 +178,105 @@ def train(recorder, run, model, optimizer, no_sync=None):
                 with recorder.phase("backward"):
                     with no_sync(last) if no_sync else contextlib.nullcontext():
                         loss.backward()
-                    del loss
-                recorder.inputs = []
-                del ids, labels
+                    recorder.inputs = []
+                    del loss, ids, labels
             with recorder.phase("optimizer"):
                 if clip:
                     torch.nn.utils.clip_grad_norm_(
                         [p for p in model.parameters() if p.requires_grad], 1.0 if clip is True else float(clip))
                 optimizer.step()
                 optimizer.zero_grad()
+
+
+# ---- several devices: this process is one rank; the others are never started, collectives return at once ---------------------
+
+
+def join(ranks, rank=0):
+    """A process group of any size with the real NCCL backend; on paper over a NCCL that sends nothing."""
+    import os
+    import torch.distributed as dist
+    os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
+    os.environ.update(LOCAL_RANK="0", RANK=str(rank), WORLD_SIZE=str(ranks))
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=rank, world_size=ranks)
+    return dist
+
+
+def train_ddp(recorder, run):
+    dist = join(value(run, "cluster.devices"))
+    from torch.nn.parallel import DistributedDataParallel
+    # It compares shapes that other ranks would have sent.
+    torch.nn.parallel.distributed._verify_param_shape_across_processes = lambda *a, **k: None
+    with recorder.phase("load"):
+        model = build_model(run).to("cuda")
+        recorder.models = [model]
+        recompute(run, model)
+        megabytes = value(run, "buckets.ddp_bytes", 25 * 2**20) / 2**20
+        wrapped = DistributedDataParallel(model, device_ids=[0], bucket_cap_mb=megabytes)
+        recorder.models = [wrapped]
+
+    def no_sync(last):
+        return contextlib.nullcontext() if last else wrapped.no_sync()
+
+    train(recorder, run, wrapped, build_optimizer(run, wrapped.parameters()), no_sync)
+    dist.destroy_process_group()
+
+
+def train_fsdp2(recorder, run):
+    ranks = value(run, "cluster.devices")
+    dist = join(ranks)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    replicate = value(run, "parallel.replicate", 1)
+    mesh = (init_device_mesh("cuda", (replicate, ranks // replicate), mesh_dim_names=("replicate", "shard"))
+            if replicate > 1 else init_device_mesh("cuda", (ranks,)))
+    policy = {
+        "bf16-mixed": MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16),
+        "bf16-mixed-fp32-gradients": MixedPrecisionPolicy(torch.bfloat16, torch.float32),
+        "fp32": MixedPrecisionPolicy(),
+        "bf16-pure": MixedPrecisionPolicy(),
+    }[value(run, "training.precision")]
+    how = {"mesh": mesh, "mp_policy": policy}
+    after = value(run, "parallel.reshard_after_forward")
+    if after in ("always", "never"):
+        how["reshard_after_forward"] = after == "always"
+    elif value(run, "parallel.zero_stage", 3) == 2:
+        how["reshard_after_forward"] = False
+    with recorder.phase("load"):
+        with torch.device("meta"):
+            model = build_model(run)
+        recompute(run, model)
+        for layer in layers_of(model):
+            fully_shard(layer, **how)
+        fully_shard(model, **how)
+        model.to_empty(device="cuda")
+        model.tie_weights()
+        recorder.models = [model]
+    layers = [*layers_of(model), model]
+
+    def sync(last):
+        model.set_requires_gradient_sync(last)
+        return contextlib.nullcontext()
+
+    accumulates = value(run, "training.gradient_accumulation", 1) > 1
+    no_sync = sync if accumulates and value(run, "overlap.no_sync", False) else None
+    train(recorder, run, model, build_optimizer(run, model.parameters()), no_sync)
+    dist.destroy_process_group()
+
+
+def layers_of(model):
+    for owner in model.modules():
+        for name in ("layers", "h", "layer"):
+            layers = getattr(owner, name, None)
+            if isinstance(layers, torch.nn.ModuleList):
+                return list(layers)
+    raise Unsupported("no list of layers in this model")
+
+
+def train_one(recorder, run):
+    if value(run, "cluster.devices", 1) == 1:
+        return train_single(recorder, run)
+    engines = {"ddp": train_ddp, "fsdp2": train_fsdp2}
+    if run["engine"] not in engines:
+        raise Unsupported(f"engine {run['engine']}")
+    return engines[run["engine"]](recorder, run)

@@ -1,78 +1,92 @@
-"""For whom an allocation was made: the module in forward, the same module in backward, the operator in both.
+"""For whom an allocation was made: the module and operator in forward, the module and autograd node in backward.
 
-A dispatch mode sees every operator and tells the allocator (torch.cuda.memory._set_memory_metadata), which writes it beside each
-allocation, also those a kernel makes for itself. In backward the autograd node's sequence number leads back to the module whose
-forward made it. Nothing holds a tensor: frames and hooks would.
+What runs is told to the allocator (torch.cuda.memory._set_memory_metadata), which writes it beside each allocation, also beside
+those that a kernel makes for itself.
+
+    forward   a dispatch mode sees every operator
+    backward  a hook before every node; its sequence number leads back to the module whose forward made it
+
+No dispatch mode in backward: while one is active, autograd adds gradients that meet into a new tensor instead of in place
+(ATen/TensorSubclassLikeUtils.h). The recorder compares every allocation of the watched step with the step before it.
 """
 
-import threading
-
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 _set = torch._C._cuda_setMemoryMetadata
 _next_sequence = torch._C._autograd._get_sequence_nr
-_node = torch._C._current_autograd_node
 
 
 class Owners(TorchDispatchMode):
-    def __init__(self, model=None):
+    def __init__(self, models=()):
         super().__init__()
-        self.names = {}        # id of a module -> its name
+        self.modules = {}      # id of a module -> its name
         self.parameters = {}   # id of a parameter -> its name
-        self.stack = []
+        self.stack = []        # names of the modules that run
         self.of_sequence = {}  # autograd sequence number -> module
-        self.forward_thread = threading.get_ident()
-        if model is not None:
-            self.watch(model)
-
-    def watch(self, model):
-        for name, module in model.named_modules():
-            self.names.setdefault(id(module), name)
-        for name, parameter in model.named_parameters():
-            self.parameters[id(parameter)] = name
+        self.backwards = 0     # how many are running
+        for model in models:
+            for name, module in model.named_modules():
+                self.modules.setdefault(id(module), name)
+            for name, parameter in model.named_parameters():
+                self.parameters[id(parameter)] = name
 
     def __enter__(self):
-        self._call = torch.nn.Module.__call__
-        call, stack, names = self._call, self.stack, self.names
+        call, backward, grad = torch.nn.Module.__call__, torch.autograd.backward, torch.autograd.grad
+        self._before = call, backward, grad
 
         def called(module, *args, **kwargs):
-            stack.append(names.get(id(module)) or (stack[-1] if stack else ""))
+            self.stack.append(self.modules.get(id(module)) or (self.stack[-1] if self.stack else ""))
+            if self.backwards:
+                _set(self.stack[-1] + "\tforward again")
             try:
                 return call(module, *args, **kwargs)
             finally:
-                stack.pop()
+                self.stack.pop()
+
+        def watched(run):
+            def replaced(tensors, *args, **kwargs):
+                roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+                self.hook([t.grad_fn for t in roots if t.grad_fn is not None])
+                del roots
+                stack, self.stack = self.stack, []
+                self.backwards += 1
+                try:
+                    with _disable_current_modes():
+                        return run(tensors, *args, **kwargs)
+                finally:
+                    self.backwards -= 1
+                    self.stack = stack
+                    _set("")
+            return replaced
 
         torch.nn.Module.__call__ = called
+        torch.autograd.backward, torch.autograd.grad = watched(backward), watched(grad)
         return super().__enter__()
 
     def __exit__(self, *error):
-        torch.nn.Module.__call__ = self._call
+        torch.nn.Module.__call__, torch.autograd.backward, torch.autograd.grad = self._before
         _set("")
         return super().__exit__(*error)
 
-    def owner(self):
-        node = _node()
-        if node is None:
-            name = self.stack[-1] if self.stack else ""
-            last = _next_sequence() - 1
-            self.of_sequence.setdefault(last, name)
-            return name
-        if self.stack:  # forward again, inside backward
-            self.of_sequence.setdefault(_next_sequence() - 1, self.stack[-1])
-            return self.stack[-1]
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            return self.parameters.get(id(variable), "")
-        return self.of_sequence.get(node._sequence_nr(), "")
+    def hook(self, nodes):
+        """Before each node of the graph below, the allocator is told its name."""
+        seen = set()
+        while nodes:
+            node = nodes.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            nodes.extend(after for after, _ in node.next_functions if after is not None)
+            variable = getattr(node, "variable", None)
+            owner = self.parameters.get(id(variable), "") if variable is not None else self.of_sequence.get(node._sequence_nr(), "")
+            text = f"{owner}\t{node.name().rsplit('::')[-1]}"
+            node.register_prehook(lambda gradients, text=text: _set(text))
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        node = _node()
-        name = func._schema.name.replace("aten::", "")
-        if node is not None and not self.stack:
-            name += " < " + node.name()
-        del node
-        _set(f"{self.owner()}\t{name}")
+        owner = self.stack[-1] if self.stack else ""
+        self.of_sequence.setdefault(_next_sequence() - 1, owner)  # the node is made just before its operator runs
+        _set(f"{owner}\t{func._schema.name.replace('aten::', '')}")
         try:
             return func(*args, **(kwargs or {}))
         finally:

@@ -12,15 +12,15 @@
             optimizer.step(); optimizer.zero_grad()
     record = recorder.record()
 
-The loop runs FIRST (no optimizer state yet), SETTLE steps whose record is not kept, STEADY, and OWNERS: the same step once more
-under a dispatch mode that names the module and operator of every allocation. OWNERS must peak where STEADY peaked, to the byte,
-or the record says so.
+The loop runs FIRST (no optimizer state yet), SETTLE whose record is not kept, STEADY, and OWNERS: the same step once more, with
+the module and operator of every allocation (owners.py). `owners_match_steady` says that it allocated and freed the same bytes in
+the same order.
 """
 
 import contextlib
 import gc
 import platform
-import sys
+import time
 from collections import Counter
 
 import torch
@@ -31,7 +31,9 @@ from .owners import Owners
 SCHEMA = "steelyard.record/1"
 FIRST, SETTLE, STEADY, OWNERS = "first", "settle", "steady", "owners"
 STEPS = (FIRST, SETTLE, STEADY, OWNERS)
-COMMUNICATION = ("c10d", "fsdp", "symm_mem")
+# NCCL's watchdog thread looks every 100 ms for finished work and only then drops its tensors. A step takes longer than that,
+# a step on paper does not: wait for it between phases.
+WATCHDOG_SECONDS = 0.25
 
 
 def address_of(tensor):
@@ -70,8 +72,9 @@ class Recorder:
         self.phases.append(phase)
         torch.cuda.reset_peak_memory_stats()
         yield phase
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        torch.cuda.synchronize()
+        if torch.distributed.is_initialized():
+            time.sleep(WATCHDOG_SECONDS)
         statistics = torch.cuda.memory_stats()
         phase.stats = {key + "_bytes": statistics[f"{key}_bytes.all.peak"]
                        for key in ("allocated", "active", "reserved", "requested")}
@@ -87,10 +90,7 @@ class Recorder:
         for step in steps:
             self.step = step
             if step == OWNERS:
-                owners = Owners()
-                for model in self.models:
-                    owners.watch(model)
-                with owners:
+                with Owners(self.models):
                     yield step
             else:
                 yield step
@@ -138,14 +138,14 @@ class Recorder:
                     if not storage.pile and storage.phase == born:
                         storage.pile = "activations"
         last = self.phases[-1].span.end
+        stream = torch.cuda.default_stream().cuda_stream
         for phase in self.phases:
             storages = [s for _, s in phase.span.events] + list(phase.span.start.values())
             for storage in storages:
                 if storage.pile in ("", "activations") and last.get(storage.address) is storage:
-                    # what nobody of the model holds and nothing frees: library workspaces, communication buffers
-                    storage.pile = "workspaces" if not storage.operator.startswith(COMMUNICATION) else "communication"
+                    storage.pile = "communication"  # nobody of the model holds it and nothing frees it: DDP's buckets
                 elif not storage.pile:
-                    storage.pile = "communication" if storage.operator.startswith(COMMUNICATION) else "temporary"
+                    storage.pile = "communication" if storage.stream != stream else "temporary"
 
     def phase_record(self, phase, largest):
         span = phase.span
@@ -187,13 +187,16 @@ class Recorder:
         return [{"owner": k[0], "operator": k[1], "requested_bytes": k[2], "count": rows[k]} for k in sorted(rows, key=order.get)]
 
     def record(self, sequence=False, largest=24, versions=()):
+        torch._C._cuda_clearCublasWorkspaces()
+        for _, storage in self.history.span(len(self.phases)).events:
+            storage.pile = storage.pile or "workspaces"
         self.history.stop()
         self.name_piles()
         from . import paper
         properties = torch.cuda.get_device_properties(0)
         kept = [p for p in self.phases if p.step in ("load", FIRST, STEADY, OWNERS)]
-        steady = merged([p for p in self.phases if p.step == STEADY])
-        owners = merged([p for p in self.phases if p.step == OWNERS])
+        steady, owners = ([[(sign, s.requested) for sign, s in p.span.events] for p in self.phases if p.step == step]
+                          for step in (STEADY, OWNERS))
         record = {
             "schema": SCHEMA,
             "run": self.run,
@@ -251,14 +254,6 @@ class Recorder:
             events.append({"phase": phase.name, "events": row})
         return {"names": names, "columns": ["requested_bytes", "pile", "owner", "operator"], "storages": storages,
                 "alive_at_start": start, "phases": events}
-
-
-def merged(phases):
-    """Highest peak of each phase name: micro-batches of one step are one phase."""
-    peaks = {}
-    for phase in phases:
-        peaks[phase.name] = max(peaks.get(phase.name, 0), phase.span.peak)
-    return peaks
 
 
 def phases_of(records):
