@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 def record_one(arguments):
     """In the process of one case."""
     sys.path.insert(0, str(HERE))
-    from cases import SEQUENCES, cases
+    from cases import SEQUENCES, cases, stage_of
     run = cases()[arguments.case]
     if arguments.device == "paper":
         from recorder import paper
@@ -31,8 +31,10 @@ def record_one(arguments):
     import training
     from recorder.record import Recorder
     recorder = Recorder(run)
-    training.train_one(recorder, run)
+    training.train_one(recorder, run, stage_of(arguments.case))
     record = recorder.record(sequence=arguments.case in SEQUENCES, versions=("transformers", "accelerate", "peft"))
+    if "-stage-" in arguments.case:
+        record["coordinates"] = {"pipeline": stage_of(arguments.case)}
     write(Path(arguments.out) / f"{arguments.case}.json", record)
     # Communicators and watchdogs have nothing more to say.
     sys.stdout.flush()

@@ -160,6 +160,26 @@ ENGINES = {
     "fsdp2-8-qwen3": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model": FAMILIES["qwen3-0.6b"]},
 }
 
+UNTIED = {"model.tie_word_embeddings": False}
+TENSOR = {
+    **{f"tensor-{n}": {"engine": "fsdp2", "cluster.devices": n, "parallel.tensor": n, **UNTIED} for n in (2, 4, 8)},
+    "tensor-2-full": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2, **UNTIED, **FULL},
+    "tensor-2-small-vocabulary": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2, **UNTIED,
+                                  "model.vocab_size": 8000},
+    "tensor-2-tied": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2},
+    "tensor-2-replicated-norms": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2, **UNTIED, F: "loop",
+                                  "parallel.sequence_parallel": False},
+    "tensor-2-data-4": {"engine": "fsdp2", "cluster.devices": 8, "parallel.tensor": 2, P: "bf16-mixed", **UNTIED},
+}
+
+PIPELINE = {  # a name ends with its stage
+    f"pipeline-{n}-{schedule}{name}-stage-{stage}": {
+        "engine": "fsdp2", "implementation": "torchtitan", "cluster.devices": 2 * n, "parallel.pipeline": n, P: "bf16-mixed",
+        "parallel.schedule": schedule, "training.gradient_accumulation": 2 * n, "training.micro_batch": 1, **UNTIED, **changes}
+    for n in (2, 4) for schedule in ("1f1b", "gpipe")
+    for name, changes in {"": {}, "-full": FULL}.items() for stage in range(n)
+}
+
 LORA = {
     "lora-8": {"adapter.rank": 8},
     "lora-64": {"adapter.rank": 64},
@@ -181,8 +201,12 @@ def cases():
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
-    for name, changes in ENGINES.items():
+    for name, changes in {**ENGINES, **TENSOR, **PIPELINE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in LORA.items():
         table[name] = changed(ONE_DEVICE, changes)
     return table
+
+
+def stage_of(name):
+    return int(name.rsplit("-stage-", 1)[1]) if "-stage-" in name else 0

@@ -158,9 +158,10 @@ def train_single(recorder, run):
     train(recorder, run, model, build_optimizer(run, model.parameters()))
 
 
-def train(recorder, run, model, optimizer, no_sync=None):
+def train(recorder, run, model, optimizer, no_sync=None, loss=None):
     accumulation = value(run, "training.gradient_accumulation", 1)
     clip = value(run, "training.gradient_clip", False)
+    loss = loss or loss_of
     config = getattr(model, "module", model).config
     with attention_kernel(run):
         for _ in recorder.steps(model, optimizer):
@@ -172,14 +173,14 @@ def train(recorder, run, model, optimizer, no_sync=None):
                     context = no_sync(last) if no_sync else contextlib.nullcontext()
                     with context:
                         with autocast(run):
-                            loss = loss_of(model, ids, labels)
+                            value_of_loss = loss(model, ids, labels)
                         if accumulation > 1:
-                            loss = loss / accumulation
+                            value_of_loss = value_of_loss / accumulation
                 with recorder.phase("backward"):
                     with no_sync(last) if no_sync else contextlib.nullcontext():
-                        loss.backward()
+                        value_of_loss.backward()
                     recorder.inputs = []
-                    del loss, ids, labels
+                    del value_of_loss, ids, labels
             with recorder.phase("optimizer"):
                 if clip:
                     torch.nn.utils.clip_grad_norm_(
@@ -198,8 +199,50 @@ def join(ranks, rank=0):
     os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
     os.environ.update(LOCAL_RANK="0", RANK=str(rank), WORLD_SIZE=str(ranks))
     torch.cuda.set_device(0)
-    dist.init_process_group("nccl", store=dist.HashStore(), rank=rank, world_size=ranks)
+    dist.init_process_group("nccl", store=answering_store() if rank else dist.HashStore(), rank=rank, world_size=ranks)
     return dist
+
+
+def answering_store():
+    """A store in which the other ranks have already written what this one waits for."""
+    import torch.distributed as dist
+
+    class Answering(dist.Store):
+        def __init__(self):
+            super().__init__()
+            self.table = {}
+
+        def set(self, key, value):
+            self.table[key] = value if isinstance(value, bytes) else str(value).encode()
+
+        def get(self, key):
+            return self.table.get(key, b"\x01" * 128)
+
+        def add(self, key, amount):
+            self.table[key] = str(int(self.table.get(key, b"0")) + amount).encode()
+            return int(self.table[key])
+
+        def wait(self, keys, timeout=None):
+            return None
+
+        def check(self, keys):
+            return True
+
+        def delete_key(self, key):
+            return self.table.pop(key, None) is not None
+
+        def num_keys(self):
+            return len(self.table)
+
+        def clone(self):
+            return self
+
+    store = Answering()
+    KEPT.append(store)  # C++ holds it, and would find its Python part gone
+    return store
+
+
+KEPT = []
 
 
 def train_ddp(recorder, run):
@@ -230,12 +273,7 @@ def train_fsdp2(recorder, run):
     replicate = value(run, "parallel.replicate", 1)
     mesh = (init_device_mesh("cuda", (replicate, ranks // replicate), mesh_dim_names=("replicate", "shard"))
             if replicate > 1 else init_device_mesh("cuda", (ranks,)))
-    policy = {
-        "bf16-mixed": MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16),
-        "bf16-mixed-fp32-gradients": MixedPrecisionPolicy(torch.bfloat16, torch.float32),
-        "fp32": MixedPrecisionPolicy(),
-        "bf16-pure": MixedPrecisionPolicy(),
-    }[value(run, "training.precision")]
+    policy = fsdp_policy(run, MixedPrecisionPolicy)
     how = {"mesh": mesh, "mp_policy": policy}
     after = value(run, "parallel.reshard_after_forward")
     if after in ("always", "never"):
@@ -264,6 +302,150 @@ def train_fsdp2(recorder, run):
     dist.destroy_process_group()
 
 
+def train_tensor(recorder, run):
+    """PyTorch's own tensor parallelism, with its sequence parallelism and loss parallelism, as torchtitan plans it for Llama."""
+    ranks, tensor = value(run, "cluster.devices"), value(run, "parallel.tensor")
+    dist = join(ranks)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module)
+    mesh = init_device_mesh("cuda", (ranks // tensor, tensor), mesh_dim_names=("data", "tensor"))
+    sequence = value(run, "parallel.sequence_parallel", True)
+    part = Shard(1) if sequence else Replicate()
+    with recorder.phase("load"):
+        with torch.device("meta"):
+            model = build_model(run)
+        recompute(run, model)
+        outer = {
+            "model.embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=part),
+            "lm_head": ColwiseParallel(input_layouts=part, output_layouts=Shard(-1), use_local_output=False),
+        }
+        inner = {
+            "self_attn": PrepareModuleInput(input_kwarg_layouts={"hidden_states": part},
+                                            desired_input_kwarg_layouts={"hidden_states": Replicate()}),
+            "mlp": PrepareModuleInput(input_layouts=(part,), desired_input_layouts=(Replicate(),)),
+            "self_attn.o_proj": RowwiseParallel(output_layouts=part),
+            "mlp.down_proj": RowwiseParallel(output_layouts=part),
+            **{name: ColwiseParallel() for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                                    "mlp.gate_proj", "mlp.up_proj")},
+        }
+        if sequence:
+            outer["model.norm"] = SequenceParallel()
+            inner.update(input_layernorm=SequenceParallel(), post_attention_layernorm=SequenceParallel())
+        for layer in layers_of(model):
+            parallelize_module(layer, mesh["tensor"], inner)
+        parallelize_module(model, mesh["tensor"], outer)
+        if value(run, "model.tie_word_embeddings", False):
+            model.lm_head.weight = model.model.embed_tokens.weight
+        if ranks > tensor:
+            policy = fsdp_policy(run, MixedPrecisionPolicy)
+            for layer in layers_of(model):
+                fully_shard(layer, mesh=mesh["data"], mp_policy=policy)
+            fully_shard(model, mesh=mesh["data"], mp_policy=policy)
+        model.to_empty(device="cuda")
+        recorder.models = [model]
+    positions = torch.zeros(1, value(run, "training.sequence_length"), dtype=torch.int64, device="cuda")
+
+    def loss(model, ids, labels):
+        return model(input_ids=ids, labels=labels, position_ids=positions).loss
+
+    with loss_parallel():
+        train(recorder, run, model, build_optimizer(run, model.parameters()), loss=loss)
+
+
+class Stage(torch.nn.Module):
+    """One pipeline stage of a Llama: what torchtitan keeps of the whole model."""
+
+    def __init__(self, model, first, last, layers):
+        super().__init__()
+        whole = model.model
+        self.config = model.config
+        self.embed_tokens = whole.embed_tokens if first else None
+        self.layers = torch.nn.ModuleList(whole.layers[i] for i in layers)
+        self.rotary_emb = whole.rotary_emb
+        self.norm, self.lm_head = (whole.norm, model.lm_head) if last else (None, None)
+
+    def forward(self, x):
+        if self.embed_tokens is not None:
+            x = self.embed_tokens(x)
+        positions = torch.arange(x.shape[1], device=x.device).unsqueeze(0)
+        tables = self.rotary_emb(x, positions)
+        for layer in self.layers:
+            x = layer(x, position_embeddings=tables, position_ids=positions, attention_mask=None)
+        if self.norm is not None:
+            x = self.lm_head(self.norm(x))
+        return x
+
+
+def train_pipeline(recorder, run, rank):
+    """torch.distributed.pipelining: one stage, one rank; what it would receive is there at once."""
+    stages, ranks = value(run, "parallel.pipeline"), value(run, "cluster.devices")
+    micro_batches = value(run, "training.gradient_accumulation", stages)
+    data = ranks // stages
+    dist = join(ranks, rank * data)
+    from torch.distributed.device_mesh import init_device_mesh
+    mesh = init_device_mesh("cuda", (stages, data), mesh_dim_names=("pipeline", "data"))
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+    b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
+    schedule = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[value(run, "parallel.schedule", "1f1b")]
+    first, last = rank == 0, rank == stages - 1
+    with recorder.phase("load"):
+        with torch.device("meta"):
+            whole = build_model(run)
+        recompute(run, whole)
+        count = len(layers_of(whole)) // stages
+        model = Stage(whole, first, last, range(rank * count, (rank + 1) * count)).train()
+        del whole
+        if data > 1:
+            from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+            how = {"mesh": mesh["data"], "mp_policy": fsdp_policy(run, MixedPrecisionPolicy), "reshard_after_forward": False}
+            for layer in model.layers:
+                fully_shard(layer, **how)
+            fully_shard(model, **how)
+        model.to_empty(device="cuda")
+        recorder.models = [model]
+    config = model.config
+    kind = torch.bfloat16 if value(run, "training.precision").startswith("bf16") else torch.float32
+    hidden = torch.empty(b, s, config.hidden_size, dtype=kind, device="meta")
+    tokens = torch.empty(b, s, dtype=torch.int64, device="meta")
+    logits = torch.empty(b, s, config.vocab_size, dtype=kind, device="meta")
+
+    def loss(output, target):
+        return torch.nn.functional.cross_entropy(output.float().flatten(0, 1), target.flatten(0, 1))
+
+    stage = PipelineStage(model, rank, stages, torch.device("cuda"), input_args=(tokens if first else hidden,),
+                          output_args=(logits if last else hidden,),
+                          group=mesh["pipeline"].get_group())
+    pipeline = schedule(stage, micro_batches, loss_fn=loss)
+    optimizer = build_optimizer(run, model.parameters())
+    with attention_kernel(run):
+        for _ in recorder.steps(model, optimizer):
+            # forward and backward of the micro-batches alternate: one phase
+            with recorder.phase("backward"):
+                ids = torch.zeros(b * micro_batches, s, dtype=torch.int64, device="cuda")
+                labels = ids.clone()
+                recorder.inputs = [ids, labels]
+                losses = []
+                pipeline.step(*([ids] if first else []), **({"target": labels, "losses": losses} if last else {}),
+                              return_outputs=False)  # as torchtitan
+                recorder.inputs = []
+                del ids, labels, losses
+            with recorder.phase("optimizer"):
+                optimizer.step()
+                optimizer.zero_grad()
+
+
+def fsdp_policy(run, policy):
+    return {
+        "bf16-mixed": policy(torch.bfloat16, torch.bfloat16),
+        "bf16-mixed-fp32-gradients": policy(torch.bfloat16, torch.float32),
+        "fp32": policy(),
+        "bf16-pure": policy(),
+    }[value(run, "training.precision")]
+
+
 def layers_of(model):
     for owner in model.modules():
         for name in ("layers", "h", "layer"):
@@ -273,7 +455,11 @@ def layers_of(model):
     raise Unsupported("no list of layers in this model")
 
 
-def train_one(recorder, run):
+def train_one(recorder, run, rank=0):
+    if value(run, "parallel.pipeline", 1) > 1:
+        return train_pipeline(recorder, run, rank)
+    if value(run, "parallel.tensor", 1) > 1:
+        return train_tensor(recorder, run)
     if value(run, "cluster.devices", 1) == 1:
         return train_single(recorder, run)
     engines = {"ddp": train_ddp, "fsdp2": train_fsdp2}

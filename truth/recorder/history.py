@@ -70,6 +70,15 @@ class History:
         self.count = 0
         self.unknown_frees = 0
 
+    def seed(self):
+        """What was alive before the history began."""
+        for segment in self.torch.cuda.memory._snapshot()["segments"]:
+            for block in segment["blocks"]:
+                if block["state"] == "active_allocated":
+                    self.alive[block["address"]] = Storage(self.count, block["address"], block["requested_size"],
+                                                           segment["stream"], -1)
+                    self.count += 1
+
     def start(self):
         record = self.torch.cuda.memory._record_memory_history
         record("all", context="alloc" if self.frames else None, stacks="python", clear_history=True)

@@ -61,7 +61,9 @@ class Recorder:
         self.history = History(torch, frames)
         torch.cuda.init()
         gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
         self.history.start()
+        self.history.seed()
         self.history.span(-1)
 
     # ---- while it runs ----
