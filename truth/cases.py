@@ -123,12 +123,14 @@ FAMILIES = {
     "smollm2-135m": model("smollm2-135m", num_hidden_layers=4),
     "mixtral": model("mixtral-8x7b", num_hidden_layers=2),
     "qwen3-30b-a3b": model("qwen3-30b-a3b", num_hidden_layers=2),
-    "gpt-oss-20b": model("gpt-oss-20b", num_hidden_layers=2),
+    "gpt-oss-20b": model("gpt-oss-20b", num_hidden_layers=2, layer_types=["sliding_attention", "full_attention"]),
     "deepseek-v2-lite": model("deepseek-v2-lite", num_hidden_layers=2),
     "bert-base": model("bert-base-uncased", num_hidden_layers=4),
 }
 SHORT = {"gpt2": 1024, "bert-base": 512}
-NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager"}
+# Masks of sliding windows, soft caps and heads of two widths: the flash kernel has none of them.
+NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager",
+            "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient"}
 
 ENGINES = {
     "ddp-2": {"engine": "ddp", "cluster.devices": 2},
