@@ -156,7 +156,7 @@ class Recorder:
             storages = [s for _, s in phase.span.events] + list(phase.span.start.values())
             for storage in storages:
                 if storage.pile in ("", "activations") and last.get(storage.address) is storage:
-                    storage.pile = "communication"  # nobody of the model holds it and nothing frees it: DDP's buckets
+                    storage.pile = "communication"  # nobody of the model holds it and no step frees it: DDP's buckets, receive buffers
                 elif not storage.pile:
                     storage.pile = "communication" if storage.stream != stream else "temporary"
 
@@ -200,6 +200,7 @@ class Recorder:
         return [{"owner": k[0], "operator": k[1], "requested_bytes": k[2], "count": rows[k]} for k in sorted(rows, key=order.get)]
 
     def record(self, sequence=False, largest=24, versions=()):
+        self.history.span(len(self.phases))  # what went with the training loop
         torch._C._cuda_clearCublasWorkspaces()
         for _, storage in self.history.span(len(self.phases)).events:
             storage.pile = storage.pile or "workspaces"
