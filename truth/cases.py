@@ -1,0 +1,215 @@
+"""The campaign's cases, one table. A case is a name and a steelyard run file; names are file names under records/.
+
+A block is a base, and rows that change keys of it: `"llama-fp32": {"training.precision": "fp32"}`. A new case is a new row.
+"""
+
+import copy
+import json
+from pathlib import Path
+
+PRESETS = Path(__file__).resolve().parent.parent / "data" / "models"
+
+
+def model(preset, **changes):
+    """A preset's config.json with fewer layers, or other changes."""
+    return {**json.loads((PRESETS / f"{preset}.json").read_text())["config"], **changes}
+
+
+def changed(run, changes):
+    run = copy.deepcopy(run)
+    for path, value in changes.items():
+        *folders, key = path.split(".")
+        table = run
+        for folder in folders:
+            table = table.setdefault(folder, {})
+        table[key] = value
+    return run
+
+
+LLAMA = model("llama-3.2-1b", num_hidden_layers=4)
+
+ONE_DEVICE = {
+    "model": LLAMA,
+    "cluster": {"device": "h200-sxm", "devices": 1},
+    "engine": "ddp",
+    "implementation": "transformers",
+    "training": {"sequence_length": 1024, "micro_batch": 2, "precision": "bf16-pure", "optimizer": "adamw",
+                 "optimizer_form": "foreach", "attention": "flash"},
+}
+
+P, A, O, F = "training.precision", "training.attention", "training.optimizer", "training.optimizer_form"
+FULL = {"recompute.mode": "full"}
+PLAIN_HEADS = {"model.num_key_value_heads": 32}
+
+SINGLE = {
+    "llama": {},
+    # precision, attention, recompute
+    "llama-fp32": {P: "fp32", A: "efficient"},
+    "llama-fp32-eager": {P: "fp32", A: "eager"},
+    "llama-tf32": {P: "tf32", A: "efficient"},
+    "llama-autocast": {P: "bf16-autocast"},
+    "llama-autocast-eager": {P: "bf16-autocast", A: "eager"},
+    "llama-autocast-efficient": {P: "bf16-autocast", A: "efficient"},
+    "llama-eager": {A: "eager"},
+    "llama-efficient": {A: "efficient"},
+    "llama-full": FULL,
+    "llama-full-eager": {**FULL, A: "eager"},
+    "llama-full-efficient": {**FULL, A: "efficient"},
+    "llama-full-autocast": {**FULL, P: "bf16-autocast"},
+    "llama-full-fp32": {**FULL, P: "fp32", A: "efficient"},
+    "llama-full-reentrant": {**FULL, "recompute.reentrant": True},
+    "llama-full-reentrant-autocast": {**FULL, "recompute.reentrant": True, P: "bf16-autocast"},
+    # the efficient kernel knows no grouped heads
+    "llama-no-grouping-efficient": {**PLAIN_HEADS, A: "efficient"},
+    "llama-no-grouping-fp32": {**PLAIN_HEADS, P: "fp32", A: "efficient"},
+    "llama-no-grouping-fp32-full": {**PLAIN_HEADS, **FULL, P: "fp32", A: "efficient"},
+    "llama-no-grouping-autocast-efficient": {**PLAIN_HEADS, P: "bf16-autocast", A: "efficient"},
+    "llama-no-grouping-small-vocabulary-efficient": {**PLAIN_HEADS, "model.vocab_size": 8000, A: "efficient"},
+    # shapes: where another phase or another tensor holds the peak
+    "llama-long": {"training.sequence_length": 8192, "training.micro_batch": 1},
+    "llama-long-full": {**FULL, "training.sequence_length": 8192, "training.micro_batch": 1},
+    "llama-long-autocast": {"training.sequence_length": 8192, "training.micro_batch": 1, P: "bf16-autocast"},
+    "llama-odd": {"training.sequence_length": 1000, "training.micro_batch": 3},
+    "llama-short": {"training.sequence_length": 128, "training.micro_batch": 1},
+    "llama-batch-8": {"training.micro_batch": 8},
+    "llama-16-layers": {"model.num_hidden_layers": 16},
+    "llama-16-layers-full": {**FULL, "model.num_hidden_layers": 16},
+    "llama-small-vocabulary": {"model.vocab_size": 8000},
+    "llama-small-vocabulary-full": {**FULL, "model.vocab_size": 8000},
+    "llama-small-vocabulary-autocast": {"model.vocab_size": 8000, P: "bf16-autocast"},
+    "llama-small-vocabulary-fp32": {"model.vocab_size": 8000, P: "fp32", A: "efficient"},
+    "llama-small-vocabulary-eager": {"model.vocab_size": 8000, A: "eager"},
+    "llama-untied": {"model.tie_word_embeddings": False},
+    "llama-no-grouping": PLAIN_HEADS,
+    # optimizers
+    "llama-adamw-fused": {F: "fused"},
+    "llama-adamw-loop": {F: "loop"},
+    "llama-adam": {O: "adam"},
+    "llama-sgd": {O: "sgd"},
+    "llama-momentum": {O: "momentum"},
+    "llama-adafactor": {O: "adafactor", F: "loop"},
+    "llama-adafactor-fp32": {O: "adafactor", F: "loop", P: "fp32", A: "efficient"},
+    "llama-fp32-fused": {P: "fp32", A: "efficient", F: "fused"},
+    "llama-fp32-loop": {P: "fp32", A: "efficient", F: "loop"},
+    # accumulation, clipping
+    "llama-accumulation": {"training.gradient_accumulation": 4},
+    "llama-accumulation-small-vocabulary": {"training.gradient_accumulation": 4, "model.vocab_size": 8000},
+    "llama-accumulation-autocast": {"training.gradient_accumulation": 4, P: "bf16-autocast"},
+    "llama-clip": {"training.gradient_clip": True},
+    "llama-clip-fp32": {"training.gradient_clip": True, P: "fp32", A: "efficient"},
+    "llama-clip-sgd": {"training.gradient_clip": True, O: "sgd"},
+}
+
+FAMILIES = {
+    "llama-2-7b": model("llama-2-7b", num_hidden_layers=2),
+    "llama-3.1-8b": model("llama-3.1-8b", num_hidden_layers=2),
+    "mistral-7b": model("mistral-7b-v0.1", num_hidden_layers=2),
+    "qwen2.5-0.5b": model("qwen2.5-0.5b", num_hidden_layers=4),
+    "qwen3-0.6b": model("qwen3-0.6b", num_hidden_layers=4),
+    "gemma-2b": model("gemma-2b", num_hidden_layers=2),
+    "gemma-2-2b": model("gemma-2-2b", num_hidden_layers=4),
+    "gemma-3-1b": model("gemma-3-1b", num_hidden_layers=6),
+    "gpt2": model("gpt2", n_layer=4),
+    "pythia-410m": model("pythia-410m", num_hidden_layers=4),
+    "gpt-j-6b": model("gpt-j-6b", n_layer=2),
+    "opt-1.3b": model("opt-1.3b", num_hidden_layers=4),
+    "bloom-560m": model("bloom-560m", n_layer=4),
+    "falcon-7b": model("falcon-7b", num_hidden_layers=2),
+    "phi-2": model("phi-2", num_hidden_layers=4),
+    "phi-4-mini": model("phi-4-mini", num_hidden_layers=4),
+    "olmo-2-7b": model("olmo-2-7b", num_hidden_layers=2),
+    "glm-4-9b": model("glm-4-9b-0414", num_hidden_layers=2),
+    "starcoder2-3b": model("starcoder2-3b", num_hidden_layers=2),
+    "smollm2-135m": model("smollm2-135m", num_hidden_layers=4),
+    "mixtral": model("mixtral-8x7b", num_hidden_layers=2),
+    "qwen3-30b-a3b": model("qwen3-30b-a3b", num_hidden_layers=2),
+    "gpt-oss-20b": model("gpt-oss-20b", num_hidden_layers=2, layer_types=["sliding_attention", "full_attention"]),
+    "deepseek-v2-lite": model("deepseek-v2-lite", num_hidden_layers=2),
+    "bert-base": model("bert-base-uncased", num_hidden_layers=4),
+}
+SHORT = {"gpt2": 1024, "bert-base": 512}
+# Masks of sliding windows, soft caps and heads of two widths: the flash kernel has none of them.
+NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager",
+            "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient"}
+
+ENGINES = {
+    "ddp-2": {"engine": "ddp", "cluster.devices": 2},
+    "ddp-8": {"engine": "ddp", "cluster.devices": 8},
+    "ddp-8-small-vocabulary": {"engine": "ddp", "cluster.devices": 8, "model.vocab_size": 8000},
+    "ddp-8-autocast": {"engine": "ddp", "cluster.devices": 8, P: "bf16-autocast"},
+    "ddp-8-accumulation": {"engine": "ddp", "cluster.devices": 8, "training.gradient_accumulation": 4},
+    "ddp-8-full": {"engine": "ddp", "cluster.devices": 8, **FULL},
+    "ddp-8-clip": {"engine": "ddp", "cluster.devices": 8, "training.gradient_clip": True},
+    **{f"fsdp2-{n}{name}": {"engine": "fsdp2", "cluster.devices": n, P: "bf16-mixed", **changes}
+       for n in (2, 8, 64)
+       for name, changes in {
+           "": {},
+           "-fp32-gradients": {P: "bf16-mixed-fp32-gradients"},
+           "-full": FULL,
+           "-small-vocabulary": {"model.vocab_size": 8000},
+           "-small-vocabulary-fp32-gradients": {"model.vocab_size": 8000, P: "bf16-mixed-fp32-gradients"},
+       }.items()},
+    "fsdp2-8-fp32": {"engine": "fsdp2", "cluster.devices": 8, P: "fp32", A: "efficient"},
+    "fsdp2-8-never": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "parallel.reshard_after_forward": "never"},
+    "fsdp2-8-always": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "parallel.reshard_after_forward": "always"},
+    "fsdp2-8-accumulation": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "training.gradient_accumulation": 4},
+    "fsdp2-8-clip": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "training.gradient_clip": True},
+    "fsdp2-8-fused": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", F: "fused"},
+    "fsdp2-16-replicate-2": {"engine": "fsdp2", "cluster.devices": 16, P: "bf16-mixed", "parallel.replicate": 2},
+    "fsdp2-3": {"engine": "fsdp2", "cluster.devices": 3, P: "bf16-mixed"},
+    "fsdp2-8-16-layers-full": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **FULL, "model.num_hidden_layers": 16,
+                               "model.vocab_size": 8000},
+    "fsdp2-8-qwen3": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model": FAMILIES["qwen3-0.6b"]},
+}
+
+UNTIED = {"model.tie_word_embeddings": False}
+TENSOR = {
+    **{f"tensor-{n}": {"engine": "fsdp2", "cluster.devices": n, "parallel.tensor": n, **UNTIED} for n in (2, 4, 8)},
+    "tensor-2-full": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2, **UNTIED, **FULL},
+    "tensor-2-small-vocabulary": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2, **UNTIED,
+                                  "model.vocab_size": 8000},
+    "tensor-2-tied": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2},
+    "tensor-2-replicated-norms": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2, **UNTIED, F: "loop",
+                                  "parallel.sequence_parallel": False},
+    "tensor-2-data-4": {"engine": "fsdp2", "cluster.devices": 8, "parallel.tensor": 2, P: "bf16-mixed", **UNTIED},
+}
+
+PIPELINE = {  # a name ends with its stage
+    f"pipeline-{n}-{schedule}{name}-stage-{stage}": {
+        "engine": "fsdp2", "implementation": "torchtitan", "cluster.devices": 2 * n, "parallel.pipeline": n, P: "bf16-mixed",
+        "parallel.schedule": schedule, "parallel.pipeline_layout": [4 // n] * n, "training.gradient_accumulation": 2 * n,
+        "training.micro_batch": 1, **UNTIED, **changes}
+    for n in (2, 4) for schedule in ("1f1b", "gpipe")
+    for name, changes in {"": {}, "-full": FULL}.items() for stage in range(n)
+}
+
+LORA = {
+    "lora-8": {"adapter.rank": 8},
+    "lora-64": {"adapter.rank": 64},
+    "lora-8-attention": {"adapter.rank": 8, "adapter.target_modules": ["q_proj", "v_proj"]},
+    "lora-8-full": {"adapter.rank": 8, **FULL, "recompute.reentrant": False},
+    "lora-8-small-vocabulary": {"adapter.rank": 8, "model.vocab_size": 8000},
+}
+
+SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
+
+
+def cases():
+    table = {}
+    for name, changes in SINGLE.items():
+        table[name] = changed(ONE_DEVICE, changes)
+    for name, config in FAMILIES.items():
+        run = changed(ONE_DEVICE, {"model": config, "training.sequence_length": SHORT.get(name, 1024),
+                                   A: NO_FLASH.get(name, "flash")})
+        table[f"family-{name}"] = run
+        table[f"family-{name}-full"] = changed(run, FULL)
+        table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
+    for name, changes in {**ENGINES, **TENSOR, **PIPELINE}.items():
+        table[name] = changed(ONE_DEVICE, changes)
+    for name, changes in LORA.items():
+        table[name] = changed(ONE_DEVICE, changes)
+    return table
+
+
+def stage_of(name):
+    return int(name.rsplit("-stage-", 1)[1]) if "-stage-" in name else 0

@@ -1,0 +1,1 @@
+"""Records the memory of a training step; see truth/README.md."""

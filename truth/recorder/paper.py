@@ -1,0 +1,58 @@
+"""A CUDA device on paper, for machines without one.
+
+`load()` before the first `import torch` makes PyTorch's CUDA build see one NVIDIA H200 whose kernels do nothing (paper_device.c).
+Everything that decides about memory is then PyTorch's own code.
+"""
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+_loaded = None
+
+
+def headers():
+    """The folder with driver_types.h of the runtime wheel that PyTorch brought."""
+    for folder in {sysconfig.get_paths()["purelib"], *sys.path}:
+        for found in sorted(Path(folder).glob("nvidia/*/include/driver_types.h")):
+            return found.parent
+    raise FileNotFoundError("driver_types.h of the nvidia-cuda-runtime wheel: install the CUDA build of PyTorch")
+
+
+def build():
+    """The library's path; compiled once for each state of its source."""
+    include = headers()
+    source = b"".join((HERE / name).read_bytes() for name in ("paper_device.c", "paper_device_names.h", "crt/host_defines.h"))
+    key = hashlib.sha256(source + str(include).encode()).hexdigest()[:16]
+    library = Path(tempfile.gettempdir()) / f"steelyard-paper-device-{os.getuid()}-{key}.so"
+    if not library.exists():
+        part = library.with_suffix(f".{os.getpid()}")
+        subprocess.run(
+            [os.environ.get("CC", "cc"), "-O1", "-w", "-shared", "-fPIC", f"-I{HERE}", f"-I{include}",
+             "-Wl,-soname,libcuda.so.1", "-o", str(part), str(HERE / "paper_device.c"), "-ldl"],
+            check=True)
+        part.replace(library)
+    return library
+
+
+def load(device_bytes=None, devices=1):
+    """Puts the paper device where PyTorch looks for CUDA. Does nothing when it is there already."""
+    global _loaded
+    if _loaded is None:
+        if "torch" in sys.modules:
+            raise RuntimeError("the paper device must be loaded before torch is imported")
+        os.environ["PAPER_DEVICES"] = str(devices)
+        if device_bytes:
+            os.environ["PAPER_DEVICE_BYTES"] = str(device_bytes)
+        _loaded = ctypes.CDLL(str(build()), mode=ctypes.RTLD_GLOBAL)
+    return _loaded
+
+
+def is_loaded():
+    return _loaded is not None
