@@ -5,6 +5,12 @@
 #include "recipe/optimizer.h"
 
 namespace steelyard {
+namespace {
+
+// aten/src/ATen/cuda/CublasHandlePool.cpp, getCUDABlasLtWorkspaceSize (2.11).
+constexpr Bytes kCublasLtWorkspace = 1_MiB;
+
+}  // namespace
 
 template <class N>
 EngineModel<N>::EngineModel(const EngineContext<N>& context)
@@ -12,6 +18,18 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
   const Bytes workspace = job_.cluster.device->cublas_workspace;
   workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"},
                           Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
+  if (context.style.adds_biases)
+    bias_workspace_ =
+        book_.slot({"matrix products", "cuBLASLt workspace", "runtime.cublaslt-workspace"},
+                   Pile::kTemporary, N(kCublasLtWorkspace.value().value()), ElementType::kInt8);
+}
+
+template <class N>
+void EngineModel<N>::hold_workspaces(Events& events) const {
+  events.push_back({workspace_, 2});
+  // Backward adds no bias, but what it computes again does.
+  if (bias_workspace_ >= 0)
+    events.push_back({bias_workspace_, job_.recompute.mode == RecomputeMode::kNone ? 1 : 2});
 }
 
 template <class N>

@@ -87,8 +87,8 @@ class EngineModel {
   // After the last micro-batch, before the optimizer (phase backward).
   virtual void reduce(const Stage<N>&, Events&) {}
   virtual void optimizer(const Stage<N>&, Events&) {}
-  // cuBLAS workspaces: one for the thread of forward, one for autograd's; held from the first micro-batch on.
-  void hold_workspaces(Events& events) const { events.push_back({workspace_, 2}); }
+  // Workspaces of matrix products: one for the thread of forward, one for autograd's; held from the first micro-batch on.
+  void hold_workspaces(Events& events) const;
   virtual void checkpoint(const Stage<N>&, Events&) {}
   // Pipeline: whether a stage's output is freed once it has been sent.
   virtual bool frees_sent_output() const { return true; }
@@ -143,7 +143,7 @@ class EngineModel {
   Workbook<N>& book_;
 
  private:
-  SlotId workspace_ = -1;
+  SlotId workspace_ = -1, bias_workspace_ = -1;
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit
 };

@@ -26,6 +26,21 @@ std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage) {
   return std::min(micro_batches, job.parallel.pipeline - stage);
 }
 
+// transformers' masking_utils.py: the written-out form needs a mask of numbers for each sort of layer; kernels are told
+// "causal", and take a mask of truths only for a window that is shorter than the sequence.
+std::int64_t attention_masks(const Job& job, const OperatorStyle& style) {
+  if (job.implementation != Implementation::kTransformers || job.model->encoder) return 0;
+  bool whole = false, windowed = false, shorter = false;
+  for (const Layer& layer : job.model->kinds) {
+    const auto* attention = std::get_if<GroupedAttention>(&layer.attention);
+    const bool window = attention != nullptr && attention->sliding_window.has_value();
+    (window ? windowed : whole) = true;
+    shorter = shorter || (window && job.training.sequence_length > *attention->sliding_window);
+  }
+  if (style.attention == AttentionKernel::kEager) return (whole ? 1 : 0) + (windowed ? 1 : 0);
+  return shorter && style.attention == AttentionKernel::kEfficient ? 1 : 0;
+}
+
 Bytes largest_allocation(const Program& program, NodeId id) {
   const Node& node = program.node(id);
   Bytes largest{};
@@ -63,6 +78,13 @@ StagePrograms<N>::StagePrograms(const Job& job)
   if (job.implementation == Implementation::kTransformers && !model.encoder)
     position_ids_ = book_.slot({"inputs", "position ids", "inputs.position-ids"},
                                Pile::kActivations, sizes_.sequence, ElementType::kInt64);
+  if (const std::int64_t masks = attention_masks(job, style_); masks > 0) {
+    masks_ = masks;
+    mask_ = book_.slot(
+        {"inputs", "attention mask", "inputs.attention-mask"}, Pile::kActivations,
+        sizes_.tokens * sizes_.sequence,
+        style_.attention == AttentionKernel::kEager ? style_.residual : ElementType::kBool);
+  }
   if (rotary > 0 && job.implementation == Implementation::kTransformers)
     rotary_frequencies_ =
         book_.slot({"rotary embedding", "frequencies", "op.rotary.frequencies"}, Pile::kParameters,
@@ -99,7 +121,7 @@ bool StagePrograms<N>::is_untouched(int variant) const {
 
 template <class N>
 void StagePrograms<N>::hold_buffers(std::vector<Event>& events) const {
-  if (rotary_frequencies_ >= 0) events.push_back({rotary_frequencies_, 2});
+  if (rotary_frequencies_ >= 0) events.push_back({rotary_frequencies_, rotary_copies()});
 }
 
 template <class N>
@@ -233,24 +255,30 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   if (stage.embedding) start.push_back({ids_, 1});
   if (stage.head) start.push_back({labels_, 1});
   if (position_ids_ >= 0) start.push_back({position_ids_, 1});
-  if (rotary_table_ >= 0) start.push_back({rotary_table_, 2});
+  if (mask_ >= 0) start.push_back({mask_, static_cast<std::int32_t>(masks_)});
+  if (rotary_table_ >= 0) start.push_back({rotary_table_, rotary_copies()});
   engine_->begin_forward(stage, first, start);
   if (stage.embedding)
     append(start, embedding_.forward);
   else
     start.push_back({hidden_, 1});  // received from the stage before
   std::vector<Event> finish;
-  // A local of the model's forward; a checkpointed layer keeps it with its arguments.
-  if (position_ids_ >= 0 && !recomputes_layers()) finish.push_back({position_ids_, -1});
+  // A local of the model's forward; a checkpointed layer and a table of positions keep it.
+  if (mask_ >= 0 && !recomputes_layers())
+    finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
+  if (position_ids_ >= 0 && !keeps_position_ids()) finish.push_back({position_ids_, -1});
   if (stage.head)
     append(finish, head_.forward);
   else if (engine_->frees_sent_output())
     finish.push_back({hidden_, -1});
   // The autocast context is left with the loss, and its cache of cast weights with it.
+  const auto drop = [&](const Tapes& of, std::int64_t times) {
+    for (SlotId slot : of.lingering) finish.push_back({slot, static_cast<std::int32_t>(-times)});
+  };
   for (const Group& group : groups)
-    for (const Run& run : group.runs)
-      for (SlotId slot : tapes(run.variant).lingering)
-        finish.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
+    for (const Run& run : group.runs) drop(tapes(run.variant), run.count * group.times);
+  if (stage.embedding) drop(embedding_, 1);
+  if (stage.head) drop(head_, 1);
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   return program.sequence(
@@ -279,8 +307,10 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
     start.push_back({hidden_gradient_, 1});
   std::vector<Event> finish;
   if (rotary_table_ >= 0)
-    finish.push_back({rotary_table_, -2});  // the last layer's backward is done
-  if (position_ids_ >= 0 && recomputes_layers()) finish.push_back({position_ids_, -1});
+    finish.push_back({rotary_table_, -rotary_copies()});  // the last layer's backward is done
+  if (position_ids_ >= 0 && keeps_position_ids()) finish.push_back({position_ids_, -1});
+  if (mask_ >= 0 && recomputes_layers())
+    finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
   if (stage.embedding) {
     append(finish, embedding_.backward_under(policy));
   } else {

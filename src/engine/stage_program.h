@@ -98,6 +98,11 @@ class StagePrograms {
   bool is_untouched(int variant) const;
   static void play(Tapes& tapes);
   bool recomputes_layers() const;
+  bool keeps_position_ids() const { return recomputes_layers() || job_.model->learned_positions; }
+  // cos and sin, of each table
+  std::int32_t rotary_copies() const {
+    return static_cast<std::int32_t>(2 * job_.model->rotary_tables);
+  }
   NodeId layer_node(int variant, const Neighbours& here, bool forward, bool first);
   NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
@@ -113,7 +118,8 @@ class StagePrograms {
   ModelUnits<N> units_;
   std::unique_ptr<const ModelUnits<N>> trained_units_;  // only when something is frozen
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
-  SlotId position_ids_ = -1, rotary_frequencies_ = -1;
+  SlotId position_ids_ = -1, mask_ = -1, rotary_frequencies_ = -1;
+  std::int64_t masks_ = 0;
   SlotId loss_ = -1, loss_gradient_ = -1;
   std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed
   Tapes embedding_, head_;

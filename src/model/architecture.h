@@ -63,7 +63,7 @@ struct Linear {
 enum class NormKind : std::uint8_t {
   kRms,            // llama: fp32 copy, normalise, cast back, multiply by the weight
   kRmsUnitOffset,  // gemma: (1 + w), the product in fp32
-  kRmsFloat32,     // gpt_oss: weight product in fp32 before the cast
+  kRmsFloat32,     // gpt_oss, olmo2: weight product in fp32 before the cast
   kLayerNorm,      // weight, and bias when `bias`
   kWeightless,     // L2 norm without parameters
 };
@@ -106,7 +106,8 @@ struct GroupedAttention {
   double dropout = 0;                          // of attention probabilities
   bool causal = true;
   bool always_repeats_key_value =
-      false;  // falcon (new): k, v are copied out to n heads before attention
+      false;                       // falcon (new): k, v are copied out to n heads before attention
+  bool scores_in_float32 = false;  // gptj: q and k are widened before their product
   bool eager_only =
       false;  // no fused kernel exists in the implementation (gpt_oss in transformers)
 };
@@ -205,6 +206,7 @@ struct Architecture {
   double embedding_dropout = 0;
   bool scaled_embedding = false;                  // gemma: times sqrt(h)
   std::optional<Linear> project_in, project_out;  // opt-350m
+  std::int64_t rotary_tables = 1;  // gemma3: one for windowed layers, one for the others
   std::vector<Layer> kinds;
   bool head_input_needs_gradient = true;  // false: only the head is trained
   std::vector<LayerGroup> sequence;       // sums to `layers`

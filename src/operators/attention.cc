@@ -84,11 +84,18 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
     q = cast(q, style.compute, {"attention", "q, cast", "autocast.input-cast"});
     k = cast(k, style.compute, {"attention", "k, cast", "autocast.input-cast"});
   }
-  const double dropout_probability = style.attention_dropout;
-  const ValueId mixed = core_attention(
-      q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads, query, query,
-      key_value, attention.causal, dropout_probability, attention.score_softcap.has_value(),
-      attention.sinks, attention.eager_only && transformers);
+  CoreAttention how;
+  how.dropout = style.attention_dropout;
+  how.causal = attention.causal;
+  how.masked = attention.sliding_window && plain(sizes.sequence) > *attention.sliding_window;
+  how.eager = attention.eager_only && transformers;
+  how.softcap = attention.score_softcap.has_value();
+  how.sinks = attention.sinks;
+  how.scores_in_float32 = attention.scores_in_float32 && transformers;
+  how.query_by_head = transformers && rotary_on && attention.rotary_width < attention.head_width;
+  const ValueId mixed =
+      core_attention(q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads,
+                     query, query, how);
   return row_linear(mixed, attention.output, widths.query, sizes.hidden);
 }
 
@@ -140,9 +147,11 @@ ValueId Composer<N>::nanotron_attention(ValueId x, const GroupedAttention& atten
              N(2) * key_value_width, passing);
   const std::vector<ValueId> parts = split(
       key_value, {sizes.tokens * key_value_width, sizes.tokens * key_value_width}, "attention");
-  const ValueId mixed = core_attention(q, parts[0], parts[1], heads, key_value_heads, query_width,
-                                       query_width, key_value_width, attention.causal,
-                                       style.attention_dropout, false, false, false);
+  CoreAttention how;
+  how.dropout = style.attention_dropout;
+  how.causal = attention.causal;
+  const ValueId mixed =
+      core_attention(q, parts[0], parts[1], heads, key_value_heads, query_width, query_width, how);
   ValueId output = mixed;
   if (plain(sizes.batch) > 1 && !style.sequence_parallel) {
     // The residual stream is [s, b, h]: several sequences' outputs cannot be folded into its rows without a copy, which
@@ -218,9 +227,10 @@ ValueId Composer<N>::attention(ValueId x, const LatentAttention& attention) {
       scale(parts[1], {"attention", "k rotary part, rotated", "op.rotary.output"});
   const ValueId full_query = joined(query_parts[0], query_rotated, "q");
   const ValueId full_key = joined(key_value[0], key_rotated, "k");
+  CoreAttention how;
+  how.dropout = style.attention_dropout;
   const ValueId mixed =
-      core_attention(full_query, full_key, key_value[1], heads, heads, query, value, query, true,
-                     style.attention_dropout, false, false, false);
+      core_attention(full_query, full_key, key_value[1], heads, heads, query, value, how);
   return row_linear(mixed, attention.output, all_heads * value_head, sizes.hidden);
 }
 

@@ -14,6 +14,18 @@
 
 namespace steelyard {
 
+// What the core of attention is asked to do, beside its three tensors.
+struct CoreAttention {
+  double dropout = 0;  // of the probabilities
+  bool causal = true;
+  bool masked = false;             // a mask is handed over: kernels that only know "causal" refuse
+  bool eager = false;              // the model has no other form
+  bool softcap = false;            // tanh over the scores
+  bool sinks = false;              // one more column of scores
+  bool scores_in_float32 = false;  // q and k are widened before their product
+  bool query_by_head = false;  // q was joined from parts, head by head: so the output is laid out
+};
+
 template <class N>
 class Composer {
  public:
@@ -69,9 +81,14 @@ class Composer {
   ValueId mlp(ValueId x, const DenseMlp& mlp);                      // operators/mlp.cc
   ValueId mlp(ValueId x, const ExpertMlp& mlp);                     // operators/experts.cc
 
-  int parameter(int index, const N& elements);
-  // The gradient of a parameter of the module that is composed; `name` is the owner in the ledger.
-  GradientSlots gradient_slots(const SlotName& name, const N& elements);
+  // Of a matrix product, which autocast computes in 16 bits: its gradient is cast to the weight's own type.
+  int parameter(int index, const N& elements) { return parameter_of(index, elements, true); }
+  // Of an operator that autocast leaves in the weight's type: embeddings, norms, experts.
+  int uncast_parameter(int index, const N& elements) {
+    return parameter_of(index, elements, false);
+  }
+  // `name` is the owner in the ledger.
+  GradientSlots gradient_slots(const SlotName& name, const N& elements, bool of_product = true);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
   void join_first_gradient(SlotId waiting) { waiting_ = waiting; }
   // Two graphs of one module (with and without recompute) make the same gradients: `slots` remembers them by tensor.
@@ -100,11 +117,11 @@ class Composer {
 
   // softmax(q k^T) v; q, k, v of the widths given per token
   ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
-                         const N& query_width, const N& value_width, const N& key_value_width,
-                         bool causal, double dropout, bool softcap, bool sinks, bool eager);
+                         const N& query_width, const N& value_width, const CoreAttention& how);
   ValueId rotary(ValueId x, const SlotName& name);
 
  private:
+  int parameter_of(int index, const N& elements, bool of_product);
   // One tensor in, one of `elements` and `type` out; its gradient is one tensor like x, made after `before`.
   struct Keeps {
     bool input = false, output = false;
@@ -120,11 +137,10 @@ class Composer {
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                           const N& query_width, const N& value_width, bool efficient);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
-                          const N& query_width, const N& value_width, bool causal, double dropout,
-                          bool softcap, bool sinks);
+                          const N& query_width, const N& value_width, const CoreAttention& how);
   ValueId math_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& query_width,
-                         const N& value_width, bool causal,
-                         double dropout);  // operators/math_attention.cc
+                         const N& value_width,
+                         const CoreAttention& how);  // operators/math_attention.cc
   // softmax_backward_cuda_out makes grad·output before the gradient (aten/src/ATen/native/cuda/SoftMax.cu).
   BackwardStep softmax_product(const N& elements, ElementType type) {
     return {BackwardStep::kTemporary, 0,

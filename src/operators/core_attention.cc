@@ -17,19 +17,23 @@ constexpr const char* kOwner = "attention";
 template <class N>
 ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& heads,
                                     const N& key_value_heads, const N& query_width,
-                                    const N& value_width, const N&, bool causal, double dropout,
-                                    bool softcap, bool sinks, bool eager) {
+                                    const N& value_width, const CoreAttention& how) {
   const int begin = position();
-  const bool written_out = eager || style.attention == AttentionKernel::kEager;
   const bool efficient = style.attention == AttentionKernel::kEfficient;
+  // Without a mask transformers hands grouped heads over as they are (sdpa_attention.py, use_gqa_in_sdpa).
   const bool handed_over_grouped = efficient && plain(heads) != plain(key_value_heads) &&
+                                   !how.masked &&
                                    style.implementation == Implementation::kTransformers;
-  const ValueId out =
-      written_out ? eager_attention(q, k, v, heads, key_value_heads, query_width, value_width,
-                                    causal, dropout, softcap, sinks)
-      : handed_over_grouped
-          ? math_attention(q, k, v, heads, query_width, value_width, causal, dropout)
-          : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, efficient);
+  ValueId out;
+  if (how.eager || style.attention == AttentionKernel::kEager)
+    out = eager_attention(q, k, v, heads, key_value_heads, query_width, value_width, how);
+  else if (handed_over_grouped)
+    out = math_attention(q, k, v, heads, query_width, value_width, how);
+  else
+    out = flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, efficient);
+  // The kernel's output lies in memory as the query does (empty_like): `transpose(1, 2).contiguous()` is then a copy.
+  if (how.query_by_head && style.attention == AttentionKernel::kFlash)
+    out = copy(out, {kOwner, "output, in token order", "op.attention.transposed-copy"});
   if (recomputed.core_attention) recompute_from(begin);
   return out;
 }
@@ -117,12 +121,16 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
 template <class N>
 ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& heads,
                                      const N& key_value_heads, const N& query_width,
-                                     const N& value_width, bool causal, double dropout_probability,
-                                     bool softcap, bool sinks) {
+                                     const N& value_width, const CoreAttention& how) {
   const ElementType type = style.compute;
   if (plain(heads) != plain(key_value_heads)) repeat_to_all_heads(k, v, query_width, value_width);
+  if (how.scores_in_float32) {
+    q = cast(q, ElementType::kFloat32, {kOwner, "q, fp32", "op.attention.fp32-query-key"});
+    k = cast(k, ElementType::kFloat32, {kOwner, "k, fp32", "op.attention.fp32-query-key"});
+  }
+  const ElementType score_type = how.scores_in_float32 ? ElementType::kFloat32 : type;
   const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
-  const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, type, true);
+  const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, score_type, true);
   Operator product;
   product.label = "q k^T";
   product.inputs = {q, k};
@@ -137,26 +145,27 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     // scale, mask and softmax are one kernel that keeps its 16-bit output (megatron/core/fusions/fused_softmax.py)
     ValueId fused = pointwise("scaled masked softmax", raw,
                               {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
-    fused = dropout(fused, dropout_probability, kOwner);
+    fused = dropout(fused, how.dropout, kOwner);
     return copy(weighted_values(fused, v, pairs, heads, value_width, type),
                 {kOwner, "output", "op.attention.transposed-copy"});
   }
   ValueId scores = scale(raw, {kOwner, "scaled scores", "op.scale"});
-  if (softcap) {
+  if (how.softcap) {
     scores = scale(scores, {kOwner, "scores / cap", "op.scale"});
     scores =
         pointwise("tanh", scores, {kOwner, "tanh(scores)", "op.tanh.saved-output"}, false, true);
     scores = scale(scores, {kOwner, "capped scores", "op.scale"});
   }
-  if (causal) scores = scale(scores, {kOwner, "masked scores", "op.mask.add"});
-  if (sinks) scores = scale(scores, {kOwner, "scores with the sink column", "op.attention.sinks"});
-  if (!sinks)
+  if (how.causal) scores = scale(scores, {kOwner, "masked scores", "op.mask.add"});
+  if (how.sinks)
+    scores = scale(scores, {kOwner, "scores with the sink column", "op.attention.sinks"});
+  if (!how.sinks)
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
   ValueId probabilities =
       single("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, pairs,
              graph.type(scores), {.output = true}, {softmax_product(pairs, graph.type(scores))});
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
-  probabilities = dropout(probabilities, dropout_probability, kOwner);
+  probabilities = dropout(probabilities, how.dropout, kOwner);
   return copy(weighted_values(probabilities, v, pairs, heads, value_width, type),
               {kOwner, "output", "op.attention.transposed-copy"});
 }

@@ -39,8 +39,8 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
            graph.temporary({owner, "fp32 partial sums", "op.embedding.backward-partial"}, elements,
                            ElementType::kFloat32)});
     }
-    operation.backward.push_back(
-        {BackwardStep::kParameterGradient, composer.parameter(tensor, table_rows * width), -1});
+    operation.backward.push_back({BackwardStep::kParameterGradient,
+                                  composer.uncast_parameter(tensor, table_rows * width), -1});
     graph.add(operation);
     return y;
   };

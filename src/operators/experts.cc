@@ -24,6 +24,8 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   const N pairs = sizes.tokens * chosen;
   const N local_width = width / sizes.tensor;
   const int begin = position();
+  // transformers' grouped products are not on autocast's lists: they run in the weights' own type (integrations/moe.py).
+  const ElementType type = style.autocast ? ElementType::kFloat32 : style.compute;
 
   // The router, in fp32 where the model asks for it: its input is then a copy.
   ValueId routed_input = x;
@@ -62,9 +64,8 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   graph.add(choose);
 
   // Tokens in the order of their experts.
-  const ValueId gathered =
-      graph.tensor({"mlp.experts", "gathered input", "op.experts.gathered-input"}, pairs * hidden,
-                   style.compute, true);
+  const ValueId gathered = graph.tensor(
+      {"mlp.experts", "gathered input", "op.experts.gathered-input"}, pairs * hidden, type, true);
   Operator gather;
   gather.label = "gather";
   gather.inputs = {x, indices};
@@ -76,7 +77,7 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   auto grouped = [&](ValueId input, int weight_index, const char* name, const N& in, const N& out,
                      const N& all_weights) {
     const ValueId y =
-        graph.tensor({"mlp.experts", name, "op.linear.output"}, pairs * out, style.compute, true);
+        graph.tensor({"mlp.experts", name, "op.linear.output"}, pairs * out, type, true);
     Operator product;
     product.label = "grouped product";
     product.inputs = {input};
@@ -84,7 +85,7 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
     if (trainable(weight_index)) product.saved = {input};
     if (weight_index >= 0)
       product.backward.push_back(
-          {BackwardStep::kParameterGradient, parameter(weight_index, all_weights), -1});
+          {BackwardStep::kParameterGradient, uncast_parameter(weight_index, all_weights), -1});
     product.backward.push_back(kGradient0);
     product.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(in)) *
                     static_cast<double>(plain(out));
@@ -115,9 +116,8 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
                                         experts * hidden * local_width);
 
   // The weight multiplies the expert's output, which its own gradient needs.
-  const ValueId weighted =
-      graph.tensor({"mlp.experts", "weighted output", "op.experts.weighted-output"}, pairs * hidden,
-                   style.compute, true);
+  const ValueId weighted = graph.tensor(
+      {"mlp.experts", "weighted output", "op.experts.weighted-output"}, pairs * hidden, type, true);
   Operator weigh;
   weigh.label = "weigh";
   weigh.inputs = {expert_output, weights};
@@ -125,11 +125,11 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   weigh.saved = {expert_output, weights};
   const SlotId unreduced = graph.temporary(
       {"mlp.experts", "gradient of the weights, unreduced", "op.multiply.broadcast-backward"},
-      pairs * hidden, style.compute);
+      pairs * hidden, type);
   weigh.backward = {{BackwardStep::kTemporary, 0, unreduced}, kGradient1, kGradient0};
   graph.add(weigh);
   ValueId sum = graph.tensor({"mlp.experts", "sum over experts", "op.experts.sum"}, tokens * hidden,
-                             style.compute, true);
+                             type, true);
   Operator add_up;
   add_up.label = "sum over experts";
   add_up.inputs = {weighted, indices};

@@ -107,12 +107,15 @@ class LossWriter {
       one(logits, y, "tanh", {y});
       logits = c_.scale(y, {"loss", "capped logits", "op.scale"});
     }
-    const ValueId wide = c_.cast(logits, ElementType::kFloat32,
-                                 {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"});
+    // Encoders hand the logits over as they are; autocast has cross entropy on its list of fp32 operators.
+    const bool widens = !model_.encoder || c_.style.autocast;
+    const ValueId wide = widens ? c_.cast(logits, ElementType::kFloat32,
+                                          {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"})
+                                : logits;
     const ValueId target = shifted(labels);
     const ValueId log_softmax =
         graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements,
-                      ElementType::kFloat32, true);
+                      graph_.type(wide), true);
     one(wide, log_softmax, "log softmax", {log_softmax});
     const ValueId loss =
         graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);

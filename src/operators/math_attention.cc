@@ -21,8 +21,8 @@ constexpr const char* kRule = "op.math-attention.written-out";
 
 template <class N>
 ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& heads,
-                                    const N& query_width, const N& value_width, bool causal,
-                                    double dropout_probability) {
+                                    const N& query_width, const N& value_width,
+                                    const CoreAttention& how) {
   const ElementType type = style.compute;
   const ElementType wide = bits_of(type) < 32 ? ElementType::kFloat32 : type;
   const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
@@ -37,7 +37,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   v = local(cast(v, wide, {kOwner, "v, fp32", kRule}));
   const ValueId scaled_query = local(scale(q, {kOwner, "q · scale", kRule}));
   ValueId mask = kNoValue;
-  if (causal) {
+  if (how.causal) {
     mask =
         local(graph.tensor({kOwner, "mask", kRule}, sizes.sequence * sizes.sequence, wide, false));
     Operator make;
@@ -72,7 +72,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
       2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
   graph.add(product);
   ValueId scores = raw;
-  if (causal) {
+  if (how.causal) {
     scores = graph.tensor({kOwner, "masked scores", "op.mask.add"}, pairs, wide, true);
     Operator add_mask;
     add_mask.label = "mask";
@@ -94,7 +94,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
       graph.temporary({kOwner, "masked rows", kRule}, sizes.tokens * heads, ElementType::kBool)};
   soften.backward = {kGradient0, softmax_product(pairs, wide)};
   graph.add(soften);
-  probabilities = dropout(probabilities, dropout_probability, kOwner);
+  probabilities = dropout(probabilities, how.dropout, kOwner);
   // The second result of the call, in the caller's type; nobody takes it.
   if (wide != type) local(cast(probabilities, type, {kOwner, "probabilities", kRule}));
   ValueId mixed = weighted_values(probabilities, v, pairs, heads, value_width, wide);

@@ -15,27 +15,29 @@ constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
 }  // namespace
 
 template <class N>
-int Composer<N>::parameter(int index, const N& elements) {
+int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
   if (!trainable(index)) return -1;
   int& known = parameter_ids_[static_cast<std::size_t>(index)];
   if (known >= 0) return known;
   const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
   if (shared_gradients_ && (*shared_gradients_)[static_cast<std::size_t>(index)].kept >= 0)
     return known = graph.parameter((*shared_gradients_)[static_cast<std::size_t>(index)]);
-  GradientSlots slots = gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements);
+  GradientSlots slots =
+      gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements, of_product);
   if (index == 0) {
     slots.waiting = waiting_;
-    slots.waiting_was_cast = slots.computed >= 0;
+    slots.waiting_was_cast = style.weight_gradient != style.gradient;
   }
   if (shared_gradients_) (*shared_gradients_)[static_cast<std::size_t>(index)] = slots;
   return known = graph.parameter(slots);
 }
 
 template <class N>
-GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& elements) {
+GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& elements,
+                                          bool of_product) {
   GradientSlots slots;
   slots.kept = book.slot(name, Pile::kGradients, elements, style.gradient);
-  if (style.weight_gradient != style.gradient)
+  if (of_product && style.weight_gradient != style.gradient)
     slots.computed = book.slot({name.owner, "gradient before its cast", "autocast.gradient-cast"},
                                Pile::kTemporary, elements, style.weight_gradient);
   return slots;
@@ -67,6 +69,15 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
     graph.add(cast_weight);
     // The cache takes leaves that ask for gradients (aten/src/ATen/autocast_mode.cpp, cached_cast).
     if (trains) graph.linger(weight);
+    if (biased) {
+      const ValueId bias =
+          graph.tensor({owner, "bias, cast", "autocast.weight-cast"}, out, style.compute, false);
+      Operator cast_bias;
+      cast_bias.label = "cast bias";
+      cast_bias.outputs = {bias};
+      graph.add(cast_bias);
+      if (bias_gradient >= 0) graph.linger(bias);
+    }
   }
   const ValueId y =
       graph.tensor(output, rows * out, style.compute, graph.needs_gradient(x) || trains);

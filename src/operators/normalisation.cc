@@ -78,6 +78,13 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   weigh.inputs = {n};
   weigh.outputs = {y};
   if (trainable(norm.weight_index)) weigh.saved = {n};
+  if (norm.kind == NormKind::kRmsUnitOffset) {
+    // 1.0 + self.weight.float(): a new vector in each forward
+    const ValueId plus_one = graph.tensor({owner, "1 + weight, fp32", "op.rms-norm.offset-weight"},
+                                          width, ElementType::kFloat32, false);
+    weigh.outputs.push_back(plus_one);
+    if (needs) weigh.saved.push_back(plus_one);
+  }
   weigh.backward.push_back(kGradient0);
   if (trainable(norm.weight_index)) {
     const SlotId unreduced =
@@ -85,7 +92,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
                         elements, product_type);
     weigh.backward.push_back({BackwardStep::kTemporary, 0, unreduced});
     weigh.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+        {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});
   }
   graph.add(weigh);
   graph.hold(n32);
@@ -115,7 +122,7 @@ ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const
                         N(style.multiprocessors) * width, ElementType::kFloat32);
     operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
     operation.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+        {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});
   }
   graph.add(operation);
   return y;
@@ -140,10 +147,10 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   operation.backward.push_back(kGradient0);
   if (trainable(norm.weight_index))
     operation.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1});
+        {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});
   if (trainable(norm.bias_index))
     operation.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(norm.bias_index, width), -1});
+        {BackwardStep::kParameterGradient, uncast_parameter(norm.bias_index, width), -1});
   graph.add(operation);
   return y;
 }

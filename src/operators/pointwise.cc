@@ -51,7 +51,9 @@ ValueId Composer<N>::add(ValueId x, ValueId y, const SlotName& name) {
 
 template <class N>
 ValueId Composer<N>::multiply(ValueId x, ValueId y, const SlotName& name) {
-  const ValueId product = graph.tensor(name, graph.elements(x), graph.type(x),
+  const ElementType wider =
+      bits_of(graph.type(x)) >= bits_of(graph.type(y)) ? graph.type(x) : graph.type(y);
+  const ValueId product = graph.tensor(name, graph.elements(x), wider,
                                        graph.needs_gradient(x) || graph.needs_gradient(y));
   Operator operation;
   operation.label = "multiply";
@@ -107,7 +109,12 @@ ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owne
     case Activation::kGeluPython: {
       // 0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))), each term its own operator
       const ValueId half = scale(x, {owner, "0.5 x", "op.scale"});
-      const ValueId cube = pointwise("pow", x, {owner, "x^3", "op.pow.saved-input"}, true, false);
+      // autocast's list of fp32 operators has pow; what follows is promoted
+      const ValueId base = style.autocast ? cast(x, ElementType::kFloat32,
+                                                 {owner, "x, fp32", "autocast.fp32-operator"})
+                                          : x;
+      const ValueId cube =
+          pointwise("pow", base, {owner, "x^3", "op.pow.saved-input"}, true, false);
       const ValueId small = scale(cube, {owner, "0.044715 x^3", "op.scale"});
       const ValueId inner = add(x, small, {owner, "x + 0.044715 x^3", "op.add"});
       const ValueId scaled = scale(inner, {owner, "sqrt(2/pi) (...)", "op.scale"});

@@ -1,6 +1,24 @@
 #include "operators/style.h"
 
+#include <algorithm>
+#include <string>
+
 namespace steelyard {
+namespace {
+
+// "x.bias" beside a matrix "x.weight".
+bool has_biased_product(const std::vector<ParameterTensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const ParameterTensor& bias) {
+    constexpr std::string_view kBias = ".bias";
+    if (!std::string_view(bias.name).ends_with(kBias)) return false;
+    const std::string weight = bias.name.substr(0, bias.name.size() - kBias.size()) + ".weight";
+    return std::any_of(tensors.begin(), tensors.end(), [&](const ParameterTensor& tensor) {
+      return tensor.name == weight && tensor.shape.size() == 2;
+    });
+  });
+}
+
+}  // namespace
 
 OperatorStyle style_of(const Job& job) {
   OperatorStyle style;
@@ -23,6 +41,12 @@ OperatorStyle style_of(const Job& job) {
   style.keeps_gathered_input = style.sequence_parallel &&
                                job.implementation != Implementation::kMegatron &&
                                !style.gathers_into_buffers;
+  style.adds_biases =
+      (job.implementation == Implementation::kTransformers ||
+       job.implementation == Implementation::kTorchtitan) &&
+      (has_biased_product(job.model->head_parameters) ||
+       std::any_of(job.model->kinds.begin(), job.model->kinds.end(),
+                   [](const Layer& layer) { return has_biased_product(layer.parameters); }));
   style.ends_meet = job.parallel.pipeline == 1;
   style.recompute_reentrant = job.recompute.reentrant;
   const Architecture& model = *job.model;

@@ -35,6 +35,7 @@ struct OperatorStyle {
   bool keeps_gathered_input =
       false;  // sequence parallelism: the gathered input of a block is kept for backward
   bool gathers_into_buffers = false;  // gathers go into buffers that the engine holds for good
+  bool adds_biases = false;  // some product of PyTorch's own adds a bias: cuBLASLt's workspace
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them
   std::int64_t multiprocessors = 132;
 };

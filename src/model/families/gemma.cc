@@ -123,6 +123,7 @@ Architecture read_gemma3(Config& config) {
   config.know({"use_bidirectional_attention"});
 
   Architecture model = begin_gemma(shape);
+  model.rotary_tables = 2;
   model.final_softcap = config.find_number("final_logit_softcapping");
   set_sandwich_layers(config, model, shape, windowed,
                       {.query_key_norm = true,

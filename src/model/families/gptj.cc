@@ -22,9 +22,11 @@ Architecture read_gptj(Config& config) {
   Layer layer;
   layer.arrangement = Arrangement::kParallelOneNorm;
   layer.norms = {add_norm(layer.parameters, "ln_1", NormKind::kLayerNorm, shape.hidden)};
-  layer.attention = add_attention(
+  GroupedAttention attention = add_attention(
       layer.parameters, shape.heads,
       {.prefix = "attn.", .output = "out_proj", .dropout = config.fraction_or("attn_pdrop", 0)});
+  attention.scores_in_float32 = true;
+  layer.attention = std::move(attention);
   layer.mlp = add_plain_mlp(
       layer.parameters, "mlp.fc_in", "mlp.fc_out", shape.hidden, width,
       {.bias = true, .activation = config.activation_or("hidden_act", Activation::kGeluPython)});

@@ -16,17 +16,18 @@ Architecture read_olmo2(Config& config) {
   layer.attention = add_attention(layer.parameters, shape.heads,
                                   {.bias = bias,
                                    .output_bias = bias,
-                                   .query_key_norm = NormKind::kRms,
+                                   .query_key_norm = NormKind::kRmsFloat32,
                                    .norm_over_whole_projection = true,
                                    .dropout = config.fraction_or("attention_dropout", 0)});
   layer.mlp =
       add_gated_mlp(layer.parameters, "mlp.", shape.hidden, config.size("intermediate_size"),
                     {.activation = config.activation_or("hidden_act", Activation::kSilu)});
   layer.norms = {
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden),
-      add_norm(layer.parameters, "post_feedforward_layernorm", NormKind::kRms, shape.hidden)};
+      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRmsFloat32, shape.hidden),
+      add_norm(layer.parameters, "post_feedforward_layernorm", NormKind::kRmsFloat32,
+               shape.hidden)};
 
-  Architecture model = begin_decoder(shape, {});
+  Architecture model = begin_decoder(shape, {.final_norm_kind = NormKind::kRmsFloat32});
   set_layers(model, std::move(layer));
   return model;
 }

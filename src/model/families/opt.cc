@@ -53,7 +53,6 @@ Architecture read_opt(Config& config) {
     model.project_out = add_linear(model.head_parameters, "model.decoder.project_out", shape.hidden,
                                    embedding, whole);
   }
-  model.embedding_dropout = layer.residual_dropout;
   set_layers(model, std::move(layer));
   return model;
 }
