@@ -32,7 +32,7 @@ class Ddp final : public EngineModel<N> {
                                      Pile::kGradients, *precision.accumulated_gradients);
     if (this->job_.parallel.data > 1)
       buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
-                                 this->context_.style.gradient, EngineModel<N>::Of::kTrained);
+                                 this->context_.style.gradient, Of::kTrained);
     states_ = this->state_slots(sharding, ranks,
                                 state_type(precision, this->job_.training.optimizer.keeps_master));
   }

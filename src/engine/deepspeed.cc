@@ -26,7 +26,7 @@ DeepSpeedModel<N>::DeepSpeedModel(const EngineContext<N>& context) : EngineModel
 template <class N>
 N DeepSpeedModel<N>::elements_of(const Stage<N>& stage) const {
   const std::vector<std::int64_t>& count = this->counts(stage);
-  const std::vector<const Unit<N>*> units = this->all_units();
+  const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
   N sum{};
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     if (count[unit] > 0) sum = sum + N(count[unit]) * units[unit]->elements;
@@ -126,9 +126,9 @@ void DeepSpeedModel<N>::free_gradients(const Stage<N>& stage, Events& events) co
 }
 
 template <class N>
-std::int64_t DeepSpeedModel<N>::largest_tensor(const Stage<N>& stage) const {
+std::int64_t DeepSpeedModel<N>::largest_tensor(const Stage<N>& stage, Of of) const {
   const std::vector<std::int64_t>& count = this->counts(stage);
-  const std::vector<const Unit<N>*> units = this->all_units();
+  const std::vector<const Unit<N>*> units = this->all_units(of);
   std::int64_t largest = 0;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     if (count[unit] > 0) largest = std::max(largest, units[unit]->largest());

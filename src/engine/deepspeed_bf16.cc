@@ -19,7 +19,9 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   explicit DeepSpeedBf16(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
     accumulated_ = this->job_.training.precision.accumulated_gradients.value_or(this->stored_);
     original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start",
-                                Pile::kParameters, this->stored_);
+                                Pile::kParameters, this->stored_, Of::kTrained);
+    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
+                              this->stored_, Of::kFrozen);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -29,6 +31,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
+    EngineModel<N>::hold(frozen_, stage, events);
     EngineModel<N>::hold(original_, stage, events);
     events.push_back({buffers.flat, 1});
     EngineModel<N>::hold(original_, stage, events, -1);
@@ -72,7 +75,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
                    Pile::kGradients, padded, accumulated_);
     buffers.widened =
         this->slot("gradients", "largest gradient, widened", "deepspeed.widened-gradient",
-                   Pile::kTemporary, N(this->largest_tensor(stage)), accumulated_);
+                   Pile::kTemporary, N(this->largest_tensor(stage, Of::kTrained)), accumulated_);
     buffers.sent =
         this->slot("gradients", "accumulation buffer, cast for the all-reduce",
                    "deepspeed.all-reduce-cast", Pile::kCommunication, padded, this->stored_);
@@ -84,7 +87,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   }
 
   ElementType accumulated_ = ElementType::kFloat32;
-  SlotSet original_;
+  SlotSet original_, frozen_;
   ByStage<N, Buffers> buffers_;
 };
 

@@ -24,14 +24,16 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     this->ranks_ = 1;  // nothing is divided
     wraps_ = bits_of(this->stored_) == 16;
     joins_ = form_of(this->job_.training) == OptimizerForm::kFused;
-    parameters_ =
-        this->whole_set("parameters", "parameters.whole", Pile::kParameters, this->stored_);
+    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
+                              this->stored_, Of::kFrozen);
+    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters,
+                                  this->stored_, Of::kTrained);
     if (!wraps_ || !joins_) states_ = this->state_slots(Sharding::kWhole, 1, this->master_);
     if (!wraps_) return;
     master_set_ = this->whole_set("fp32 parameters", "deepspeed.whole-master", Pile::kMasterWeights,
                                   this->master_);
     casts_ = this->whole_set("gradients, cast for the step", "deepspeed.gradient-casts",
-                             Pile::kTemporary, this->master_);
+                             Pile::kTemporary, this->master_, Of::kTrained);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -44,6 +46,7 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
+    EngineModel<N>::hold(frozen_, stage, events);
     EngineModel<N>::hold(parameters_, stage, events);
     if (!wraps_) return;
     if (!joins_) return EngineModel<N>::hold(master_set_, stage, events);
@@ -102,7 +105,7 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   bool reduces_ = false;
   bool wraps_ = false;  // 16 bit: an fp32 copy is stepped
   bool joins_ = false;  // FP16_Optimizer, around a fused optimizer: one flat tensor
-  SlotSet parameters_, master_set_, casts_;
+  SlotSet parameters_, frozen_, master_set_, casts_;
   typename EngineModel<N>::StateSlots states_;
   ByStage<N, Buffers> buffers_;
 };

@@ -45,6 +45,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                                           "deepspeed.zero3-fetch", Pile::kCommunication,
                                           largest_group(*unit), this->stored_));
     }
+    if (context.frozen)
+      for (const Unit<N>* unit : this->all_units(Of::kFrozen))
+        frozen_shares_.slots.push_back(this->book_.slot_of_bytes(
+            {unit->name, "frozen parameters, partitions", "deepspeed.zero3-frozen"},
+            Pile::kParameters, flat_shard_elements(*unit, this->ranks_), this->stored_,
+            flat_shard_bytes(*unit, this->ranks_, this->stored_)));
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
@@ -59,7 +65,10 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
-    if (!offloads_parameters()) events.push_back({here_.shares, 1});
+    if (!offloads_parameters()) {
+      events.push_back({here_.shares, 1});
+      EngineModel<N>::hold(frozen_shares_, stage, events);
+    }
     EngineModel<N>::hold(persistent_, stage, events);
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
@@ -83,18 +92,14 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (stage.head) this->pass(fetched_.slots[fetched_.slots.size() - 2], events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
-    if (here.previous < 0)
-      for (SlotId gradient : passing_by_) {
-        events.push_back({gradient, 1});
-        this->pass(here_.scattered, events);
-        events.push_back({gradient, -1});
-      }
+    if (here.previous < 0) pass_by(events);
     this->pass(fetched(here.unit), events);
   }
   void after_backward(const Neighbours&, bool, Events& events) override {
     this->pass(here_.scattered, events);
   }
-  void end_backward(const Stage<N>&, int, bool, Events& events) override {
+  void end_backward(const Stage<N>&, int last_unit, bool, Events& events) override {
+    if (last_unit < 0) pass_by(events);
     this->pass(here_.scattered, events);
     events.push_back({here_.gathered, -1});
   }
@@ -119,12 +124,13 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   // Offloaded: fp32 share, its gradient, the gradient partitions and the states; parameters, too, when told to.
   Bytes host(const Stage<N>& stage) const override {
-    const Elements share{Checked(plain(share_elements(stage)))};
+    const Elements share{Checked(plain(share_elements(stage, Of::kTrained)))};
     Bytes bytes{};
     if (this->offloads_states())
       bytes += bytes_of(share, this->master_) * Checked(2) + bytes_of(share, accumulated_) +
                buffers_.at(stage).states.bytes;
-    if (offloads_parameters()) bytes += bytes_of(share, this->stored_);
+    if (offloads_parameters())
+      bytes += bytes_of(Elements(Checked(plain(share_elements(stage, Of::kAll)))), this->stored_);
     return bytes;
   }
 
@@ -141,9 +147,17 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool offloads_parameters() const { return this->job_.offload.parameters != OffloadTarget::kNone; }
   SlotId fetched(int kind) const { return fetched_.slots[static_cast<std::size_t>(kind + 1)]; }
 
-  N share_elements(const Stage<N>& stage) const {
+  // The head's gradients that are larger than the bucket.
+  void pass_by(Events& events) const {
+    for (SlotId gradient : passing_by_) {
+      events.push_back({gradient, 1});
+      this->pass(here_.scattered, events);
+      events.push_back({gradient, -1});
+    }
+  }
+  N share_elements(const Stage<N>& stage, Of of) const {
     const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units();
+    const std::vector<const Unit<N>*> units = this->all_units(of);
     N sum{};
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       if (count[unit] > 0)
@@ -153,9 +167,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     return sum;
   }
   // What must be fetched: all but the small parameters.
-  N fetched_elements(const Stage<N>& stage) const {
+  N fetched_elements(const Stage<N>& stage, Of of) const {
     const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units();
+    const std::vector<const Unit<N>*> units = this->all_units(of);
     N sum{};
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       for (const TensorShare<N>& share : units[unit]->tensors)
@@ -183,7 +197,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   Buffers make_buffers(const Stage<N>& stage) {
     const Buckets& buckets = this->job_.buckets;
-    const N share = share_elements(stage), all = fetched_elements(stage);
+    const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
     const N sub_group = this->at_most(share, buckets.sub_group);
     Buffers buffers;
     buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
@@ -204,13 +218,15 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                      Pile::kTemporary, sub_group, this->master_);
     }
     // Modules that come again soon are kept even beyond what may be fetched ahead; the module at work always is whole.
-    const std::int64_t largest = this->largest_tensor(stage);
+    const std::int64_t largest = this->largest_tensor(stage, Of::kAll);
     const std::int64_t live = std::max({buckets.live, buckets.reuse / 2, largest});
     buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
                                   Pile::kParameters, this->at_most(all, live), this->stored_);
-    buffers.scattered = this->slot(
-        "gradients", "reduce-scatter input", "deepspeed.zero3-scatter", Pile::kCommunication,
-        this->at_most(all, std::max(buckets.reduce, largest_gradient())), this->stored_);
+    buffers.scattered = this->slot("gradients", "reduce-scatter input", "deepspeed.zero3-scatter",
+                                   Pile::kCommunication,
+                                   this->at_most(fetched_elements(stage, Of::kTrained),
+                                                 std::max(buckets.reduce, largest_gradient())),
+                                   this->stored_);
     buffers.saved = this->slot("checkpoint", "largest module, gathered", "deepspeed.zero3-save",
                                Pile::kTemporary, N(largest), this->stored_);
     return buffers;
@@ -226,7 +242,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1;
-  SlotSet persistent_, fetched_;    // by unit
+  SlotSet frozen_shares_, persistent_, fetched_;  // by unit
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last
   ByStage<N, Buffers> buffers_;

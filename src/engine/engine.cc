@@ -16,12 +16,24 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
 
 template <class N>
 std::vector<const Unit<N>*> EngineModel<N>::all_units(Of of) const {
-  const ModelUnits<N>& model = of == Of::kAll ? context_.units : context_.trained;
+  if (of == Of::kFrozen && !context_.frozen) return {};
+  const ModelUnits<N>& model = of == Of::kAll       ? context_.units
+                               : of == Of::kTrained ? context_.trained
+                                                    : *context_.frozen;
   std::vector<const Unit<N>*> units = {&model.embedding};
   for (const Unit<N>& kind : model.kinds) units.push_back(&kind);
   units.push_back(&model.head);
   units.push_back(&model.tied_head_copy);
   return units;
+}
+
+template <class N>
+bool EngineModel<N>::gradients_reach_layers(const Stage<N>& stage, int last_unit) const {
+  if (last_unit < 0) return false;  // no layer runs backward
+  if (stage.head && !context_.gradients_of_head.empty()) return true;
+  for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+    if (stage.layers_of_kind[kind] > 0 && !context_.gradients_of_kind[kind].empty()) return true;
+  return false;
 }
 
 template <class N>
@@ -61,9 +73,9 @@ SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pil
 
 template <class N>
 SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                                 std::int64_t divided_by) {
+                                 std::int64_t divided_by, Of of) {
   SlotSet set;
-  for (const Unit<N>* unit : all_units(of_pile(pile)))
+  for (const Unit<N>* unit : all_units(of))
     set.slots.push_back(book_.slot(
         {unit->name, name, rule}, pile,
         divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by))

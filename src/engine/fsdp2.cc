@@ -18,7 +18,6 @@ class Fsdp2 final : public EngineModel<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
-  using Of = typename EngineModel<N>::Of;
 
   explicit Fsdp2(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
@@ -85,7 +84,9 @@ class Fsdp2 final : public EngineModel<N> {
     if (here.previous < 0) gather(here.unit, events);  // later ones have been prefetched
     one(parameters_, here.unit, 1, events);
     one(gathered_, here.unit, -1, events);
-    if (here.next >= 0) gather(here.next, events);
+    // Prefetching follows the order of forward, and goes on where backward ends.
+    const int next = here.next >= 0 ? here.next : stage_.untouched_below;
+    if (next >= 0) gather(next, events);
   }
   void after_backward(const Neighbours& here, bool first, Events& events) override {
     if (reduces_once_) return;
@@ -111,6 +112,13 @@ class Fsdp2 final : public EngineModel<N> {
     root(parameters_, stage, events, -1);
     if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
     reduce_root(stage, first, events);
+    // What backward has not come to is let go at its end.
+    if (!keeps_gathered_ && last_unit >= 0 && stage.untouched_below >= 0)
+      one(gathered_, stage.untouched_below, -1, events);
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      if (keeps_gathered_ && stage.layers_of_kind[kind] > 0 && this->is_untouched(kind))
+        one(parameters_, static_cast<int>(kind),
+            static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
   }
   // Pipeline: units are reduced one after the other when the last micro-batch has run.
   void reduce(const Stage<N>& stage, Events& events) override {

@@ -33,7 +33,7 @@ class Nanotron final : public EngineModel<N> {
     }
     if (data > 1 && !(accumulates_ && sharded_))
       buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
-                                 precision.gradients, EngineModel<N>::Of::kTrained);
+                                 precision.gradients, Of::kTrained);
     states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks,
                                 accumulates_ ? ElementType::kFloat32 : state_type(precision, true));
     if (context.style.gathers_into_buffers) {
@@ -80,7 +80,7 @@ class Nanotron final : public EngineModel<N> {
     if (!sharded_) return;
     // All parameters of the stage in one call: one flat input, and the output flattened twice.
     N elements{};
-    const std::vector<const Unit<N>*> units = this->all_units(EngineModel<N>::Of::kTrained);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       elements = elements + N(this->counts(stage)[unit]) * units[unit]->elements;
     const ElementType type = this->job_.training.precision.parameters;

@@ -80,8 +80,10 @@ std::vector<Job> spread() {
             divided && variant == 4 ? 2 : 1, variant == 0, precision, pick(kOptimizers, 11),
             pick(kLosses, 3), attention,
             variant < 3 ? fmt::format(R"(, "optimizer_form": "{}")", pick(kForms, 2)) : "",
-            variant == 5 ? R"(, "dropout": 0.1)" : "", pick(kRecomputed, 5),
-            variant % 2 == 0 ? "full-rank0" : "sharded");
+            variant == 5   ? R"(, "dropout": 0.1)"
+            : variant == 1 ? R"(, "frozen": ["*.1.*"])"
+                           : "",
+            pick(kRecomputed, 5), variant % 2 == 0 ? "full-rank0" : "sharded");
         // Some of the combinations do not exist (a form that an optimizer lacks ...); the rest suffice.
         if (ReadJob job = read_job(*read_json(text, "job"))) jobs.push_back(std::move(*job));
       }
