@@ -44,7 +44,8 @@ class DeepSpeedModel : public EngineModel<N> {
   void step(const FlatStates& states, Events& events) const;
   // Gradients that backward has left on the tape (GradientPolicy::kKeep).
   void free_gradients(const Stage<N>& stage, Events& events) const;
-  std::int64_t largest_tensor(const Stage<N>& stage, Of of) const;
+  // Trained tensors that one rank's share of the flat tensor touches: the most of any rank.
+  std::int64_t tensors_of_share(const Stage<N>& stage, std::int64_t share) const;
 
   SlotId slot(const char* owner, const char* name, const char* rule, Pile pile, const N& elements,
               ElementType type) {

@@ -67,7 +67,12 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     const Buffers& buffers = buffers_.at(stage);
-    if (!wraps_) return this->step_temporaries(states_, stage, events);
+    if (!wraps_) return step_plain(stage, events);
+    if (!joins_) {
+      // One after the other; the sum is a number that the host reads.
+      this->pass(buffers.norm_copy, events);
+      this->norm_.numbers(3, events);
+    }
     EngineModel<N>::hold(casts_, stage, events);
     if (!joins_) {
       this->step_temporaries(states_, stage, events);
@@ -76,13 +81,26 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     }
     events.push_back({buffers.gradients, 1});
     EngineModel<N>::hold(casts_, stage, events, -1);
+    this->free_gradients(stage, events);
+    // The norm of the joined gradients, without the tensors that other tensor ranks have, too.
+    if (buffers.mask >= 0) {
+      events.push_back({buffers.mask, 2});
+      events.push_back({buffers.mask_flags, 1});
+      events.push_back({buffers.mask, -2});
+      this->pass(buffers.masked, events);
+    }
+    this->norm_.numbers(2, events);
+    if (buffers.mask >= 0) events.push_back({buffers.mask_flags, -1});
     this->step(buffers.states, events);
     events.push_back({buffers.gradients, -1});
   }
+  // FP16_Optimizer drops them when it has joined them.
+  bool keeps_gradients() const override { return !(wraps_ && joins_); }
 
  private:
   struct Buffers {
-    SlotId flat = -1, master = -1, gradients = -1, bucket = -1;
+    SlotId flat = -1, master = -1, gradients = -1, bucket = -1, norm_copy = -1, mask = -1,
+           masked = -1, mask_flags = -1;
     typename DeepSpeedModel<N>::FlatStates states;
   };
   Buffers make_buffers(const Stage<N>& stage) {
@@ -91,7 +109,21 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     buffers.bucket = this->slot("gradients", "bucket of the all-reduce",
                                 "deepspeed.all-reduce-bucket", Pile::kCommunication,
                                 this->at_most(elements, kAllReduceElements), this->stored_);
+    if (wraps_ && !joins_)
+      buffers.norm_copy = this->slot(
+          "optimizer", "largest gradient, fp32, for its norm", "deepspeed.norm-copy",
+          Pile::kTemporary, N(this->largest_tensor(stage, Of::kTrained)), ElementType::kFloat32);
     if (!wraps_ || !joins_) return buffers;
+    if (this->job_.parallel.tensor > 1) {
+      buffers.mask =
+          this->slot("optimizer", "what other tensor ranks have, marked and summed up",
+                     "deepspeed.norm-mask", Pile::kTemporary, elements + N(1), this->master_);
+      buffers.masked = this->slot("optimizer", "flat fp32 gradients, with zeros there",
+                                  "deepspeed.norm-mask", Pile::kTemporary, elements, this->master_);
+      buffers.mask_flags =
+          this->slot("optimizer", "what other tensor ranks have", "deepspeed.norm-mask",
+                     Pile::kTemporary, elements + N(1), ElementType::kBool);
+    }
     buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
                               Pile::kParameters, elements, this->stored_);
     buffers.master = this->slot("optimizer", "flat fp32 parameters", "deepspeed.whole-master",
@@ -100,6 +132,16 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
                                    Pile::kTemporary, elements, this->master_);
     buffers.states = this->flat_states(stage, elements, elements, this->master_);
     return buffers;
+  }
+
+  // fp32: the given optimizer, and the engine clips before it steps.
+  void step_plain(const Stage<N>& stage, Events& events) {
+    if (this->clips()) {
+      this->norm_.one_by_one(this->trained_tensors(stage), ElementType::kFloat32, -1, true, events);
+      this->norm_.numbers(4, events);  // the limit, the factor, one, and the smaller of both
+    }
+    this->step_temporaries(states_, stage, events);
+    if (this->clips()) this->norm_.hold(-1, events);
   }
 
   bool reduces_ = false;

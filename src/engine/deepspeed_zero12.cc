@@ -66,6 +66,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) this->hold(buffers_.at(stage).states, events);
   }
+  void hold_workspaces(const Stage<N>& stage, Events& events) const override {
+    EngineModel<N>::hold_workspaces(stage, events);
+    this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
+  }
 
   void before_backward(const Neighbours& here, bool first, Events& events) override {
     if (here.first_gradients) first_gradients(first, events);
@@ -92,6 +96,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (this->offloads_states()) return;
     const Buffers& buffers = buffers_.at(stage);
     check_overflow(buffers, events);
+    // The norm is taken whether or not gradients are clipped.
+    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
+    this->norm_.numbers(4, events);  // finite? two flags, their union, and what stands for no
+    this->norm_.numbers(2, events);  // of all groups: stacked, and its norm
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != this->stored_;
     if (casts) {
@@ -99,8 +107,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
       events.push_back({buffers.joined, -1});
     }
     events.push_back({buffers.owned, -1});
+    if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    this->norm_.hold(-1, events);
   }
   // Offloaded: fp32 share and its gradient, a 16-bit copy to send back, a temporary, the states; with several
   // micro-batches the owned gradients, too.
@@ -117,7 +127,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
  private:
   struct Buffers {
     SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, checked = -1,
-           checked_flags = -1, returned = -1;
+           checked_flags = -1, norm_copy = -1, returned = -1;
+    std::int64_t tensors = 0;  // of which this rank's share has a part
     bool overflows_bucket = false;
     typename DeepSpeedModel<N>::FlatStates states;
   };
@@ -153,6 +164,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     buffers.checked =
         this->slot("optimizer", "largest gradient, fp32, looked at for overflow",
                    "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kFloat32);
+    buffers.tensors = this->tensors_of_share(stage, plain(share));
+    buffers.norm_copy =
+        this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
+                   Pile::kTemporary, largest, ElementType::kFloat64);
     buffers.checked_flags =
         this->slot("optimizer", "its elements that are not finite", "deepspeed.overflow-check",
                    Pile::kTemporary, largest, ElementType::kBool);

@@ -79,6 +79,10 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
   }
+  void hold_workspaces(const Stage<N>& stage, Events& events) const override {
+    EngineModel<N>::hold_workspaces(stage, events);
+    this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
+  }
 
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
     here_ = buffers_.at(stage);
@@ -106,14 +110,23 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) return;
     const Buffers& buffers = buffers_.at(stage);
+    // A norm for each sub-group, whether or not gradients are clipped; here the last of them.
+    this->norm_.hold(buffers.sub_groups - 1, events);
+    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
+    this->norm_.numbers(5,
+                        events);  // finite? two flags, their union, what stands for no, the choice
+    this->norm_.numbers(2, events);  // of all sub-groups: stacked, and its norm
+    this->norm_.hold(1 - buffers.sub_groups, events);
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != accumulated_;
     if (casts) {
       events.push_back({buffers.stepped, 1});
       events.push_back({buffers.joined, -1});
     }
+    if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    this->norm_.hold(-1, events);
   }
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -137,7 +150,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
  private:
   struct Buffers {
     SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
-           stepped = -1, saved = -1;
+           stepped = -1, saved = -1, norm_copy = -1;
+    std::int32_t sub_groups = 1;
+    std::int64_t tensors = 0;  // of the sub-group that has most
     typename DeepSpeedModel<N>::FlatStates states;
   };
 
@@ -195,6 +210,28 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     return largest;
   }
 
+  // Sub-groups, each closed by the partition that fills it, and the most tensors of one.
+  void count_sub_groups(const Stage<N>& stage, Buffers& buffers) const {
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    std::int64_t tensors = 0, elements = 0;
+    buffers.sub_groups = 0;
+    const auto close = [&] {
+      buffers.tensors = std::max(buffers.tensors, tensors);
+      ++buffers.sub_groups;
+      tensors = elements = 0;
+    };
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+      for (std::int64_t i = 0; i < count[unit]; ++i)
+        for (const TensorShare<N>& tensor : units[unit]->tensors)
+          for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
+            ++tensors;
+            elements += (plain(tensor.elements) + this->ranks_ - 1) / this->ranks_;
+            if (elements >= this->job_.buckets.sub_group) close();
+          }
+    if (tensors > 0 || buffers.sub_groups == 0) close();
+  }
+
   Buffers make_buffers(const Stage<N>& stage) {
     const Buckets& buckets = this->job_.buckets;
     const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
@@ -210,6 +247,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       if (this->master_ != this->stored_)
         buffers.master = this->slot("optimizer", "fp32 partitions", "deepspeed.fp32-partition",
                                     Pile::kMasterWeights, share, this->master_);
+      count_sub_groups(stage, buffers);
+      buffers.norm_copy = this->slot("optimizer", "largest gradient partition, fp64, for its norm",
+                                     "deepspeed.norm-copy", Pile::kTemporary,
+                                     ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
+                                                 Workbook<N>::symbol("N", this->ranks_)),
+                                     ElementType::kFloat64);
       buffers.joined =
           this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group",
                      Pile::kTemporary, sub_group, accumulated_);

@@ -8,7 +8,7 @@ namespace steelyard {
 
 template <class N>
 EngineModel<N>::EngineModel(const EngineContext<N>& context)
-    : context_(context), job_(context.job), book_(context.book) {
+    : context_(context), job_(context.job), book_(context.book), norm_(context.book) {
   const Bytes workspace = job_.cluster.device->cublas_workspace;
   workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"},
                           Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
@@ -211,6 +211,33 @@ template <class N>
 void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage,
                                  Events& events) const {
   for (const SlotSet& set : states.sets) hold(set, stage, events);
+}
+
+template <class N>
+std::int64_t EngineModel<N>::trained_tensors(const Stage<N>& stage, bool tied_copy) const {
+  const std::vector<std::int64_t>& count = counts(stage);
+  const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
+  std::int64_t tensors = 0;
+  for (std::size_t unit = 0; unit + (tied_copy ? 0 : 1) < units.size(); ++unit)
+    tensors += count[unit] * units[unit]->tensor_count;
+  return tensors;
+}
+
+template <class N>
+std::int64_t EngineModel<N>::largest_tensor(const Stage<N>& stage, Of of) const {
+  const std::vector<std::int64_t>& count = counts(stage);
+  const std::vector<const Unit<N>*> units = all_units(of);
+  std::int64_t largest = 0;
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    if (count[unit] > 0) largest = std::max(largest, units[unit]->largest());
+  return largest;
+}
+
+template <class N>
+void EngineModel<N>::clip_by_foreach(const Stage<N>& stage, std::int64_t largest, ElementType type,
+                                     Events& events) {
+  norm_.by_foreach(trained_tensors(stage), largest, type, events);
+  norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; then the factor, limited
 }
 
 template <class N>

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/gradient_norm.h"
 #include "engine/units.h"
 #include "model/freeze.h"
 #include "operators/graph.h"
@@ -94,8 +95,11 @@ class EngineModel {
   // After the last micro-batch, before the optimizer (phase backward).
   virtual void reduce(const Stage<N>&, Events&) {}
   virtual void optimizer(const Stage<N>&, Events&) {}
-  // cuBLAS workspaces: one for the thread of forward, one for autograd's; held from the first micro-batch on.
-  void hold_workspaces(Events& events) const { events.push_back({workspace_, 2}); }
+  // cuBLAS workspaces: one for the thread of forward, one for autograd's; held from the first micro-batch on. DeepSpeed
+  // makes its states before that, and what its first step leaves behind stands here.
+  virtual void hold_workspaces(const Stage<N>&, Events& events) const {
+    events.push_back({workspace_, 2});
+  }
   virtual void checkpoint(const Stage<N>&, Events&) {}
   // Pipeline: whether a stage's output is freed once it has been sent.
   virtual bool frees_sent_output() const { return true; }
@@ -149,6 +153,17 @@ class EngineModel {
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
+  // Gradients that appear in backward and go at once leave nothing to clip.
+  bool clips() const {
+    return job_.training.gradient_clip && !job_.training.optimizer.fused_into_backward;
+  }
+  // Tensors that are trained here. `tied_copy`: the head's copy of the embedding on another stage counts, too.
+  std::int64_t trained_tensors(const Stage<N>& stage, bool tied_copy = true) const;
+  // Elements of the largest tensor here.
+  std::int64_t largest_tensor(const Stage<N>& stage, Of of) const;
+  // torch.nn.utils.clip_grad_norm_ on `largest` elements at most; the norm stays until the step is done.
+  void clip_by_foreach(const Stage<N>& stage, std::int64_t largest, ElementType type,
+                       Events& events);
   // The temporaries of step() on states cut as `states`: foreach lists, or the largest tensor.
   void step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events);
   // Paged optimizers keep their large states in managed memory.
@@ -157,6 +172,7 @@ class EngineModel {
   const EngineContext<N>& context_;
   const Job& job_;
   Workbook<N>& book_;
+  GradientNorm<N> norm_;
 
  private:
   SlotId workspace_ = -1;

@@ -61,9 +61,15 @@ class Megatron final : public EngineModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold(main_gradients_, stage, events);
     this->hold_states(states_, stage, events);
+    if (this->clips()) this->norm_.hold(1, events);  // of the step before, until the next is there
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->clips()) {
+      this->norm_.in_one_pass(events);
+      this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; a flag
+    }
     this->step_temporaries(states_, stage, events);
+    if (this->clips()) this->norm_.hold(-1, events);
   }
 
  private:

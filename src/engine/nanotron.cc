@@ -62,6 +62,7 @@ class Nanotron final : public EngineModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
     for (SlotId buffer : gather_buffers_) events.push_back({buffer, 1});
+    if (this->clips()) this->norm_.hold(1, events);  // of the step before, until the next is there
   }
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
     if (!accumulates_) return;
@@ -76,6 +77,14 @@ class Nanotron final : public EngineModel<N> {
         events.push_back({gradient, -1});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->clips()) {
+      // A copy of the tied embedding is left to the rank that has the first.
+      this->norm_.one_by_one(this->trained_tensors(stage, false), ElementType::kFloat32, -1, false,
+                             events);
+      this->norm_.numbers(1, events);  // its square, summed over the ranks
+      this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor
+      this->norm_.hold(-1, events);
+    }
     this->step_temporaries(states_, stage, events);
     if (!sharded_) return;
     // All parameters of the stage in one call: one flat input, and the output flattened twice.

@@ -380,7 +380,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
                             : program.tape(Phase::kLoad, "load", load);
   std::vector<Event> workspaces;
-  engine_->hold_workspaces(workspaces);
+  engine_->hold_workspaces(stage, workspaces);
   parts.workspaces = program.tape(Phase::kForward, "workspaces", workspaces);
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
                               "states", states);

@@ -193,7 +193,9 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
   job.training.loss =
       draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
   job.training.compile = draft.truth_or(KeyId::kCompile, false);
-  job.training.gradient_clip = draft.truth_or(KeyId::kGradientClip, false, "not given");
+  const std::string_view clips = rules_of(job.engine).clip_reason;
+  job.training.gradient_clip =
+      draft.truth_or(KeyId::kGradientClip, !clips.empty(), clips.empty() ? "not given" : clips);
   choose_dropout(draft, config_states_dropout);
   choose_vocabulary_multiple(draft);
 }
