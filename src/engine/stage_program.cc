@@ -40,6 +40,39 @@ Bytes largest_allocation(const Program& program, NodeId id) {
   return largest;
 }
 
+// What the allocator reserves for tensors that are larger than `cached`. A block that one of them leaves serves a later
+// one that fits.
+Bytes blocks_beyond(Bytes cached, const Program& program, const std::vector<Event>& events) {
+  struct Block {
+    Bytes bytes{};
+    SlotId used_by = -1;
+  };
+  std::vector<Block> blocks;
+  Bytes sum{};
+  for (const Event& event : events) {
+    const Bytes bytes = program.slot_at(event.slot).bytes;
+    if (bytes <= cached) continue;
+    for (std::int32_t i = 0; i < event.count; ++i) {
+      Block* best = nullptr;
+      for (Block& block : blocks)
+        if (block.used_by < 0 && block.bytes >= bytes && (!best || block.bytes < best->bytes))
+          best = &block;
+      if (!best) {
+        sum += bytes;
+        best = &blocks.emplace_back(Block{bytes});
+      }
+      best->used_by = event.slot;
+    }
+    for (std::int32_t i = 0; i > event.count; --i) {
+      const auto used = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
+        return block.used_by == event.slot;
+      });
+      if (used != blocks.end()) used->used_by = -1;
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 template <class N>
@@ -410,9 +443,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
                                            program.tape(Phase::kCheckpoint, "checkpoint", save)});
   const Bytes largest = std::max(largest_allocation(program, parts.first_forward),
                                  largest_allocation(program, parts.first_backward));
-  for (const Event& event : optimizer)
-    if (event.count > 0 && program.slot_at(event.slot).bytes > largest)
-      parts.beyond_cached_blocks += program.slot_at(event.slot).bytes * Checked(event.count);
+  parts.beyond_cached_blocks = blocks_beyond(largest, program, optimizer);
   parts_.push_back(std::move(parts));
   return parts_.back();
 }
