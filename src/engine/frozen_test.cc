@@ -84,6 +84,19 @@ TEST(Frozen, EveryEngineIsSound) {
           }
 }
 
+// Only the head's matrix trains: its cast, which autocast holds, has no other reader in backward.
+TEST(Frozen, TheHeadAloneUnderAutocastIsSound) {
+  for (const Stages& at : kStages) {
+    if (std::string(at.engine) == "nanotron") continue;
+    SCOPED_TRACE(at.engine);
+    std::string run = run_file({.engine = at.engine,
+                                .stage = at.zero_stage,
+                                .frozen = std::string(kAllLayers) + ", \"model.norm.*\""});
+    run.insert(run.find("frozen"), "precision = \"bf16-autocast\"\n");
+    expect_sound(job_of(run));
+  }
+}
+
 std::int64_t pile(const Job& job, Pile pile, std::int64_t stage = 0) {
   return resident(job, stage)[pile].value().value();
 }

@@ -312,6 +312,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
     for (const Run& run : group.runs)
       for (SlotId slot : tapes(run.variant).lingering)
         finish.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
+  if (stage.head)
+    for (SlotId slot : head_.lingering) finish.push_back({slot, -1});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   return program.sequence(
