@@ -32,7 +32,7 @@ class Ddp final : public EngineModel<N> {
                                      Pile::kGradients, *precision.accumulated_gradients);
     if (this->job_.parallel.data > 1)
       buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
-                                 this->context_.style.gradient, EngineModel<N>::Of::kTrained);
+                                 this->context_.style.gradient, Of::kTrained);
     states_ = this->state_slots(sharding, ranks,
                                 state_type(precision, this->job_.training.optimizer.keeps_master));
   }
@@ -53,7 +53,13 @@ class Ddp final : public EngineModel<N> {
     this->hold_states(states_, stage, events);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->clips())
+      this->clip_by_foreach(stage, this->largest_tensor(stage, Of::kTrained),
+                            this->job_.training.precision.accumulated_gradients.value_or(
+                                this->context_.style.gradient),
+                            events);
     this->step_temporaries(states_, stage, events);
+    if (this->clips()) this->norm_.hold(-1, events);
   }
 
  private:

@@ -26,7 +26,7 @@ DeepSpeedModel<N>::DeepSpeedModel(const EngineContext<N>& context) : EngineModel
 template <class N>
 N DeepSpeedModel<N>::elements_of(const Stage<N>& stage) const {
   const std::vector<std::int64_t>& count = this->counts(stage);
-  const std::vector<const Unit<N>*> units = this->all_units();
+  const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
   N sum{};
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     if (count[unit] > 0) sum = sum + N(count[unit]) * units[unit]->elements;
@@ -126,13 +126,23 @@ void DeepSpeedModel<N>::free_gradients(const Stage<N>& stage, Events& events) co
 }
 
 template <class N>
-std::int64_t DeepSpeedModel<N>::largest_tensor(const Stage<N>& stage) const {
+std::int64_t DeepSpeedModel<N>::tensors_of_share(const Stage<N>& stage, std::int64_t share) const {
   const std::vector<std::int64_t>& count = this->counts(stage);
-  const std::vector<const Unit<N>*> units = this->all_units();
-  std::int64_t largest = 0;
+  const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+  std::int64_t most = 0, here = 0, room = share;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
-    if (count[unit] > 0) largest = std::max(largest, units[unit]->largest());
-  return largest;
+    for (std::int64_t i = 0; i < count[unit]; ++i)
+      for (const TensorShare<N>& tensor : units[unit]->tensors)
+        for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
+          std::int64_t left = plain(tensor.elements);
+          for (++here; left >= room; here = left > 0 ? 1 : 0) {
+            most = std::max(most, here);
+            left -= room;
+            room = share;
+          }
+          room -= left;
+        }
+  return std::max(most, here);
 }
 
 template class DeepSpeedModel<Checked>;

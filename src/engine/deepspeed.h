@@ -33,7 +33,7 @@ class DeepSpeedModel : public EngineModel<N> {
     Bytes bytes{};
   };
 
-  // All parameters of a stage.
+  // All parameters of a stage that are trained: what is frozen enters no flat tensor.
   N elements_of(const Stage<N>& stage) const;
   // Those, padded so that every rank's share starts on a 4-byte boundary (nccl_start_alignment_factor 2).
   N padded_elements(const Stage<N>& stage) const;
@@ -44,7 +44,8 @@ class DeepSpeedModel : public EngineModel<N> {
   void step(const FlatStates& states, Events& events) const;
   // Gradients that backward has left on the tape (GradientPolicy::kKeep).
   void free_gradients(const Stage<N>& stage, Events& events) const;
-  std::int64_t largest_tensor(const Stage<N>& stage) const;
+  // Trained tensors that one rank's share of the flat tensor touches: the most of any rank.
+  std::int64_t tensors_of_share(const Stage<N>& stage, std::int64_t share) const;
 
   SlotId slot(const char* owner, const char* name, const char* rule, Pile pile, const N& elements,
               ElementType type) {

@@ -19,7 +19,9 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   explicit DeepSpeedBf16(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
     accumulated_ = this->job_.training.precision.accumulated_gradients.value_or(this->stored_);
     original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start",
-                                Pile::kParameters, this->stored_);
+                                Pile::kParameters, this->stored_, Of::kTrained);
+    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
+                              this->stored_, Of::kFrozen);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -29,6 +31,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
+    EngineModel<N>::hold(frozen_, stage, events);
     EngineModel<N>::hold(original_, stage, events);
     events.push_back({buffers.flat, 1});
     EngineModel<N>::hold(original_, stage, events, -1);
@@ -37,6 +40,11 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold(buffers_.at(stage).states, events);
+  }
+  void hold_workspaces(const Stage<N>& stage, Events& events) const override {
+    EngineModel<N>::hold_workspaces(stage, events);
+    events.push_back({buffers_.at(stage).norms, 1});
+    this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
   // Gradients are widened one tensor at a time after each backward.
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
@@ -48,15 +56,24 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     const Buffers& buffers = buffers_.at(stage);
+    // The norm is taken whether or not gradients are clipped, into numbers that are there.
+    if (accumulated_ != ElementType::kFloat32) this->pass(buffers.norm_copy, events);
+    this->norm_.numbers(2, events);  // of one tensor, and its square
+    this->norm_.hold(1, events);
+    this->norm_.numbers(4, events);  // finite? two flags, their union, and what stands for no
+    if (this->clips())
+      this->norm_.numbers(4, events);  // norm + 1e-6, its reciprocal, the factor; below one?
     const bool casts = accumulated_ != this->master_;
     if (casts) events.push_back({buffers.stepped, 1});
     this->step(buffers.states, events);
     if (casts) events.push_back({buffers.stepped, -1});
+    this->norm_.hold(-1, events);
   }
 
  private:
   struct Buffers {
-    SlotId flat = -1, master = -1, gradients = -1, widened = -1, sent = -1, stepped = -1;
+    SlotId flat = -1, master = -1, gradients = -1, widened = -1, sent = -1, stepped = -1,
+           norms = -1, norm_copy = -1;
     typename DeepSpeedModel<N>::FlatStates states;
   };
   Buffers make_buffers(const Stage<N>& stage) {
@@ -72,19 +89,25 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
                    Pile::kGradients, padded, accumulated_);
     buffers.widened =
         this->slot("gradients", "largest gradient, widened", "deepspeed.widened-gradient",
-                   Pile::kTemporary, N(this->largest_tensor(stage)), accumulated_);
+                   Pile::kTemporary, N(this->largest_tensor(stage, Of::kTrained)), accumulated_);
     buffers.sent =
         this->slot("gradients", "accumulation buffer, cast for the all-reduce",
                    "deepspeed.all-reduce-cast", Pile::kCommunication, padded, this->stored_);
     buffers.stepped =
         this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients",
                    Pile::kTemporary, share, this->master_);
+    buffers.norms = this->norm_.norms(this->trained_tensors(stage), ElementType::kFloat32,
+                                      "deepspeed.norm-buffers");
+    if (accumulated_ != ElementType::kFloat32)
+      buffers.norm_copy = this->slot(
+          "optimizer", "largest gradient, fp32, for its norm", "deepspeed.norm-copy",
+          Pile::kTemporary, N(this->largest_tensor(stage, Of::kTrained)), ElementType::kFloat32);
     buffers.states = this->flat_states(stage, share, share, this->master_);
     return buffers;
   }
 
   ElementType accumulated_ = ElementType::kFloat32;
-  SlotSet original_;
+  SlotSet original_, frozen_;
   ByStage<N, Buffers> buffers_;
 };
 

@@ -24,14 +24,16 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     this->ranks_ = 1;  // nothing is divided
     wraps_ = bits_of(this->stored_) == 16;
     joins_ = form_of(this->job_.training) == OptimizerForm::kFused;
-    parameters_ =
-        this->whole_set("parameters", "parameters.whole", Pile::kParameters, this->stored_);
+    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
+                              this->stored_, Of::kFrozen);
+    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters,
+                                  this->stored_, Of::kTrained);
     if (!wraps_ || !joins_) states_ = this->state_slots(Sharding::kWhole, 1, this->master_);
     if (!wraps_) return;
     master_set_ = this->whole_set("fp32 parameters", "deepspeed.whole-master", Pile::kMasterWeights,
                                   this->master_);
     casts_ = this->whole_set("gradients, cast for the step", "deepspeed.gradient-casts",
-                             Pile::kTemporary, this->master_);
+                             Pile::kTemporary, this->master_, Of::kTrained);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -44,6 +46,7 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
+    EngineModel<N>::hold(frozen_, stage, events);
     EngineModel<N>::hold(parameters_, stage, events);
     if (!wraps_) return;
     if (!joins_) return EngineModel<N>::hold(master_set_, stage, events);
@@ -64,7 +67,12 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     const Buffers& buffers = buffers_.at(stage);
-    if (!wraps_) return this->step_temporaries(states_, stage, events);
+    if (!wraps_) return step_plain(stage, events);
+    if (!joins_) {
+      // One after the other; the sum is a number that the host reads.
+      this->pass(buffers.norm_copy, events);
+      this->norm_.numbers(3, events);
+    }
     EngineModel<N>::hold(casts_, stage, events);
     if (!joins_) {
       this->step_temporaries(states_, stage, events);
@@ -73,13 +81,26 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     }
     events.push_back({buffers.gradients, 1});
     EngineModel<N>::hold(casts_, stage, events, -1);
+    this->free_gradients(stage, events);
+    // The norm of the joined gradients, without the tensors that other tensor ranks have, too.
+    if (buffers.mask >= 0) {
+      events.push_back({buffers.mask, 2});
+      events.push_back({buffers.mask_flags, 1});
+      events.push_back({buffers.mask, -2});
+      this->pass(buffers.masked, events);
+    }
+    this->norm_.numbers(2, events);
+    if (buffers.mask >= 0) events.push_back({buffers.mask_flags, -1});
     this->step(buffers.states, events);
     events.push_back({buffers.gradients, -1});
   }
+  // FP16_Optimizer drops them when it has joined them.
+  bool keeps_gradients() const override { return !(wraps_ && joins_); }
 
  private:
   struct Buffers {
-    SlotId flat = -1, master = -1, gradients = -1, bucket = -1;
+    SlotId flat = -1, master = -1, gradients = -1, bucket = -1, norm_copy = -1, mask = -1,
+           masked = -1, mask_flags = -1;
     typename DeepSpeedModel<N>::FlatStates states;
   };
   Buffers make_buffers(const Stage<N>& stage) {
@@ -88,7 +109,21 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     buffers.bucket = this->slot("gradients", "bucket of the all-reduce",
                                 "deepspeed.all-reduce-bucket", Pile::kCommunication,
                                 this->at_most(elements, kAllReduceElements), this->stored_);
+    if (wraps_ && !joins_)
+      buffers.norm_copy = this->slot(
+          "optimizer", "largest gradient, fp32, for its norm", "deepspeed.norm-copy",
+          Pile::kTemporary, N(this->largest_tensor(stage, Of::kTrained)), ElementType::kFloat32);
     if (!wraps_ || !joins_) return buffers;
+    if (this->job_.parallel.tensor > 1) {
+      buffers.mask =
+          this->slot("optimizer", "what other tensor ranks have, marked and summed up",
+                     "deepspeed.norm-mask", Pile::kTemporary, elements + N(1), this->master_);
+      buffers.masked = this->slot("optimizer", "flat fp32 gradients, with zeros there",
+                                  "deepspeed.norm-mask", Pile::kTemporary, elements, this->master_);
+      buffers.mask_flags =
+          this->slot("optimizer", "what other tensor ranks have", "deepspeed.norm-mask",
+                     Pile::kTemporary, elements + N(1), ElementType::kBool);
+    }
     buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
                               Pile::kParameters, elements, this->stored_);
     buffers.master = this->slot("optimizer", "flat fp32 parameters", "deepspeed.whole-master",
@@ -99,10 +134,20 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     return buffers;
   }
 
+  // fp32: the given optimizer, and the engine clips before it steps.
+  void step_plain(const Stage<N>& stage, Events& events) {
+    if (this->clips()) {
+      this->norm_.one_by_one(this->trained_tensors(stage), ElementType::kFloat32, -1, true, events);
+      this->norm_.numbers(4, events);  // the limit, the factor, one, and the smaller of both
+    }
+    this->step_temporaries(states_, stage, events);
+    if (this->clips()) this->norm_.hold(-1, events);
+  }
+
   bool reduces_ = false;
   bool wraps_ = false;  // 16 bit: an fp32 copy is stepped
   bool joins_ = false;  // FP16_Optimizer, around a fused optimizer: one flat tensor
-  SlotSet parameters_, master_set_, casts_;
+  SlotSet parameters_, frozen_, master_set_, casts_;
   typename EngineModel<N>::StateSlots states_;
   ByStage<N, Buffers> buffers_;
 };

@@ -39,7 +39,9 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
         passing_by_.push_back(gradient);
     original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start",
-                                Pile::kParameters, this->stored_);
+                                Pile::kParameters, this->stored_, Of::kTrained);
+    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
+                              this->stored_, Of::kFrozen);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -51,6 +53,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
+    EngineModel<N>::hold(frozen_, stage, events);
     // Parameters are joined on the device when both copies have room there, else by way of the host.
     const bool room = this->book_.program.slot_at(here_.flat).bytes * Checked(2) <=
                       this->job_.cluster.device->capacity;
@@ -63,14 +66,17 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) this->hold(buffers_.at(stage).states, events);
   }
+  void hold_workspaces(const Stage<N>& stage, Events& events) const override {
+    EngineModel<N>::hold_workspaces(stage, events);
+    this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
+  }
 
-  // The first layer's backward follows the head's: the first gradients have arrived.
   void before_backward(const Neighbours& here, bool first, Events& events) override {
-    if (here.previous < 0) first_gradients(first, events);
+    if (here.first_gradients) first_gradients(first, events);
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     here_ = buffers_.at(stage);
-    if (last_unit < 0) first_gradients(first, events);
+    if (!this->gradients_reach_layers(stage, last_unit)) first_gradients(first, events);
     if (!reduces_early_) return;
     if (!here_.overflows_bucket) own(1, events);
     events.push_back({bucket_, -bucket_count_});
@@ -90,6 +96,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (this->offloads_states()) return;
     const Buffers& buffers = buffers_.at(stage);
     check_overflow(buffers, events);
+    // The norm is taken whether or not gradients are clipped.
+    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
+    this->norm_.numbers(4, events);  // finite? two flags, their union, and what stands for no
+    this->norm_.numbers(2, events);  // of all groups: stacked, and its norm
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != this->stored_;
     if (casts) {
@@ -97,8 +107,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
       events.push_back({buffers.joined, -1});
     }
     events.push_back({buffers.owned, -1});
+    if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    this->norm_.hold(-1, events);
   }
   // Offloaded: fp32 share and its gradient, a 16-bit copy to send back, a temporary, the states; with several
   // micro-batches the owned gradients, too.
@@ -107,7 +119,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     const Checked share(plain(this->share_of(this->padded_elements(stage))));
     const Checked several = this->job_.training.gradient_accumulation > 1 ? 1 : 0;
     const Elements wide(Checked(2) * share),
-        narrow(share + several * share + Checked(this->largest_tensor(stage)));
+        narrow(share + several * share + Checked(this->largest_tensor(stage, Of::kTrained)));
     return bytes_of(wide, this->master_) + bytes_of(narrow, this->stored_) +
            buffers_.at(stage).states.bytes;
   }
@@ -115,7 +127,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
  private:
   struct Buffers {
     SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, checked = -1,
-           checked_flags = -1, returned = -1;
+           checked_flags = -1, norm_copy = -1, returned = -1;
+    std::int64_t tensors = 0;  // of which this rank's share has a part
     bool overflows_bucket = false;
     typename DeepSpeedModel<N>::FlatStates states;
   };
@@ -131,7 +144,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (this->offloads_states()) {
       buffers.returned = this->slot("gradients", "largest gradient on its way to the host",
                                     "deepspeed.offload-temporary", Pile::kTemporary,
-                                    N(this->largest_tensor(stage)), this->stored_);
+                                    N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
       return buffers;
     }
     buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition",
@@ -147,10 +160,14 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     buffers.stepped =
         this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients",
                    Pile::kTemporary, share, this->master_);
-    const N largest = this->at_most(share, this->largest_tensor(stage));
+    const N largest = this->at_most(share, this->largest_tensor(stage, Of::kTrained));
     buffers.checked =
         this->slot("optimizer", "largest gradient, fp32, looked at for overflow",
                    "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kFloat32);
+    buffers.tensors = this->tensors_of_share(stage, plain(share));
+    buffers.norm_copy =
+        this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
+                   Pile::kTemporary, largest, ElementType::kFloat64);
     buffers.checked_flags =
         this->slot("optimizer", "its elements that are not finite", "deepspeed.overflow-check",
                    Pile::kTemporary, largest, ElementType::kBool);
@@ -160,7 +177,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   // Elements of the tensors that the first (or last) `share` elements of a stage touch.
   std::int64_t whole_tensors(const Stage<N>& stage, std::int64_t share, bool from_the_end) const {
     const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units();
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
     std::int64_t left = share, sum = 0;
     for (std::size_t i = 0; i < units.size() && left > 0; ++i) {
       const std::size_t at = from_the_end ? units.size() - 1 - i : i;
@@ -208,7 +225,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   std::int32_t bucket_count_ = 1;
   SlotId bucket_ = -1;
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
-  SlotSet original_;
+  SlotSet original_, frozen_;
   Buffers here_;  // of the stage whose load was asked for last
   ByStage<N, Buffers> buffers_;
 };

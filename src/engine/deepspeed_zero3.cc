@@ -45,6 +45,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                                           "deepspeed.zero3-fetch", Pile::kCommunication,
                                           largest_group(*unit), this->stored_));
     }
+    if (context.frozen)
+      for (const Unit<N>* unit : this->all_units(Of::kFrozen))
+        frozen_shares_.slots.push_back(this->book_.slot_of_bytes(
+            {unit->name, "frozen parameters, partitions", "deepspeed.zero3-frozen"},
+            Pile::kParameters, flat_shard_elements(*unit, this->ranks_), this->stored_,
+            flat_shard_bytes(*unit, this->ranks_, this->stored_)));
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
@@ -59,7 +65,10 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
-    if (!offloads_parameters()) events.push_back({here_.shares, 1});
+    if (!offloads_parameters()) {
+      events.push_back({here_.shares, 1});
+      EngineModel<N>::hold(frozen_shares_, stage, events);
+    }
     EngineModel<N>::hold(persistent_, stage, events);
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
@@ -69,6 +78,10 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
+  }
+  void hold_workspaces(const Stage<N>& stage, Events& events) const override {
+    EngineModel<N>::hold_workspaces(stage, events);
+    this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
 
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
@@ -83,32 +96,37 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (stage.head) this->pass(fetched_.slots[fetched_.slots.size() - 2], events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
-    if (here.previous < 0)
-      for (SlotId gradient : passing_by_) {
-        events.push_back({gradient, 1});
-        this->pass(here_.scattered, events);
-        events.push_back({gradient, -1});
-      }
+    if (here.previous < 0) pass_by(events);
     this->pass(fetched(here.unit), events);
   }
   void after_backward(const Neighbours&, bool, Events& events) override {
     this->pass(here_.scattered, events);
   }
-  void end_backward(const Stage<N>&, int, bool, Events& events) override {
+  void end_backward(const Stage<N>&, int last_unit, bool, Events& events) override {
+    if (last_unit < 0) pass_by(events);
     this->pass(here_.scattered, events);
     events.push_back({here_.gathered, -1});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) return;
     const Buffers& buffers = buffers_.at(stage);
+    // A norm for each sub-group, whether or not gradients are clipped; here the last of them.
+    this->norm_.hold(buffers.sub_groups - 1, events);
+    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
+    this->norm_.numbers(5,
+                        events);  // finite? two flags, their union, what stands for no, the choice
+    this->norm_.numbers(2, events);  // of all sub-groups: stacked, and its norm
+    this->norm_.hold(1 - buffers.sub_groups, events);
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != accumulated_;
     if (casts) {
       events.push_back({buffers.stepped, 1});
       events.push_back({buffers.joined, -1});
     }
+    if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    this->norm_.hold(-1, events);
   }
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -119,19 +137,22 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   // Offloaded: fp32 share, its gradient, the gradient partitions and the states; parameters, too, when told to.
   Bytes host(const Stage<N>& stage) const override {
-    const Elements share{Checked(plain(share_elements(stage)))};
+    const Elements share{Checked(plain(share_elements(stage, Of::kTrained)))};
     Bytes bytes{};
     if (this->offloads_states())
       bytes += bytes_of(share, this->master_) * Checked(2) + bytes_of(share, accumulated_) +
                buffers_.at(stage).states.bytes;
-    if (offloads_parameters()) bytes += bytes_of(share, this->stored_);
+    if (offloads_parameters())
+      bytes += bytes_of(Elements(Checked(plain(share_elements(stage, Of::kAll)))), this->stored_);
     return bytes;
   }
 
  private:
   struct Buffers {
     SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
-           stepped = -1, saved = -1;
+           stepped = -1, saved = -1, norm_copy = -1;
+    std::int32_t sub_groups = 1;
+    std::int64_t tensors = 0;  // of the sub-group that has most
     typename DeepSpeedModel<N>::FlatStates states;
   };
 
@@ -141,9 +162,17 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool offloads_parameters() const { return this->job_.offload.parameters != OffloadTarget::kNone; }
   SlotId fetched(int kind) const { return fetched_.slots[static_cast<std::size_t>(kind + 1)]; }
 
-  N share_elements(const Stage<N>& stage) const {
+  // The head's gradients that are larger than the bucket.
+  void pass_by(Events& events) const {
+    for (SlotId gradient : passing_by_) {
+      events.push_back({gradient, 1});
+      this->pass(here_.scattered, events);
+      events.push_back({gradient, -1});
+    }
+  }
+  N share_elements(const Stage<N>& stage, Of of) const {
     const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units();
+    const std::vector<const Unit<N>*> units = this->all_units(of);
     N sum{};
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       if (count[unit] > 0)
@@ -153,9 +182,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     return sum;
   }
   // What must be fetched: all but the small parameters.
-  N fetched_elements(const Stage<N>& stage) const {
+  N fetched_elements(const Stage<N>& stage, Of of) const {
     const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units();
+    const std::vector<const Unit<N>*> units = this->all_units(of);
     N sum{};
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       for (const TensorShare<N>& share : units[unit]->tensors)
@@ -181,9 +210,31 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     return largest;
   }
 
+  // Sub-groups, each closed by the partition that fills it, and the most tensors of one.
+  void count_sub_groups(const Stage<N>& stage, Buffers& buffers) const {
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    std::int64_t tensors = 0, elements = 0;
+    buffers.sub_groups = 0;
+    const auto close = [&] {
+      buffers.tensors = std::max(buffers.tensors, tensors);
+      ++buffers.sub_groups;
+      tensors = elements = 0;
+    };
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+      for (std::int64_t i = 0; i < count[unit]; ++i)
+        for (const TensorShare<N>& tensor : units[unit]->tensors)
+          for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
+            ++tensors;
+            elements += (plain(tensor.elements) + this->ranks_ - 1) / this->ranks_;
+            if (elements >= this->job_.buckets.sub_group) close();
+          }
+    if (tensors > 0 || buffers.sub_groups == 0) close();
+  }
+
   Buffers make_buffers(const Stage<N>& stage) {
     const Buckets& buckets = this->job_.buckets;
-    const N share = share_elements(stage), all = fetched_elements(stage);
+    const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
     const N sub_group = this->at_most(share, buckets.sub_group);
     Buffers buffers;
     buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
@@ -196,6 +247,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       if (this->master_ != this->stored_)
         buffers.master = this->slot("optimizer", "fp32 partitions", "deepspeed.fp32-partition",
                                     Pile::kMasterWeights, share, this->master_);
+      count_sub_groups(stage, buffers);
+      buffers.norm_copy = this->slot("optimizer", "largest gradient partition, fp64, for its norm",
+                                     "deepspeed.norm-copy", Pile::kTemporary,
+                                     ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
+                                                 Workbook<N>::symbol("N", this->ranks_)),
+                                     ElementType::kFloat64);
       buffers.joined =
           this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group",
                      Pile::kTemporary, sub_group, accumulated_);
@@ -204,13 +261,15 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                      Pile::kTemporary, sub_group, this->master_);
     }
     // Modules that come again soon are kept even beyond what may be fetched ahead; the module at work always is whole.
-    const std::int64_t largest = this->largest_tensor(stage);
+    const std::int64_t largest = this->largest_tensor(stage, Of::kAll);
     const std::int64_t live = std::max({buckets.live, buckets.reuse / 2, largest});
     buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
                                   Pile::kParameters, this->at_most(all, live), this->stored_);
-    buffers.scattered = this->slot(
-        "gradients", "reduce-scatter input", "deepspeed.zero3-scatter", Pile::kCommunication,
-        this->at_most(all, std::max(buckets.reduce, largest_gradient())), this->stored_);
+    buffers.scattered = this->slot("gradients", "reduce-scatter input", "deepspeed.zero3-scatter",
+                                   Pile::kCommunication,
+                                   this->at_most(fetched_elements(stage, Of::kTrained),
+                                                 std::max(buckets.reduce, largest_gradient())),
+                                   this->stored_);
     buffers.saved = this->slot("checkpoint", "largest module, gathered", "deepspeed.zero3-save",
                                Pile::kTemporary, N(largest), this->stored_);
     return buffers;
@@ -226,7 +285,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1;
-  SlotSet persistent_, fetched_;    // by unit
+  SlotSet frozen_shares_, persistent_, fetched_;  // by unit
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last
   ByStage<N, Buffers> buffers_;

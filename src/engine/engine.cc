@@ -14,7 +14,7 @@ constexpr Bytes kCublasLtWorkspace = 1_MiB;
 
 template <class N>
 EngineModel<N>::EngineModel(const EngineContext<N>& context)
-    : context_(context), job_(context.job), book_(context.book) {
+    : context_(context), job_(context.job), book_(context.book), norm_(context.book) {
   const Bytes workspace = job_.cluster.device->cublas_workspace;
   workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"},
                           Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
@@ -25,7 +25,7 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
 }
 
 template <class N>
-void EngineModel<N>::hold_workspaces(Events& events) const {
+void EngineModel<N>::hold_workspaces(const Stage<N>&, Events& events) const {
   events.push_back({workspace_, 2});
   // Backward adds no bias, but what it computes again does.
   if (bias_workspace_ >= 0)
@@ -34,12 +34,24 @@ void EngineModel<N>::hold_workspaces(Events& events) const {
 
 template <class N>
 std::vector<const Unit<N>*> EngineModel<N>::all_units(Of of) const {
-  const ModelUnits<N>& model = of == Of::kAll ? context_.units : context_.trained;
+  if (of == Of::kFrozen && !context_.frozen) return {};
+  const ModelUnits<N>& model = of == Of::kAll       ? context_.units
+                               : of == Of::kTrained ? context_.trained
+                                                    : *context_.frozen;
   std::vector<const Unit<N>*> units = {&model.embedding};
   for (const Unit<N>& kind : model.kinds) units.push_back(&kind);
   units.push_back(&model.head);
   units.push_back(&model.tied_head_copy);
   return units;
+}
+
+template <class N>
+bool EngineModel<N>::gradients_reach_layers(const Stage<N>& stage, int last_unit) const {
+  if (last_unit < 0) return false;  // no layer runs backward
+  if (stage.head && !context_.gradients_of_head.empty()) return true;
+  for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+    if (stage.layers_of_kind[kind] > 0 && !context_.gradients_of_kind[kind].empty()) return true;
+  return false;
 }
 
 template <class N>
@@ -79,9 +91,9 @@ SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pil
 
 template <class N>
 SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                                 std::int64_t divided_by) {
+                                 std::int64_t divided_by, Of of) {
   SlotSet set;
-  for (const Unit<N>* unit : all_units(of_pile(pile)))
+  for (const Unit<N>* unit : all_units(of))
     set.slots.push_back(book_.slot(
         {unit->name, name, rule}, pile,
         divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by))
@@ -217,6 +229,33 @@ template <class N>
 void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage,
                                  Events& events) const {
   for (const SlotSet& set : states.sets) hold(set, stage, events);
+}
+
+template <class N>
+std::int64_t EngineModel<N>::trained_tensors(const Stage<N>& stage, bool tied_copy) const {
+  const std::vector<std::int64_t>& count = counts(stage);
+  const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
+  std::int64_t tensors = 0;
+  for (std::size_t unit = 0; unit + (tied_copy ? 0 : 1) < units.size(); ++unit)
+    tensors += count[unit] * units[unit]->tensor_count;
+  return tensors;
+}
+
+template <class N>
+std::int64_t EngineModel<N>::largest_tensor(const Stage<N>& stage, Of of) const {
+  const std::vector<std::int64_t>& count = counts(stage);
+  const std::vector<const Unit<N>*> units = all_units(of);
+  std::int64_t largest = 0;
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    if (count[unit] > 0) largest = std::max(largest, units[unit]->largest());
+  return largest;
+}
+
+template <class N>
+void EngineModel<N>::clip_by_foreach(const Stage<N>& stage, std::int64_t largest, ElementType type,
+                                     Events& events) {
+  norm_.by_foreach(trained_tensors(stage), largest, type, events);
+  norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; then the factor, limited
 }
 
 template <class N>

@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/gradient_norm.h"
 #include "engine/units.h"
+#include "model/freeze.h"
 #include "operators/graph.h"
 #include "operators/style.h"
 
@@ -26,6 +28,8 @@ struct Neighbours {
   int unit = -1;      // layer kind
   int previous = -1;  // executed just before in this direction; -1: none (the root)
   int next = -1;      // executed just after in this direction; -1: none
+  // Backward: the first gradients of parameters have arrived just before, or arrive here.
+  bool first_gradients = false;
 };
 
 // One pipeline stage of one rank.
@@ -35,6 +39,9 @@ struct Stage {
   bool embedding = false, head = false;
   std::vector<std::int64_t> layers_of_kind;
   std::vector<std::int64_t> units;  // how often each unit stands here, in the order of SlotSet
+  // Whether what comes in and what goes out need a gradient. Where nothing before is trained they may not.
+  bool input_gradient = true, output_gradient = true;
+  int untouched_below = -1;  // kind of the layer below the last that backward reaches; -1: none
 };
 
 // One slot for each unit: [embedding, kinds..., head, tied head copy].
@@ -48,6 +55,7 @@ struct EngineContext {
   Workbook<N>& book;
   const ModelUnits<N>& units;
   const ModelUnits<N>& trained;  // without what is frozen
+  const ModelUnits<N>* frozen;   // what is; null: nothing
   const Sizes<N>& sizes;
   const OperatorStyle& style;
   // Parameter gradients that a layer kind's backward makes and leaves when its policy is kKeep.
@@ -88,7 +96,8 @@ class EngineModel {
   virtual void reduce(const Stage<N>&, Events&) {}
   virtual void optimizer(const Stage<N>&, Events&) {}
   // Workspaces of matrix products: one for the thread of forward, one for autograd's; held from the first micro-batch on.
-  void hold_workspaces(Events& events) const;
+  // DeepSpeed makes its states before that, and what its first step leaves behind stands here.
+  virtual void hold_workspaces(const Stage<N>& stage, Events& events) const;
   virtual void checkpoint(const Stage<N>&, Events&) {}
   // Pipeline: whether a stage's output is freed once it has been sent.
   virtual bool frees_sent_output() const { return true; }
@@ -104,7 +113,6 @@ class EngineModel {
   };
 
   // Gradients and optimizer state exist for what is trained; parameters are there in any case.
-  enum class Of { kAll, kTrained };
   static Of of_pile(Pile pile) {
     return pile == Pile::kGradients || pile == Pile::kMasterWeights ||
                    pile == Pile::kOptimizerMoments
@@ -112,6 +120,12 @@ class EngineModel {
                : Of::kAll;
   }
   std::vector<const Unit<N>*> all_units(Of of = Of::kAll) const;
+  // No gradient comes as far as these layers.
+  bool is_untouched(std::size_t kind) const {
+    return steelyard::is_untouched(job_.model->kinds[kind]);
+  }
+  // Whether backward makes gradients of parameters in the layers that it reaches, or has made them before.
+  bool gradients_reach_layers(const Stage<N>& stage, int last_unit) const;
   const std::vector<std::int64_t>& counts(const Stage<N>& stage) const { return stage.units; }
   void hold(const SlotSet& set, const Stage<N>& stage, Events& events,
             std::int32_t times = 1) const;
@@ -129,10 +143,25 @@ class EngineModel {
                       Sharding sharding, std::int64_t ranks);
   // One flat tensor for each unit: a single rounding.
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                   std::int64_t divided_by);
+                   std::int64_t divided_by) {
+    return flat_set(name, rule, pile, type, divided_by, of_pile(pile));
+  }
+  SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
+                   std::int64_t divided_by, Of of);
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
+  // Gradients that appear in backward and go at once leave nothing to clip.
+  bool clips() const {
+    return job_.training.gradient_clip && !job_.training.optimizer.fused_into_backward;
+  }
+  // Tensors that are trained here. `tied_copy`: the head's copy of the embedding on another stage counts, too.
+  std::int64_t trained_tensors(const Stage<N>& stage, bool tied_copy = true) const;
+  // Elements of the largest tensor here.
+  std::int64_t largest_tensor(const Stage<N>& stage, Of of) const;
+  // torch.nn.utils.clip_grad_norm_ on `largest` elements at most; the norm stays until the step is done.
+  void clip_by_foreach(const Stage<N>& stage, std::int64_t largest, ElementType type,
+                       Events& events);
   // The temporaries of step() on states cut as `states`: foreach lists, or the largest tensor.
   void step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events);
   // Paged optimizers keep their large states in managed memory.
@@ -141,6 +170,7 @@ class EngineModel {
   const EngineContext<N>& context_;
   const Job& job_;
   Workbook<N>& book_;
+  GradientNorm<N> norm_;
 
  private:
   SlotId workspace_ = -1, bias_workspace_ = -1;

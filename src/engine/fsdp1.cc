@@ -10,6 +10,9 @@
 // backward. zero_stage 2 is SHARD_GRAD_OP: every layer stays whole until its backward. `replicate` is HYBRID_SHARD.
 //
 // Sources: torch/distributed/fsdp/{_flat_param,_runtime_utils,_state_dict_utils}.py.
+#include <algorithm>
+#include <utility>
+
 #include "engine/engine.h"
 
 namespace steelyard {
@@ -58,6 +61,7 @@ class Fsdp1 final : public EngineModel<N> {
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
+    if (this->clips()) this->norm_.hold(1, events);  // the zero that stands for no gradient
   }
 
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
@@ -74,7 +78,9 @@ class Fsdp1 final : public EngineModel<N> {
   }
   // The root's backward starts by fetching the layer that comes next.
   void begin_backward(const Stage<N>&, bool, Events& events) override {
-    if (!stays_whole_ && last_unit_ >= 0) gather(kind(last_unit_), events);
+    if (!stays_whole_ && last_unit_ >= 0 &&
+        !this->is_untouched(static_cast<std::size_t>(last_unit_)))
+      gather(kind(last_unit_), events);
   }
   // BackwardPrefetch.BACKWARD_PRE: the next layer is fetched before this one computes.
   void before_backward(const Neighbours& here, bool, Events& events) override {
@@ -87,10 +93,10 @@ class Fsdp1 final : public EngineModel<N> {
   }
   void end_backward(const Stage<N>& stage, int, bool first, Events& events) override {
     static const std::vector<SlotId> none;
-    const Flat* root = root_of(stage);
-    if (!root) return;
-    reduce_flat(*root, stage.embedding ? this->context_.gradients_of_embedding : none,
-                stage.head ? this->context_.gradients_of_head : none, !held_over_, first, events);
+    if (const Flat* root = root_of(stage))
+      reduce_flat(*root, stage.embedding ? this->context_.gradients_of_embedding : none,
+                  stage.head ? this->context_.gradients_of_head : none, !held_over_, first, events);
+    free_untouched(stage, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {
     if (!held_over_) return;
@@ -102,9 +108,15 @@ class Fsdp1 final : public EngineModel<N> {
             {kinds_[unit].whole, static_cast<std::int32_t>(-stage.layers_of_kind[unit])});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->clips()) {
+      this->norm_.one_by_one(tensors_of_a_rank(stage), ElementType::kFloat32, -1, false, events);
+      this->norm_.numbers(2, events);  // its square, summed over the ranks, and the root of that
+      this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor
+    }
     this->step_temporaries(states_, stage, events);
+    if (this->clips()) this->norm_.hold(-1, events);
     for_each(stage, [&](const Flat& flat, std::int32_t count) {
-      events.push_back({flat.gradient_shard, -count});
+      if (flat.has_gradient) events.push_back({flat.gradient_shard, -count});
     });
   }
   // FULL_STATE_DICT on rank 0, offloaded: the root is gathered in its stored type, then one layer after the other.
@@ -129,25 +141,35 @@ class Fsdp1 final : public EngineModel<N> {
   struct Flat {
     SlotId shard = -1, cast_shard = -1, whole = -1, gradient = -1, cast_gradient = -1, reduced = -1,
            gradient_shard = -1, saved = -1;
+    bool has_gradient = false;  // one for all that it joins, or none
+    std::vector<std::pair<std::int64_t, std::int64_t>> trained;  // from, until: each trained tensor
+    std::int64_t shard_elements = 0;
   };
 
   Flat flat_of(const char* owner, const std::vector<const Unit<N>*>& units) {
     const std::int64_t start = kStartAlignment * 8 / bits_of(stored_);
     N elements{};
+    Flat flat;
     for (const Unit<N>* unit : units)
       for (const TensorShare<N>& share : unit->tensors) {
+        flat.has_gradient = flat.has_gradient || share.tensor->gradient;
+        const std::int64_t from = plain(elements);
         const bool aligned = plain(share.elements) % start == 0;
         elements = elements + N(share.copies) *
                                   (aligned ? share.elements : round_up(share.elements, N(start)));
+        if (!this->clips() || !share.trainable) continue;
+        const std::int64_t step = (plain(elements) - from) / share.copies;
+        for (std::int64_t copy = 0; copy < share.copies; ++copy)
+          flat.trained.push_back({from + copy * step, from + copy * step + plain(share.elements)});
       }
     const N world = Workbook<N>::symbol("W", ranks_);
     if (plain(elements) % ranks_ != 0) elements = round_up(elements, world);
     const N shard = ranks_ > 1 ? elements / world : elements;
+    flat.shard_elements = plain(shard);
     auto slot = [&](const char* name, const char* rule, Pile pile, const N& count,
                     ElementType type) {
       return this->book_.slot({owner, name, rule}, pile, count, type);
     };
-    Flat flat;
     flat.shard = slot("flat parameter, shard", "fsdp1.shard", Pile::kParameters, shard, stored_);
     if (compute_ != stored_)
       flat.cast_shard = slot("flat parameter, shard, cast", "fsdp1.cast-shard",
@@ -185,6 +207,27 @@ class Fsdp1 final : public EngineModel<N> {
         visit(kinds_[unit], static_cast<std::int32_t>(stage.layers_of_kind[unit]));
   }
 
+  // SHARD_GRAD_OP: what backward has not come to is resharded when it has ended.
+  void free_untouched(const Stage<N>& stage, Events& events) const {
+    if (!stays_whole_ || held_over_) return;
+    for (std::size_t unit = 0; unit < kinds_.size(); ++unit)
+      if (stage.layers_of_kind[unit] > 0 && this->is_untouched(unit))
+        events.push_back(
+            {kinds_[unit].whole, static_cast<std::int32_t>(-stage.layers_of_kind[unit])});
+  }
+  // Trained tensors of which a rank has a part: the most of any rank.
+  std::int64_t tensors_of_a_rank(const Stage<N>& stage) const {
+    std::vector<std::int64_t> change(static_cast<std::size_t>(ranks_) + 1);
+    for_each(stage, [&](const Flat& flat, std::int32_t count) {
+      for (const auto& [from, until] : flat.trained) {
+        change[static_cast<std::size_t>(from / flat.shard_elements)] += count;
+        change[static_cast<std::size_t>((until - 1) / flat.shard_elements) + 1] -= count;
+      }
+    });
+    std::int64_t most = 0, here = 0;
+    for (const std::int64_t by : change) most = std::max(most, here += by);
+    return most;
+  }
   void gather(const Flat& flat, Events& events) const {
     if (flat.cast_shard >= 0) events.push_back({flat.cast_shard, 1});
     events.push_back({flat.whole, 1});
@@ -194,6 +237,10 @@ class Fsdp1 final : public EngineModel<N> {
   void reduce_flat(const Flat& flat, const std::vector<SlotId>& gradients,
                    const std::vector<SlotId>& more_gradients, bool frees_parameter, bool first,
                    Events& events) const {
+    if (!flat.has_gradient) {  // resharded, and that is all
+      if (frees_parameter) events.push_back({flat.whole, -1});
+      return;
+    }
     events.push_back({flat.gradient, 1});
     for (const std::vector<SlotId>* slots : {&gradients, &more_gradients})
       for (SlotId gradient : *slots) events.push_back({gradient, -1});

@@ -7,6 +7,8 @@
 // Sources: torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py. Embedding, final norm and head
 // belong to the root, which stays gathered from its forward to the end of backward. zero_stage 2 keeps every layer
 // gathered as well (reshard_after_forward=False).
+#include <algorithm>
+
 #include "engine/engine.h"
 
 namespace steelyard {
@@ -18,7 +20,6 @@ class Fsdp2 final : public EngineModel<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
-  using Of = typename EngineModel<N>::Of;
 
   explicit Fsdp2(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
@@ -85,7 +86,9 @@ class Fsdp2 final : public EngineModel<N> {
     if (here.previous < 0) gather(here.unit, events);  // later ones have been prefetched
     one(parameters_, here.unit, 1, events);
     one(gathered_, here.unit, -1, events);
-    if (here.next >= 0) gather(here.next, events);
+    // Prefetching follows the order of forward, and goes on where backward ends.
+    const int next = here.next >= 0 ? here.next : stage_.untouched_below;
+    if (next >= 0) gather(next, events);
   }
   void after_backward(const Neighbours& here, bool first, Events& events) override {
     if (reduces_once_) return;
@@ -111,6 +114,13 @@ class Fsdp2 final : public EngineModel<N> {
     root(parameters_, stage, events, -1);
     if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
     reduce_root(stage, first, events);
+    // What backward has not come to is let go at its end.
+    if (!keeps_gathered_ && last_unit >= 0 && stage.untouched_below >= 0)
+      one(gathered_, stage.untouched_below, -1, events);
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      if (keeps_gathered_ && stage.layers_of_kind[kind] > 0 && this->is_untouched(kind))
+        one(parameters_, static_cast<int>(kind),
+            static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
   }
   // Pipeline: units are reduced one after the other when the last micro-batch has run.
   void reduce(const Stage<N>& stage, Events& events) override {
@@ -132,13 +142,20 @@ class Fsdp2 final : public EngineModel<N> {
     reduce_root(stage, true, events);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->clips()) {
+      this->clip_by_foreach(stage, largest_shard(stage), stored_, events);
+      this->norm_.numbers(3, events);  // summed over the ranks: its square, the sum, the root
+    }
     this->step_temporaries(states_, stage, events);
+    if (this->clips()) this->norm_.hold(-1, events);
     this->hold(gradients_, stage, events, -1);
   }
   // get_model_state_dict(full_state_dict=True, cpu_offload=True) gathers one tensor at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
     if (this->job_.checkpoint != CheckpointSave::kFullRankZero) return;
-    const SlotId largest = largest_tensor(stage);
+    const SlotId largest =
+        this->book_.slot({"checkpoint", "largest tensor, gathered", "checkpoint.gathered-tensor"},
+                         Pile::kTemporary, N(this->largest_tensor(stage, Of::kAll)), stored_);
     events.push_back({largest, 1});
     events.push_back({largest, -1});
   }
@@ -196,15 +213,19 @@ class Fsdp2 final : public EngineModel<N> {
     root(reduce_output_, stage, events, -1);
     root(reduce_input_, stage, events, -1);
   }
-  SlotId largest_tensor(const Stage<N>& stage) {
-    std::int64_t largest = 0;
+  // Elements of the largest shard of a tensor that is trained.
+  std::int64_t largest_shard(const Stage<N>& stage) const {
     const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units();
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    std::int64_t largest = 0;
     for (std::size_t u = 0; u < units.size(); ++u)
-      if (count[u] > 0) largest = std::max(largest, units[u]->largest());
-    return this->book_.slot(
-        {"checkpoint", "largest tensor, gathered", "checkpoint.gathered-tensor"}, Pile::kTemporary,
-        N(largest), stored_);
+      for (const TensorShare<N>& share : units[u]->tensors) {
+        if (count[u] == 0) continue;
+        const std::int64_t rows = plain(share.first_dimension);
+        const std::int64_t kept = (rows + ranks_ - 1) / ranks_;
+        largest = std::max(largest, kept * (plain(share.elements) / rows));
+      }
+    return largest;
   }
 
   std::int64_t ranks_ = 1;

@@ -27,10 +27,14 @@ class Megatron final : public EngineModel<N> {
     const ElementType main_gradient = precision.parameters == ElementType::kBFloat16
                                           ? ElementType::kFloat32
                                           : precision.gradients;
-    parameters_ = distributed_ ? this->flat_set("parameters", "megatron.parameter-buffer",
-                                                Pile::kParameters, precision.parameters, 1)
-                               : this->whole_set("parameters", "parameters.whole",
-                                                 Pile::kParameters, precision.parameters);
+    // Buffers are made of what is trained; the rest stays as the modules have it.
+    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
+                              precision.parameters, Of::kFrozen);
+    parameters_ = distributed_
+                      ? this->flat_set("parameters", "megatron.parameter-buffer", Pile::kParameters,
+                                       precision.parameters, 1, Of::kTrained)
+                      : this->whole_set("parameters", "parameters.whole", Pile::kParameters,
+                                        precision.parameters, Of::kTrained);
     gradients_ = this->flat_set("gradient buffer", "megatron.gradient-buffer", Pile::kGradients,
                                 main_gradient, 1);
     const bool master = precision.master.has_value();
@@ -50,20 +54,27 @@ class Megatron final : public EngineModel<N> {
 
   void load(const Stage<N>& stage, Events& events) override {
     this->hold(parameters_, stage, events);
+    this->hold(frozen_, stage, events);
     this->hold(gradients_, stage, events);
     this->hold(master_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold(main_gradients_, stage, events);
     this->hold_states(states_, stage, events);
+    if (this->clips()) this->norm_.hold(1, events);  // of the step before, until the next is there
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->clips()) {
+      this->norm_.in_one_pass(events);
+      this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; a flag
+    }
     this->step_temporaries(states_, stage, events);
+    if (this->clips()) this->norm_.hold(-1, events);
   }
 
  private:
   bool distributed_ = false;
-  SlotSet parameters_, gradients_, master_, main_gradients_;
+  SlotSet parameters_, frozen_, gradients_, master_, main_gradients_;
   typename EngineModel<N>::StateSlots states_;
 };
 

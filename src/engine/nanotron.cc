@@ -33,7 +33,7 @@ class Nanotron final : public EngineModel<N> {
     }
     if (data > 1 && !(accumulates_ && sharded_))
       buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
-                                 precision.gradients, EngineModel<N>::Of::kTrained);
+                                 precision.gradients, Of::kTrained);
     states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks,
                                 accumulates_ ? ElementType::kFloat32 : state_type(precision, true));
     if (context.style.gathers_into_buffers) {
@@ -62,6 +62,7 @@ class Nanotron final : public EngineModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
     for (SlotId buffer : gather_buffers_) events.push_back({buffer, 1});
+    if (this->clips()) this->norm_.hold(1, events);  // of the step before, until the next is there
   }
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
     if (!accumulates_) return;
@@ -76,11 +77,19 @@ class Nanotron final : public EngineModel<N> {
         events.push_back({gradient, -1});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->clips()) {
+      // A copy of the tied embedding is left to the rank that has the first.
+      this->norm_.one_by_one(this->trained_tensors(stage, false), ElementType::kFloat32, -1, false,
+                             events);
+      this->norm_.numbers(1, events);  // its square, summed over the ranks
+      this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor
+      this->norm_.hold(-1, events);
+    }
     this->step_temporaries(states_, stage, events);
     if (!sharded_) return;
     // All parameters of the stage in one call: one flat input, and the output flattened twice.
     N elements{};
-    const std::vector<const Unit<N>*> units = this->all_units(EngineModel<N>::Of::kTrained);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       elements = elements + N(this->counts(stage)[unit]) * units[unit]->elements;
     const ElementType type = this->job_.training.precision.parameters;

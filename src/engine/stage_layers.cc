@@ -83,9 +83,11 @@ template <class N>
 NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool forward, bool first) {
   const bool aware = engine_->uses_neighbours();
   const int previous = aware ? here.previous : -2, next = aware ? here.next : -2;
+  const bool first_gradients = aware && here.first_gradients;
   for (const CachedNode& known : cache_)
     if (known.variant == variant && known.previous == previous && known.next == next &&
-        known.forward == forward && known.first == first)
+        known.first_gradients == first_gradients && known.forward == forward &&
+        known.first == first)
       return known.node;
   Tapes& tape = tapes(variant);
   std::vector<Event> events;
@@ -99,13 +101,14 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool fo
     engine_->after_backward(here, first, events);
   }
   const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "", events);
-  cache_.push_back({variant, previous, next, forward, first, node});
+  cache_.push_back({variant, previous, next, first_gradients, forward, first, node});
   return node;
 }
 
 // Layers in execution order. Where an engine looks at neighbours, the first and last of a run differ from those between.
 template <class N>
-NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forward, bool first) {
+NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forward, bool first,
+                                     bool gradients_before) {
   struct Part {
     std::vector<Run> runs;
     std::int64_t times;
@@ -118,15 +121,20 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forw
   }
   auto kind_of = [](int variant) { return variant / 2; };
   Program& program = book_.program;
+  bool arrived = forward;  // gradients of parameters, so that their first arrival is told once
   auto run_node = [&](const Run& run, int previous, int next) {
     const int self = kind_of(run.variant);
+    const bool arrive = !arrived && (gradients_before ||
+                                     !gradients_of_kind_[static_cast<std::size_t>(self)].empty());
+    arrived = arrived || arrive;
     if (!engine_->uses_neighbours() || run.count == 1)
-      return program.repeat(
-          "layer", layer_node(run.variant, {self, previous, next}, forward, first), run.count);
+      return program.repeat("layer",
+                            layer_node(run.variant, {self, previous, next, arrive}, forward, first),
+                            run.count);
     return program.sequence(
         "",
-        {program.repeat("layer", layer_node(run.variant, {self, previous, self}, forward, first),
-                        1),
+        {program.repeat("layer",
+                        layer_node(run.variant, {self, previous, self, arrive}, forward, first), 1),
          program.repeat("layer", layer_node(run.variant, {self, self, self}, forward, first),
                         run.count - 2),
          program.repeat("layer", layer_node(run.variant, {self, self, next}, forward, first), 1)});

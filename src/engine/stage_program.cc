@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/sequence.h"
 #include "operators/ends.h"
 
 namespace steelyard {
@@ -54,13 +55,48 @@ Bytes largest_allocation(const Program& program, NodeId id) {
   return largest;
 }
 
+// What the allocator reserves for tensors that are larger than `cached`. A block that one of them leaves serves a later
+// one that fits.
+Bytes blocks_beyond(Bytes cached, const Program& program, const std::vector<Event>& events) {
+  struct Block {
+    Bytes bytes{};
+    SlotId used_by = -1;
+  };
+  std::vector<Block> blocks;
+  Bytes sum{};
+  for (const Event& event : events) {
+    const Bytes bytes = program.slot_at(event.slot).bytes;
+    if (bytes <= cached) continue;
+    for (std::int32_t i = 0; i < event.count; ++i) {
+      Block* best = nullptr;
+      for (Block& block : blocks)
+        if (block.used_by < 0 && block.bytes >= bytes && (!best || block.bytes < best->bytes))
+          best = &block;
+      if (!best) {
+        sum += bytes;
+        best = &blocks.emplace_back(Block{bytes});
+      }
+      best->used_by = event.slot;
+    }
+    for (std::int32_t i = 0; i > event.count; --i) {
+      const auto used = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
+        return block.used_by == event.slot;
+      });
+      if (used != blocks.end()) used->used_by = -1;
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 template <class N>
 StagePrograms<N>::StagePrograms(const Job& job)
     : job_(job), style_(style_of(job)), sizes_(sizes_of<N>(job)), units_(units_of<N>(job)) {
-  if (!job.training.frozen.empty())
-    trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, true));
+  if (!job.training.frozen.empty()) {
+    trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kTrained));
+    frozen_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kFrozen));
+  }
   const Architecture& model = *job.model;
   hidden_ = book_.slot({"residual", "hidden states", "op.residual.stream"}, Pile::kActivations,
                        sizes_.shard_tokens * sizes_.hidden, style_.residual);
@@ -102,9 +138,9 @@ StagePrograms<N>::StagePrograms(const Job& job)
     if (some_whole) compose_layer_kind(kind, true);
   }
   compose_ends();
-  context_ = std::make_unique<EngineContext<N>>(
-      EngineContext<N>{job_, book_, units_, trained_units_ ? *trained_units_ : units_, sizes_,
-                       style_, gradients_of_kind_, embedding_.gradients, head_.gradients});
+  context_ = std::make_unique<EngineContext<N>>(EngineContext<N>{
+      job_, book_, units_, trained_units_ ? *trained_units_ : units_, frozen_units_.get(), sizes_,
+      style_, gradients_of_kind_, embedding_.gradients, head_.gradients});
   engine_ = make_engine(*context_);
 }
 
@@ -113,10 +149,16 @@ StagePrograms<N>::~StagePrograms() = default;
 
 template <class N>
 bool StagePrograms<N>::is_untouched(int variant) const {
-  const Layer& layer = job_.model->kinds[static_cast<std::size_t>(variant / 2)];
-  return !layer.input_needs_gradient &&
-         std::all_of(layer.parameters.begin(), layer.parameters.end(),
-                     [](const ParameterTensor& tensor) { return tensor.buffer || tensor.frozen; });
+  return steelyard::is_untouched(job_.model->kinds[static_cast<std::size_t>(variant / 2)]);
+}
+
+template <class N>
+bool StagePrograms<N>::gradient_before(std::int64_t layer) const {
+  const Architecture& model = *job_.model;
+  if (layer >= model.layers) return model.head_input_needs_gradient;
+  const std::vector<int> kinds = kind_of_each_layer(model);
+  return model.kinds[static_cast<std::size_t>(kinds[static_cast<std::size_t>(layer)])]
+      .input_needs_gradient;
 }
 
 template <class N>
@@ -236,8 +278,18 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Grou
   stage.head = index == job_.parallel.pipeline - 1;
   stage.layers_of_kind.assign(job_.model->kinds.size(), 0);
   for (const Group& group : groups)
-    for (const Run& run : group.runs)
+    for (const Run& run : group.runs) {
       stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
+      if (is_untouched(run.variant)) stage.untouched_below = run.variant / 2;
+    }
+  if (!job_.training.frozen.empty()) {
+    const std::vector<Layers>& counts = job_.parallel.stage_layers;
+    std::int64_t from = 0;
+    for (std::int64_t before = 0; before < index; ++before)
+      from += counts[static_cast<std::size_t>(before)];
+    stage.input_gradient = gradient_before(from);
+    stage.output_gradient = gradient_before(from + counts[static_cast<std::size_t>(index)]);
+  }
   stage.units.reserve(stage.layers_of_kind.size() + 3);
   stage.units.push_back(stage.embedding ? 1 : 0);
   append(stage.units, stage.layers_of_kind);
@@ -245,6 +297,15 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Grou
   // A tied head on another stage than the embedding has the weight once more.
   stage.units.push_back(stage.head && !stage.embedding && job_.model->tied_head ? 1 : 0);
   return stage;
+}
+
+// torch's pipelines hold what a stage has received until its backward, whether or not its first layer does. While
+// that layer runs forward, what it reads is counted twice.
+template <class N>
+bool StagePrograms<N>::holds_received(const Stage<N>& stage,
+                                      const std::vector<Group>& groups) const {
+  return !stage.embedding && !engine_->frees_sent_output() && !groups.empty() &&
+         is_untouched(groups.front().runs.front().variant);
 }
 
 template <class N>
@@ -261,7 +322,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   if (stage.embedding)
     append(start, embedding_.forward);
   else
-    start.push_back({hidden_, 1});  // received from the stage before
+    start.push_back({hidden_, holds_received(stage, groups) ? 2 : 1});  // from the stage before
   std::vector<Event> finish;
   // A local of the model's forward; a checkpointed layer and a table of positions keep it.
   if (mask_ >= 0 && !recomputes_layers())
@@ -283,7 +344,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   engine_->end_forward(stage, last, first, finish);
   return program.sequence(
       "forward", {program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start),
-                  layers_node(groups, true, first),
+                  layers_node(groups, true, first, false),
                   program.tape(Phase::kForward, stage.head ? "loss" : "send", finish)});
 }
 
@@ -303,7 +364,7 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
   if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
   if (stage.head)
     append(start, head_.backward_under(policy));
-  else
+  else if (stage.output_gradient)
     start.push_back({hidden_gradient_, 1});
   std::vector<Event> finish;
   if (rotary_table_ >= 0)
@@ -313,9 +374,13 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
     finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
   if (stage.embedding) {
     append(finish, embedding_.backward_under(policy));
-  } else {
+    // Megatron's second stage sends a gradient even to a first one that has no use for it.
+    if (!stage.head && stage.output_gradient && groups.empty() && embedding_.gradients.empty())
+      finish.push_back({hidden_gradient_, -1});
+  } else if (stage.input_gradient) {
     finish.push_back({hidden_gradient_, -1});
   }
+  if (holds_received(stage, all_groups)) finish.push_back({hidden_, -1});
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   engine_->end_backward(stage, last, first, finish);
   if (!stage.head && !engine_->frees_sent_output()) finish.push_back({hidden_, -1});
@@ -327,7 +392,7 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
   if (stage.embedding) finish.push_back({ids_, -1});
   return program.sequence(
       "backward", {program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start),
-                   layers_node(groups, false, first),
+                   layers_node(groups, false, first, stage.head && !head_.gradients.empty()),
                    program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
 }
 
@@ -357,16 +422,19 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.embedding = index == 0;
   parts.head = index == job_.parallel.pipeline - 1;
   parts.groups = groups_of(index);
+  const std::vector<Group>& groups = parts.groups;
+  const Stage<N> stage = stage_with(index, groups);
+  parts.input_gradient = stage.input_gradient;
+  parts.output_gradient = stage.output_gradient;
   for (const Parts& known : parts_)
     if (known.embedding == parts.embedding && known.head == parts.head &&
-        known.groups == parts.groups)
+        known.input_gradient == parts.input_gradient &&
+        known.output_gradient == parts.output_gradient && known.groups == parts.groups)
       return known;
 
   Program& program = book_.program;
   // Where units look at their neighbours, the first layer also looks at what else stands on its stage.
   if (engine_->uses_neighbours()) cache_.clear();
-  const std::vector<Group>& groups = parts.groups;
-  const Stage<N> stage = stage_with(index, groups);
   std::vector<Event> load, states, reduce, optimizer, save;
   engine_->load(stage, load);
   hold_buffers(load);
@@ -375,7 +443,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
                             : program.tape(Phase::kLoad, "load", load);
   std::vector<Event> workspaces;
-  engine_->hold_workspaces(workspaces);
+  engine_->hold_workspaces(stage, workspaces);
   parts.workspaces = program.tape(Phase::kForward, "workspaces", workspaces);
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
                               "states", states);
@@ -405,9 +473,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
                                            program.tape(Phase::kCheckpoint, "checkpoint", save)});
   const Bytes largest = std::max(largest_allocation(program, parts.first_forward),
                                  largest_allocation(program, parts.first_backward));
-  for (const Event& event : optimizer)
-    if (event.count > 0 && program.slot_at(event.slot).bytes > largest)
-      parts.beyond_cached_blocks += program.slot_at(event.slot).bytes * Checked(event.count);
+  parts.beyond_cached_blocks = blocks_beyond(largest, program, optimizer);
   parts_.push_back(std::move(parts));
   return parts_.back();
 }

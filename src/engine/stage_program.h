@@ -83,7 +83,7 @@ class StagePrograms {
   };
   // Stages with the same layers and ends have the same parts; only the order of micro-batches differs.
   struct Parts {
-    bool embedding = false, head = false;
+    bool embedding = false, head = false, input_gradient = true, output_gradient = true;
     std::vector<Group> groups;
     Bytes beyond_cached_blocks{};
     NodeId load = 0, workspaces = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0,
@@ -94,8 +94,10 @@ class StagePrograms {
   void compose_ends();
   std::vector<Group> groups_of(std::int64_t stage) const;
   Tapes& tapes(int variant) { return layers_[static_cast<std::size_t>(variant)]; }
-  // No gradient comes this far down: the layer and all before it are frozen.
   bool is_untouched(int variant) const;
+  bool holds_received(const Stage<N>& stage, const std::vector<Group>& groups) const;
+  // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
+  bool gradient_before(std::int64_t layer) const;
   static void play(Tapes& tapes);
   bool recomputes_layers() const;
   bool keeps_position_ids() const { return recomputes_layers() || job_.model->learned_positions; }
@@ -104,7 +106,9 @@ class StagePrograms {
     return static_cast<std::int32_t>(2 * job_.model->rotary_tables);
   }
   NodeId layer_node(int variant, const Neighbours& here, bool forward, bool first);
-  NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first);
+  // `gradients_before`: backward has made gradients of parameters when it comes to the layers.
+  NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first,
+                     bool gradients_before);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
   NodeId backward_node(const Stage<N>& stage, const std::vector<Group>& all_groups, bool first);
   const Parts& parts_of(std::int64_t stage);
@@ -116,7 +120,7 @@ class StagePrograms {
   OperatorStyle style_;
   Sizes<N> sizes_;
   ModelUnits<N> units_;
-  std::unique_ptr<const ModelUnits<N>> trained_units_;  // only when something is frozen
+  std::unique_ptr<const ModelUnits<N>> trained_units_, frozen_units_;  // when something is frozen
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
   SlotId position_ids_ = -1, mask_ = -1, rotary_frequencies_ = -1;
   std::int64_t masks_ = 0;
@@ -130,7 +134,7 @@ class StagePrograms {
   std::unique_ptr<EngineModel<N>> engine_;
   struct CachedNode {
     int variant, previous, next;
-    bool forward, first;
+    bool first_gradients, forward, first;
     NodeId node;
   };
   std::vector<CachedNode> cache_;

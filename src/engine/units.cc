@@ -33,7 +33,7 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
 
 template <class N>
 Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterTensor>& tensors,
-                  bool trained) {
+                  Of of) {
   const Architecture& model = *job.model;
   const std::int64_t rows = padded_vocabulary(job);
   const std::int64_t tensor_ranks = job.parallel.tensor;
@@ -41,7 +41,7 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
   unit.name = name;
   unit.tensors.reserve(tensors.size());
   for (const ParameterTensor& tensor : tensors) {
-    if (tensor.buffer || (trained && tensor.frozen)) continue;
+    if (tensor.buffer || (of != Of::kAll && tensor.frozen != (of == Of::kFrozen))) continue;
     TensorShare<N> share;
     share.tensor = &tensor;
     share.trainable = !tensor.frozen;
@@ -137,16 +137,15 @@ Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type
 }
 
 template <class N>
-ModelUnits<N> units_of(const Job& job, bool trained) {
+ModelUnits<N> units_of(const Job& job, Of of) {
   const Architecture& model = *job.model;
   ModelUnits<N> units;
-  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, trained);
+  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, of);
   for (const Layer& layer : model.kinds)
-    units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, trained));
-  units.head = make_unit<N>(job, "head", model.head_parameters, trained);
+    units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, of));
+  units.head = make_unit<N>(job, "head", model.head_parameters, of);
   if (model.tied_head && !model.embedding_parameters.empty()) {
-    units.tied_head_copy =
-        make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, trained);
+    units.tied_head_copy = make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, of);
     // the copy's tensor lives in the model, not in the temporary list above
     for (TensorShare<N>& share : units.tied_head_copy.tensors)
       share.tensor = &model.embedding_parameters.front();
@@ -161,7 +160,7 @@ ModelUnits<N> units_of(const Job& job, bool trained) {
   template Bytes padded_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
   template N flat_shard_elements(const Unit<N>&, std::int64_t);                 \
   template Bytes flat_shard_bytes(const Unit<N>&, std::int64_t, ElementType);   \
-  template ModelUnits<N> units_of(const Job&, bool);
+  template ModelUnits<N> units_of(const Job&, Of);
 STEELYARD_UNITS(Checked)
 STEELYARD_UNITS(Traced)
 #undef STEELYARD_UNITS

@@ -60,8 +60,9 @@ struct ModelUnits {
       tied_head_copy;  // the embedding's weight once more, for a last stage that has no embedding
 };
 
-// `trained`: only the tensors that are not frozen.
+// Which tensors of a unit are meant.
+enum class Of : std::uint8_t { kAll, kTrained, kFrozen };
 template <class N>
-ModelUnits<N> units_of(const Job& job, bool trained = false);
+ModelUnits<N> units_of(const Job& job, Of of = Of::kAll);
 
 }  // namespace steelyard

@@ -26,6 +26,8 @@ struct EngineRules {
   bool implementations[4]{};  // in the order of Implementation
   Implementation usual_implementation{};
   CheckpointSave save{};
+  std::string_view clip_reason =
+      {};  // why gradients are clipped when nobody says; empty: they are not
 };
 
 const EngineRules& rules_of(Engine engine);

@@ -9,6 +9,7 @@
 
 #include "job/device_choice.h"
 #include "job/draft.h"
+#include "job/frozen_choice.h"
 #include "job/layout_choice.h"
 #include "job/recipe_choice.h"
 #include "job/retention_choice.h"
@@ -95,6 +96,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_batch(draft);
   choose_recipe(draft, model ? model->states_dropout : true);
   if (job.model != nullptr) choose_stages(draft);
+  choose_frozen(draft);
   choose_recompute(draft);
   choose_offload(draft);
   choose_adapter(draft);

@@ -8,7 +8,6 @@
 
 #include "job/engine_rules.h"
 #include "model/architecture.h"
-#include "model/freeze.h"
 
 namespace steelyard {
 namespace {
@@ -185,23 +184,6 @@ void choose_engine(Draft& draft) {
                                    : "PyTorch's own way of dividing a model over devices");
 }
 
-namespace {
-
-// Patterns of tensor names; one that names nothing is a slip.
-void choose_frozen(Draft& draft) {
-  const Setting* setting = draft.settings().find(KeyId::kFrozen);
-  if (setting == nullptr || setting->texts.empty() || draft.job().model == nullptr) return;
-  Frozen frozen = freeze(*draft.job().model, setting->texts);
-  for (const std::string& pattern : frozen.unmatched)
-    draft.refuse(KeyId::kFrozen, "E222", fmt::format("no tensor is called \"{}\"", pattern),
-                 "needs patterns of whole tensor names",
-                 "\"model.embed_tokens.*\" or \"*.mlp.*\"; `*` stands for any letters");
-  draft.job().model = frozen.architecture;
-  draft.job().training.frozen = setting->texts;
-}
-
-}  // namespace
-
 void choose_recipe(Draft& draft, bool config_states_dropout) {
   Job& job = draft.job();
   choose_implementation(draft);
@@ -211,8 +193,9 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
   job.training.loss =
       draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
   job.training.compile = draft.truth_or(KeyId::kCompile, false);
-  job.training.gradient_clip = draft.truth_or(KeyId::kGradientClip, false, "not given");
-  choose_frozen(draft);
+  const std::string_view clips = rules_of(job.engine).clip_reason;
+  job.training.gradient_clip =
+      draft.truth_or(KeyId::kGradientClip, !clips.empty(), clips.empty() ? "not given" : clips);
   choose_dropout(draft, config_states_dropout);
   choose_vocabulary_multiple(draft);
 }

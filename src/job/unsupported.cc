@@ -143,17 +143,6 @@ constexpr std::array kFeatures = {
     Feature{KeyId::kAdapterMethod,
             [](const Draft& d) { return d.settings().has_section("adapter"); }, "adapters",
             "training all weights is weighed"},
-    Feature{KeyId::kFrozen,
-            [](const Draft& d) {
-              const Job& job = d.job();
-              return !job.training.frozen.empty() &&
-                     (job.engine == Engine::kDeepSpeed || job.engine == Engine::kFsdp1 ||
-                      job.parallel.pipeline > 1 ||
-                      (job.engine == Engine::kFsdp2 && job.parallel.zero_stage == 2));
-            },
-            "frozen weights here",
-            "engine = \"ddp\", \"fsdp2\" (zero_stage 3), \"megatron\" and \"nanotron\" without "
-            "pipeline weigh them"},
     Feature{KeyId::kLoss,
             [](const Draft& d) {
               return d.job().training.loss != LossKernel::kPlain && d.job().parallel.tensor > 1;

@@ -46,7 +46,9 @@ struct ParameterTensor {
   bool buffer =
       false;  // in memory and in the checkpoint, not a parameter (never counted, no gradient)
   std::int64_t head_width = 0;  // of q, k, v projections: rows come in heads of this width
-  bool frozen = false;          // not trained: no gradient, no optimizer state
+  bool frozen = false;          // not trained: no optimizer state
+  // Backward makes one: of what is trained, and in FSDP1 of what is frozen beside it.
+  bool gradient = true;
 };
 
 // A dense matrix product y = x W^T (+ bias).

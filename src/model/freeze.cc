@@ -1,6 +1,7 @@
 #include "model/freeze.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <utility>
 
@@ -26,8 +27,10 @@ class Marker {
   }
 
   void mark(std::vector<ParameterTensor>& tensors, const std::string& prefix) {
-    for (ParameterTensor& tensor : tensors)
+    for (ParameterTensor& tensor : tensors) {
       tensor.frozen = !tensor.buffer && frozen(prefix + tensor.name);
+      tensor.gradient = !tensor.frozen;
+    }
   }
 
   std::vector<std::string> unused() const {
@@ -42,10 +45,18 @@ class Marker {
   std::vector<bool> used_;
 };
 
-bool any_trains(const std::vector<ParameterTensor>& tensors) {
+bool any_gradient(const std::vector<ParameterTensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const ParameterTensor& tensor) {
-    return !tensor.buffer && !tensor.frozen;
+    return !tensor.buffer && tensor.gradient;
   });
+}
+
+// Views of one flat parameter: a gradient for all of them, or for none.
+void join(std::initializer_list<std::vector<ParameterTensor>*> unit) {
+  const bool any = std::any_of(unit.begin(), unit.end(),
+                               [](const auto* tensors) { return any_gradient(*tensors); });
+  for (std::vector<ParameterTensor>* tensors : unit)
+    for (ParameterTensor& tensor : *tensors) tensor.gradient = any;
 }
 
 }  // namespace
@@ -70,32 +81,40 @@ bool matches_pattern(std::string_view name, std::string_view pattern) {
   return in == pattern.size();
 }
 
-Frozen freeze(const Architecture& architecture, const std::vector<std::string>& patterns) {
+Frozen freeze(const Architecture& architecture, const std::vector<std::string>& patterns,
+              const FreezeTerms& terms) {
   auto frozen = std::make_shared<Architecture>(architecture);
   Marker marker(patterns);
   marker.mark(frozen->embedding_parameters, "");
   marker.mark(frozen->head_parameters, "");
+  if (terms.flat_units) join({&frozen->embedding_parameters, &frozen->head_parameters});
 
-  bool gradient_arrives = any_trains(frozen->embedding_parameters);
+  bool gradient_arrives = any_gradient(frozen->embedding_parameters);
   std::map<std::pair<int, std::vector<bool>>, int> known;
   std::vector<int> kind_of_layer;
   frozen->kinds.clear();
   std::int64_t number = 0;
   for (const int kind : kind_of_each_layer(architecture)) {
+    gradient_arrives = gradient_arrives || number >= terms.gradient_asked_from;
     Layer layer = architecture.kinds[static_cast<std::size_t>(kind)];
     marker.mark(layer.parameters, architecture.layer_prefix + std::to_string(number++) + ".");
-    layer.input_needs_gradient = gradient_arrives;
     std::vector<bool> signature = {gradient_arrives};
     for (const ParameterTensor& tensor : layer.parameters) signature.push_back(tensor.frozen);
-    gradient_arrives = gradient_arrives || any_trains(layer.parameters);
+    if (terms.flat_units) join({&layer.parameters});
+    layer.input_needs_gradient = gradient_arrives;
+    gradient_arrives = gradient_arrives || any_gradient(layer.parameters);
     const auto [at, is_new] = known.emplace(std::pair(kind, std::move(signature)),
                                             static_cast<int>(frozen->kinds.size()));
     if (is_new) frozen->kinds.push_back(std::move(layer));
     kind_of_layer.push_back(at->second);
   }
   frozen->sequence = grouped_sequence(kind_of_layer);
-  frozen->head_input_needs_gradient = gradient_arrives;
+  frozen->head_input_needs_gradient = gradient_arrives || number >= terms.gradient_asked_from;
   return {std::move(frozen), marker.unused()};
+}
+
+bool is_untouched(const Layer& layer) {
+  return !layer.input_needs_gradient && !any_gradient(layer.parameters);
 }
 
 }  // namespace steelyard

@@ -10,6 +10,8 @@
 // become kinds of their own.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,10 +24,23 @@ namespace steelyard {
 // Whether `name` is one that `pattern` means.
 bool matches_pattern(std::string_view name, std::string_view pattern);
 
+// What the engine makes of a model that is partly frozen.
+struct FreezeTerms {
+  // FSDP1: a layer is one flat parameter, and so is all that stands outside of layers. Where a part of it is trained,
+  // the whole has a gradient.
+  bool flat_units = false;
+  // The first layer behind a pipeline's boundary whose receiver asks for a gradient, whatever was sent.
+  std::int64_t gradient_asked_from = std::numeric_limits<std::int64_t>::max();
+};
+
 struct Frozen {
   std::shared_ptr<const Architecture> architecture;
   std::vector<std::string> unmatched;  // patterns that name no tensor
 };
-Frozen freeze(const Architecture& architecture, const std::vector<std::string>& patterns);
+Frozen freeze(const Architecture& architecture, const std::vector<std::string>& patterns,
+              const FreezeTerms& terms = {});
+
+// No gradient comes this far down: nothing of the layer and of all before it has one.
+bool is_untouched(const Layer& layer);
 
 }  // namespace steelyard

@@ -96,8 +96,8 @@ class Composer {
     slots.resize(parameters_.size());
     shared_gradients_ = &slots;
   }
-  bool trainable(int index) const {
-    return index >= 0 && !parameters_[static_cast<std::size_t>(index)].frozen;
+  bool has_gradient(int index) const {
+    return index >= 0 && parameters_[static_cast<std::size_t>(index)].gradient;
   }
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }

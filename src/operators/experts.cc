@@ -39,7 +39,7 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   route.label = "router";
   route.inputs = {routed_input};
   route.outputs = {logits};
-  if (trainable(mlp.router.weight_index)) route.saved = {routed_input};
+  if (has_gradient(mlp.router.weight_index)) route.saved = {routed_input};
   route.backward = {
       {BackwardStep::kParameterGradient, parameter(mlp.router.weight_index, hidden * experts), -1},
       kGradient0};
@@ -82,7 +82,7 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
     product.label = "grouped product";
     product.inputs = {input};
     product.outputs = {y};
-    if (trainable(weight_index)) product.saved = {input};
+    if (has_gradient(weight_index)) product.saved = {input};
     if (weight_index >= 0)
       product.backward.push_back(
           {BackwardStep::kParameterGradient, uncast_parameter(weight_index, all_weights), -1});

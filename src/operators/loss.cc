@@ -89,7 +89,7 @@ class LossWriter {
   }
 
   int tied_gradient(const N& width) {
-    if (model_.embedding_parameters.front().frozen) return -1;
+    if (!model_.embedding_parameters.front().gradient) return -1;
     GradientSlots slots =
         c_.gradient_slots({"head", "gradient of the tied weight", "autograd.parameter-gradient"},
                           c_.sizes.vocabulary * width / c_.sizes.tensor);

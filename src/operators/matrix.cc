@@ -16,7 +16,7 @@ constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
 
 template <class N>
 int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
-  if (!trainable(index)) return -1;
+  if (!has_gradient(index)) return -1;
   int& known = parameter_ids_[static_cast<std::size_t>(index)];
   if (known >= 0) return known;
   const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
@@ -136,7 +136,7 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   operation.label = "column linear";
   operation.inputs = {x};
   operation.outputs = {y};
-  if (trainable(linear.weight_index)) operation.saved = {x};
+  if (has_gradient(linear.weight_index)) operation.saved = {x};
   operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
                     static_cast<double>(plain(in)) * static_cast<double>(plain(local_out));
   if (style.sequence_parallel && !style.keeps_gathered_input) {
@@ -176,7 +176,7 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   operation.label = "row linear";
   operation.inputs = {x};
   operation.outputs = {y};
-  if (trainable(linear.weight_index)) operation.saved = {x};
+  if (has_gradient(linear.weight_index)) operation.saved = {x};
   operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
                     static_cast<double>(plain(local_in)) * static_cast<double>(plain(out));
   if (style.sequence_parallel) {

@@ -72,12 +72,12 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   if (norm.kind == NormKind::kWeightless) return n;
   const ElementType product_type = weight_in_float32 ? ElementType::kFloat32 : in;
   ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, product_type,
-                           needs || trainable(norm.weight_index));
+                           needs || has_gradient(norm.weight_index));
   Operator weigh;
   weigh.label = "multiply by weight";
   weigh.inputs = {n};
   weigh.outputs = {y};
-  if (trainable(norm.weight_index)) weigh.saved = {n};
+  if (has_gradient(norm.weight_index)) weigh.saved = {n};
   if (norm.kind == NormKind::kRmsUnitOffset) {
     // 1.0 + self.weight.float(): a new vector in each forward
     const ValueId plus_one = graph.tensor({owner, "1 + weight, fp32", "op.rms-norm.offset-weight"},
@@ -86,7 +86,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
     if (needs) weigh.saved.push_back(plus_one);
   }
   weigh.backward.push_back(kGradient0);
-  if (trainable(norm.weight_index)) {
+  if (has_gradient(norm.weight_index)) {
     const SlotId unreduced =
         graph.temporary({owner, "weight gradient, unreduced", "op.multiply.broadcast-backward"},
                         elements, product_type);
@@ -115,7 +115,7 @@ ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const
   operation.outputs = {y, reciprocal};
   operation.saved = {x, reciprocal};
   operation.backward.push_back(kGradient0);
-  if (trainable(norm.weight_index)) {
+  if (has_gradient(norm.weight_index)) {
     // one partial sum for each multiprocessor
     const SlotId partial =
         graph.temporary({owner, "weight gradient, partial sums", "op.fused-norm.partial-sums"},
@@ -145,10 +145,10 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   operation.outputs = {y, mean, deviation};
   operation.saved = {x, mean, deviation};
   operation.backward.push_back(kGradient0);
-  if (trainable(norm.weight_index))
+  if (has_gradient(norm.weight_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});
-  if (trainable(norm.bias_index))
+  if (has_gradient(norm.bias_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, uncast_parameter(norm.bias_index, width), -1});
   graph.add(operation);

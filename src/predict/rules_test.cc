@@ -65,7 +65,7 @@ std::vector<Job> spread() {
         const auto pick = [&](const auto& list, std::size_t step) {
           return list[(turn / step + turn) % list.size()];
         };
-        const std::string precision = pick(kPrecisions, 7);
+        const std::string precision = pick(kPrecisions, 5);
         const char* attention = variant % 3 == 0
                                     ? "eager"
                                     : (precision == "fp32" || variant == 1 ? "efficient" : "flash");
@@ -80,8 +80,11 @@ std::vector<Job> spread() {
             divided && variant == 4 ? 2 : 1, variant == 0, precision, pick(kOptimizers, 11),
             pick(kLosses, 3), attention,
             variant < 3 ? fmt::format(R"(, "optimizer_form": "{}")", pick(kForms, 2)) : "",
-            variant == 5 ? R"(, "dropout": 0.1)" : "", pick(kRecomputed, 5),
-            variant % 2 == 0 ? "full-rank0" : "sharded");
+            variant == 5   ? R"(, "dropout": 0.1)"
+            : variant == 1 ? R"(, "frozen": ["*.1.*"])"
+            : variant == 0 ? R"(, "gradient_clip": 1.0)"
+                           : "",
+            pick(kRecomputed, 5), variant % 2 == 0 ? "full-rank0" : "sharded");
         // Some of the combinations do not exist (a form that an optimizer lacks ...); the rest suffice.
         if (ReadJob job = read_job(*read_json(text, "job"))) jobs.push_back(std::move(*job));
       }

@@ -1,6 +1,7 @@
 // The types that tensors are made of, and the one place where elements become bytes.
 //
 //   name    sign/exponent/mantissa   bits
+//   fp64    1/11/52                  64 (what some engines take norms in; nothing is trained in it)
 //   fp32    1/8/23                   32
 //   tf32    1/8/10                   32 in memory (the matrix unit reads 19 of them)
 //   bf16    1/8/7                    16
@@ -29,12 +30,14 @@ enum class ElementType : std::uint8_t {
   kInt8,
   kBool,
   kNormalFloat4,
-  kInt4
+  kInt4,
+  kFloat64
 };
 
 constexpr std::int64_t bits_of(ElementType type) {
   switch (type) {
     case ElementType::kInt64:
+    case ElementType::kFloat64:
       return 64;
     case ElementType::kFloat32:
     case ElementType::kInt32:
@@ -81,6 +84,8 @@ constexpr std::string_view name_of(ElementType type) {
       return "nf4";
     case ElementType::kInt4:
       return "int4";
+    case ElementType::kFloat64:
+      return "fp64";
   }
   return "";
 }

@@ -22,6 +22,8 @@ constexpr NumberFormat kTensorFloat32 = {8, 10};
 // Nothing for integers and table types (nf4).
 constexpr std::optional<NumberFormat> format_of(ElementType type) {
   switch (type) {
+    case ElementType::kFloat64:
+      return NumberFormat{11, 52};
     case ElementType::kFloat32:
       return NumberFormat{8, 23};
     case ElementType::kBFloat16:

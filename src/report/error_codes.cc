@@ -38,6 +38,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E220", "the device or kernel cannot do that", "Flash attention computes in 16 bits on recent devices; some models have one kernel only."},
       {"E221", "the optimizer has no such form", "fused, foreach and loop are forms of PyTorch's optimizers; others have one form."},
       {"E222", "nothing of that name to freeze", "training.frozen lists patterns of whole tensor names, as the checkpoint has them; `*` stands for any letters."},
+      {"E223", "nothing is left to train", "Backward starts at a loss that needs a gradient. In a pipeline DeepSpeed also runs backward on every stage, and joins the trained tensors of each into one: neither works where there are none."},
       // Models.
       {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},
       {"E302", "a size is missing from the config", "The size of a model is never guessed from its family."},

@@ -61,9 +61,12 @@ class JobWriter {
       if (dice_.chance(70) && !model_.embedding_parameters.empty())
         patterns.push_back(model_.embedding_parameters.front().name);
       if (dice_.chance(30)) patterns.push_back("*mlp*");
+      if (dice_.chance(20) && !model_.head_parameters.empty())
+        patterns.push_back(model_.head_parameters.front().name);
       if (dice_.chance(10)) patterns.push_back("*");
       if (!patterns.empty()) job["training"]["frozen"] = patterns;
     }
+    if (dice_.chance(40)) job["training"]["gradient_clip"] = dice_.chance(60);
     if (dice_.chance(20)) job["overlap"]["reduce"] = dice_.chance(50);
     if (engine_.engine == Engine::kDeepSpeed && dice_.chance(50)) {
       job["buckets"]["reduce"] = dice_.one_of<std::int64_t>({1'000'000, 50'000'000, 500'000'000});
