@@ -41,8 +41,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold(buffers_.at(stage).states, events);
   }
-  void hold_workspaces(const Stage<N>& stage, Events& events) const override {
-    EngineModel<N>::hold_workspaces(stage, events);
+  void left_by_first_step(const Stage<N>& stage, Events& events) const override {
     events.push_back({buffers_.at(stage).norms, 1});
     this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }

@@ -79,8 +79,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
   }
-  void hold_workspaces(const Stage<N>& stage, Events& events) const override {
-    EngineModel<N>::hold_workspaces(stage, events);
+  void left_by_first_step(const Stage<N>&, Events& events) const override {
     this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
 

@@ -25,11 +25,17 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
 }
 
 template <class N>
-void EngineModel<N>::hold_workspaces(const Stage<N>&, Events& events) const {
-  events.push_back({workspace_, 2});
+void EngineModel<N>::hold_forward_workspaces(Events& events) const {
+  events.push_back({workspace_, 1});
+  if (bias_workspace_ >= 0) events.push_back({bias_workspace_, 1});
+}
+
+template <class N>
+void EngineModel<N>::hold_backward_workspaces(Events& events) const {
+  events.push_back({workspace_, 1});
   // Backward adds no bias, but what it computes again does.
-  if (bias_workspace_ >= 0)
-    events.push_back({bias_workspace_, job_.recompute.mode == RecomputeMode::kNone ? 1 : 2});
+  if (bias_workspace_ >= 0 && job_.recompute.mode != RecomputeMode::kNone)
+    events.push_back({bias_workspace_, 1});
 }
 
 template <class N>

@@ -95,9 +95,11 @@ class EngineModel {
   // After the last micro-batch, before the optimizer (phase backward).
   virtual void reduce(const Stage<N>&, Events&) {}
   virtual void optimizer(const Stage<N>&, Events&) {}
-  // Workspaces of matrix products: one for the thread of forward, one for autograd's; held from the first micro-batch on.
-  // DeepSpeed makes its states before that, and what its first step leaves behind stands here.
-  virtual void hold_workspaces(const Stage<N>& stage, Events& events) const;
+  // Workspaces of matrix products, from the first one on: of the thread of forward, and of autograd's.
+  void hold_forward_workspaces(Events& events) const;
+  void hold_backward_workspaces(Events& events) const;
+  // Where states are made at load: what else the first step leaves behind.
+  virtual void left_by_first_step(const Stage<N>&, Events&) const {}
   virtual void checkpoint(const Stage<N>&, Events&) {}
   // Pipeline: whether a stage's output is freed once it has been sent.
   virtual bool frees_sent_output() const { return true; }

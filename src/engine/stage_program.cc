@@ -108,9 +108,13 @@ StagePrograms<N>::StagePrograms(const Job& job)
   labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens,
                        ElementType::kInt64);
   std::int64_t rotary = 0;
-  for (const Layer& layer : model.kinds)
+  bool rotary_in_float32 = false;
+  for (const Layer& layer : model.kinds) {
     std::visit([&](const auto& attention) { rotary = std::max(rotary, attention.rotary_width); },
                layer.attention);
+    if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention))
+      rotary_in_float32 = rotary_in_float32 || attention->rotary_in_float32;
+  }
   if (job.implementation == Implementation::kTransformers && !model.encoder)
     position_ids_ = book_.slot({"inputs", "position ids", "inputs.position-ids"},
                                Pile::kActivations, sizes_.sequence, ElementType::kInt64);
@@ -125,9 +129,13 @@ StagePrograms<N>::StagePrograms(const Job& job)
     rotary_frequencies_ =
         book_.slot({"rotary embedding", "frequencies", "op.rotary.frequencies"}, Pile::kParameters,
                    Workbook<N>::symbol("d", rotary) / N(2), ElementType::kFloat32);
+  if (model.scaled_embedding && job.implementation == Implementation::kTransformers)
+    embedding_scale_ = book_.slot({"embedding", "scale", "op.embedding.scale"}, Pile::kParameters,
+                                  N(1), ElementType::kFloat32);
   if (rotary > 0)
     rotary_table_ = book_.slot({"inputs", "cos or sin", "op.rotary.table"}, Pile::kActivations,
-                               sizes_.sequence * Workbook<N>::symbol("d", rotary), style_.residual);
+                               sizes_.sequence * Workbook<N>::symbol("d", rotary),
+                               rotary_in_float32 ? ElementType::kFloat32 : style_.residual);
 
   layers_.resize(model.kinds.size() * 2);
   gradients_of_kind_.resize(model.kinds.size());
@@ -163,6 +171,7 @@ bool StagePrograms<N>::gradient_before(std::int64_t layer) const {
 
 template <class N>
 void StagePrograms<N>::hold_buffers(std::vector<Event>& events) const {
+  if (embedding_scale_ >= 0) events.push_back({embedding_scale_, 1});
   if (rotary_frequencies_ >= 0) events.push_back({rotary_frequencies_, rotary_copies()});
 }
 
@@ -349,8 +358,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
 }
 
 template <class N>
-NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<Group>& all_groups,
-                                       bool first) {
+typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
+    const Stage<N>& stage, const std::vector<Group>& all_groups, bool first) {
   Program& program = book_.program;
   // Backward ends where nothing below is trained.
   std::vector<Group> groups = all_groups;
@@ -362,10 +371,16 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
   engine_->begin_backward(stage, first, start);
   const bool from_loss = stage.head && loss_ >= 0;
   if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
-  if (stage.head)
-    append(start, head_.backward_under(policy));
-  else if (stage.output_gradient)
+  std::vector<Event> products;                          // from the first one on
+  if (stage.head) {
+    const std::vector<Event>& of_head = head_.backward_under(policy);
+    const auto cut = of_head.begin() + static_cast<std::ptrdiff_t>(
+                                           head_.before_products[static_cast<std::size_t>(policy)]);
+    start.insert(start.end(), of_head.begin(), cut);
+    products.assign(cut, of_head.end());
+  } else if (stage.output_gradient) {
     start.push_back({hidden_gradient_, 1});
+  }
   std::vector<Event> finish;
   if (rotary_table_ >= 0)
     finish.push_back({rotary_table_, -rotary_copies()});  // the last layer's backward is done
@@ -390,27 +405,32 @@ NodeId StagePrograms<N>::backward_node(const Stage<N>& stage, const std::vector<
   }
   if (stage.head) finish.push_back({labels_, -1});
   if (stage.embedding) finish.push_back({ids_, -1});
-  return program.sequence(
-      "backward", {program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start),
-                   layers_node(groups, false, first, stage.head && !head_.gradients.empty()),
-                   program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
+  Backward backward;
+  backward.before_products = program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start);
+  backward.rest = program.sequence(
+      "", {program.tape(Phase::kBackward, "loss", products),
+           layers_node(groups, false, first, stage.head && !head_.gradients.empty()),
+           program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
+  backward.whole = program.sequence("backward", {backward.before_products, backward.rest});
+  return backward;
 }
 
 template <class N>
-NodeId StagePrograms<N>::micro_batches_node(const Parts& parts, std::int64_t in_flight) {
+NodeId StagePrograms<N>::micro_batches_node(const Parts& parts, NodeId first_backward,
+                                            std::int64_t in_flight) {
   Program& program = book_.program;
   const std::int64_t micro_batches = job_.training.gradient_accumulation;
   const std::int64_t warm_up = in_flight - 1;
   if (warm_up == 0)
     return program.sequence(
         "micro-batches",
-        {program.sequence("", {parts.first_forward, parts.first_backward}),
+        {program.sequence("", {parts.first_forward, first_backward}),
          program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
                         micro_batches - 1)});
   return program.sequence(
       "micro-batches",
       {parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
-       program.sequence("", {parts.forward, parts.first_backward}),
+       program.sequence("", {parts.forward, first_backward}),
        program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
                       micro_batches - warm_up - 1),
        program.repeat("drain", parts.backward, warm_up)});
@@ -442,16 +462,25 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
                             : program.tape(Phase::kLoad, "load", load);
-  std::vector<Event> workspaces;
-  engine_->hold_workspaces(stage, workspaces);
-  parts.workspaces = program.tape(Phase::kForward, "workspaces", workspaces);
+  std::vector<Event> forward_workspaces, backward_workspaces, left;
+  engine_->hold_forward_workspaces(forward_workspaces);
+  engine_->hold_backward_workspaces(backward_workspaces);
+  engine_->left_by_first_step(stage, left);
+  parts.forward_workspaces = program.tape(Phase::kForward, "workspaces", forward_workspaces);
+  parts.left = program.tape(Phase::kOptimizer, "first step", left);
+  const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
+  parts.held_later = program.sequence("", {of_backward, parts.left});
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
                               "states", states);
   parts.first_forward = forward_node(stage, groups, true);
-  parts.first_backward = backward_node(stage, groups, true);
+  const Backward first_backward = backward_node(stage, groups, true);
+  parts.first_backward = first_backward.whole;
+  // autograd's thread takes its workspace with its first product
+  parts.first_step_backward = program.sequence(
+      "backward", {first_backward.before_products, of_backward, first_backward.rest});
   if (job_.training.gradient_accumulation > 1) {
     parts.forward = forward_node(stage, groups, false);
-    parts.backward = backward_node(stage, groups, false);
+    parts.backward = backward_node(stage, groups, false).whole;
   }
   engine_->reduce(stage, reduce);
   engine_->optimizer(stage, optimizer);
@@ -485,20 +514,23 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   StageProgram result;
   result.in_flight = micro_batches_in_flight(job_, index);
   result.beyond_cached_blocks = parts.beyond_cached_blocks;
-  const NodeId gradients =
-      program.sequence("", {micro_batches_node(parts, result.in_flight), parts.reduce});
-  const NodeId step = program.sequence("step", {gradients, parts.optimizer});
+  const NodeId step =
+      program.sequence("step", {micro_batches_node(parts, parts.first_backward, result.in_flight),
+                                parts.reduce, parts.optimizer});
   result.later_step = program.sequence("", {step, parts.checkpoint});
+  const NodeId first_gradients = program.sequence(
+      "", {micro_batches_node(parts, parts.first_step_backward, result.in_flight), parts.reduce});
   if (engine_->makes_states_at_load()) {
-    const NodeId start = program.sequence("", {parts.load, parts.states, parts.workspaces});
-    result.root = program.sequence("", {start, result.later_step});
-    result.first_step = program.sequence("", {start, step});
+    const NodeId start = program.sequence("", {parts.load, parts.states, parts.forward_workspaces});
+    result.root = program.sequence("", {start, parts.held_later, result.later_step});
+    result.first_step = program.sequence("", {start, first_gradients, parts.optimizer, parts.left});
     result.before_first_step = start;
     return result;
   }
-  const NodeId start = program.sequence("", {parts.load, parts.workspaces});
-  result.root = program.sequence("", {start, parts.states, result.later_step});
-  result.first_step = program.sequence("", {start, gradients, parts.states, parts.optimizer});
+  const NodeId start = program.sequence("", {parts.load, parts.forward_workspaces});
+  result.root = program.sequence("", {start, parts.held_later, parts.states, result.later_step});
+  result.first_step =
+      program.sequence("", {start, first_gradients, parts.states, parts.optimizer, parts.left});
   result.before_first_step = start;
   return result;
 }

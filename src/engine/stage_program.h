@@ -60,10 +60,13 @@ class StagePrograms {
     std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
     std::vector<Event> forward;
     std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
+    std::array<std::size_t, 3> before_products{};
     std::vector<SlotId> kept, lingering, gradients;
     const std::vector<Event>& backward_under(GradientPolicy policy) {
       std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
-      if (events.empty()) events = composer->graph.backward(policy);
+      if (events.empty())
+        events =
+            composer->graph.backward(policy, &before_products[static_cast<std::size_t>(policy)]);
       return events;
     }
   };
@@ -86,7 +89,8 @@ class StagePrograms {
     bool embedding = false, head = false, input_gradient = true, output_gradient = true;
     std::vector<Group> groups;
     Bytes beyond_cached_blocks{};
-    NodeId load = 0, workspaces = 0, states = 0, first_forward = 0, first_backward = 0, forward = 0,
+    NodeId load = 0, states = 0, forward_workspaces = 0, held_later = 0, left = 0,
+           first_step_backward = 0, first_forward = 0, first_backward = 0, forward = 0,
            backward = 0, reduce = 0, optimizer = 0, checkpoint = 0;
   };
 
@@ -110,10 +114,14 @@ class StagePrograms {
   NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first,
                      bool gradients_before);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
-  NodeId backward_node(const Stage<N>& stage, const std::vector<Group>& all_groups, bool first);
+  // Backward, in two parts: up to its first matrix product, and the rest.
+  struct Backward {
+    NodeId before_products = 0, rest = 0, whole = 0;
+  };
+  Backward backward_node(const Stage<N>& stage, const std::vector<Group>& all_groups, bool first);
   const Parts& parts_of(std::int64_t stage);
   Stage<N> stage_with(std::int64_t index, const std::vector<Group>& groups) const;
-  NodeId micro_batches_node(const Parts& parts, std::int64_t in_flight);
+  NodeId micro_batches_node(const Parts& parts, NodeId first_backward, std::int64_t in_flight);
 
   const Job& job_;
   Workbook<N> book_;
@@ -122,7 +130,7 @@ class StagePrograms {
   ModelUnits<N> units_;
   std::unique_ptr<const ModelUnits<N>> trained_units_, frozen_units_;  // when something is frozen
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
-  SlotId position_ids_ = -1, mask_ = -1, rotary_frequencies_ = -1;
+  SlotId embedding_scale_ = -1, position_ids_ = -1, mask_ = -1, rotary_frequencies_ = -1;
   std::int64_t masks_ = 0;
   SlotId loss_ = -1, loss_gradient_ = -1;
   std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed

@@ -108,7 +108,9 @@ struct GroupedAttention {
   double dropout = 0;                          // of attention probabilities
   bool causal = true;
   bool always_repeats_key_value =
-      false;                       // falcon (new): k, v are copied out to n heads before attention
+      false;  // falcon (new): k, v are copied out to n heads before attention
+  bool rotary_in_float32 =
+      false;  // olmo2: cos and sin are not cast to the type of the hidden states
   bool scores_in_float32 = false;  // gptj: q and k are widened before their product
   bool eager_only =
       false;  // no fused kernel exists in the implementation (gpt_oss in transformers)

@@ -71,8 +71,10 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   if (rotary_on) {
     const ValueId raw_query = q, raw_key = k;
     if (transformers) {
-      q = rotary(reshaped(q, true), {"attention", "q, rotated", "op.rotary.output"});
-      k = rotary(reshaped(k, true), {"attention", "k, rotated", "op.rotary.output"});
+      q = rotary(reshaped(q, true), {"attention", "q, rotated", "op.rotary.output"},
+                 attention.rotary_in_float32);
+      k = rotary(reshaped(k, true), {"attention", "k, rotated", "op.rotary.output"},
+                 attention.rotary_in_float32);
       graph.hold(raw_query);
       graph.hold(raw_key);
     } else {

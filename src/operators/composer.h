@@ -118,7 +118,12 @@ class Composer {
   // softmax(q k^T) v; q, k, v of the widths given per token
   ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                          const N& query_width, const N& value_width, const CoreAttention& how);
-  ValueId rotary(ValueId x, const SlotName& name);
+  ValueId rotary(ValueId x, const SlotName& name, bool in_float32);
+
+  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
+                    bool keeps_output) {
+    return single(label, x, name, graph.elements(x), graph.type(x), {keeps_input, keeps_output});
+  }
 
  private:
   int parameter_of(int index, const N& elements, bool of_product);
@@ -128,14 +133,15 @@ class Composer {
   };
   ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements,
                  ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
-  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
-                    bool keeps_output) {
-    return single(label, x, name, graph.elements(x), graph.type(x), {keeps_input, keeps_output});
-  }
   // k and v copied out to all query heads (repeat_kv of transformers).
   void repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width, const N& value_width);
+  ValueId grouped_experts(ValueId x, ValueId weights, ValueId indices,
+                          const ExpertMlp& mlp);  // operators/grouped_experts.cc
+  ValueId sorted_experts(ValueId x, ValueId weights, ValueId indices, const ExpertMlp& mlp);
+  ValueId expanded(ValueId x, const N& elements);
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
-                          const N& query_width, const N& value_width, bool efficient);
+                          const N& query_width, const N& value_width, const CoreAttention& how);
+  ValueId with_sinks(ValueId scores, const N& columns, const N& rows);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                           const N& query_width, const N& value_width, const CoreAttention& how);
   ValueId math_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& query_width,

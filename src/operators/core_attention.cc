@@ -30,7 +30,7 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
   else if (handed_over_grouped)
     out = math_attention(q, k, v, heads, query_width, value_width, how);
   else
-    out = flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, efficient);
+    out = flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, how);
   // The kernel's output lies in memory as the query does (empty_like): `transpose(1, 2).contiguous()` is then a copy.
   if (how.query_by_head && style.attention == AttentionKernel::kFlash)
     out = copy(out, {kOwner, "output, in token order", "op.attention.transposed-copy"});
@@ -47,16 +47,35 @@ void Composer<N>::repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_wid
              sizes.tokens * value_width, style.compute, {});
 }
 
+// One head for all others needs no copy: expand and reshape give a view. Its gradient is summed.
+template <class N>
+ValueId Composer<N>::expanded(ValueId x, const N& elements) {
+  const ValueId y = graph.view(x, elements);
+  Operator operation;
+  operation.label = "expand";
+  operation.inputs = {x};
+  operation.outputs = {y};
+  operation.backward = {kGradient0};
+  graph.add(operation);
+  return y;
+}
+
 // aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, mha_fwd and mha_bwd; attention.cu for the efficient kernel.
 template <class N>
 ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& heads,
                                      const N& key_value_heads, const N& query_width,
-                                     const N& value_width, bool efficient) {
+                                     const N& value_width, const CoreAttention& how) {
+  const bool efficient = style.attention == AttentionKernel::kEfficient;
   const N head_width = query_width / heads;
   const bool grouped = plain(heads) != plain(key_value_heads);
   const ElementType type = style.compute;
   // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
-  if (efficient && grouped) repeat_to_all_heads(k, v, query_width, value_width);
+  if (efficient && grouped && plain(key_value_heads) == 1) {
+    k = expanded(k, sizes.tokens * query_width);
+    v = expanded(v, sizes.tokens * value_width);
+  } else if (efficient && grouped) {
+    repeat_to_all_heads(k, v, query_width, value_width);
+  }
   const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"},
                                    sizes.tokens * value_width, type, true);
   const N rows =
@@ -68,6 +87,13 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   operation.inputs = {q, k, v};
   operation.outputs = {out, log_sum};
   operation.saved = {q, k, v, out, log_sum};
+  if (efficient && how.masked && style.implementation == Implementation::kTransformers) {
+    // The mask of truths becomes one of numbers, which the kernel keeps (attention.cpp, convert_boolean_attn_mask).
+    const ValueId bias = graph.tensor({kOwner, "mask, as numbers", "op.efficient-attention.mask"},
+                                      sizes.tokens * sizes.sequence, type, false);
+    operation.outputs.push_back(bias);
+    operation.saved.push_back(bias);
+  }
   if (!efficient) {
     // random-number state, on the device even without dropout: two blocks
     const ValueId state = graph.tensor({kOwner, "random state", "op.flash-attention.random-state"},
@@ -170,6 +196,34 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
               {kOwner, "output", "op.attention.transposed-copy"});
 }
 
+// gpt_oss: one more column of scores, and the largest of each row taken off all (its place is kept for backward).
+template <class N>
+ValueId Composer<N>::with_sinks(ValueId scores, const N& columns, const N& rows) {
+  const ElementType type = graph.type(scores);
+  const SlotName name{kOwner, "scores with the sink column", "op.attention.sinks"};
+  const ValueId joined = single("concatenate", scores, name, columns, type, {});
+  const ValueId place = graph.tensor({kOwner, "place of the largest score", "op.attention.sinks"},
+                                     rows, ElementType::kInt64, false);
+  const ValueId largest =
+      graph.tensor({kOwner, "largest score", "op.attention.sinks"}, rows, type, true);
+  Operator maximum;
+  maximum.label = "maximum";
+  maximum.inputs = {joined};
+  maximum.outputs = {largest, place};
+  maximum.saved = {place};
+  maximum.backward = {kGradient0};
+  graph.add(maximum);
+  const ValueId shifted =
+      graph.tensor({kOwner, "scores below the largest", "op.attention.sinks"}, columns, type, true);
+  Operator subtract;
+  subtract.label = "subtract";
+  subtract.inputs = {joined, largest};
+  subtract.outputs = {shifted};
+  subtract.backward = {{BackwardStep::kAliasGradient, 0, -1}, kGradient1};
+  graph.add(subtract);
+  return shifted;
+}
+
 template <class N>
 ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& pairs,
                                      const N& heads, const N& value_width, ElementType type) {
@@ -189,11 +243,11 @@ ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& 
 
 // q·cos + rotate_half(q)·sin, written out (apply_rotary_pos_emb of modeling_llama.py).
 template <class N>
-ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
+ValueId Composer<N>::rotary(ValueId x, const SlotName& name, bool in_float32) {
   const N half = graph.elements(x) / N(2);
   const bool needs = graph.needs_gradient(x);
   // cos and sin come in the type of the residual stream; products promote
-  const ElementType wide = style.residual;
+  const ElementType wide = in_float32 ? ElementType::kFloat32 : style.residual;
   const ValueId cosine =
       single("x·cos", x, {name.owner, "x·cos", "op.rotary.products"}, graph.elements(x), wide, {});
 
@@ -223,7 +277,8 @@ ValueId Composer<N>::rotary(ValueId x, const SlotName& name) {
   const ValueId sine =
       single("rotated·sin", rotated, {name.owner, "rotated·sin", "op.rotary.products"},
              graph.elements(x), wide, {});
-  return add(cosine, sine, name);
+  const ValueId turned = add(cosine, sine, name);
+  return in_float32 ? cast(turned, graph.type(x), name) : turned;
 }
 
 template class Composer<Checked>;

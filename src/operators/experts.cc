@@ -18,15 +18,9 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   using Book = Workbook<N>;
   const N experts = Book::symbol("E", mlp.experts);
   const N chosen = Book::symbol("K", mlp.experts_per_token);
-  const N width = Book::symbol("M", mlp.width);
   const N hidden = sizes.hidden;
   const N tokens = sizes.shard_tokens;
-  const N pairs = sizes.tokens * chosen;
-  const N local_width = width / sizes.tensor;
   const int begin = position();
-  // transformers' grouped products are not on autocast's lists: they run in the weights' own type (integrations/moe.py).
-  const ElementType type = style.autocast ? ElementType::kFloat32 : style.compute;
-
   // The router, in fp32 where the model asks for it: its input is then a copy.
   ValueId routed_input = x;
   if (mlp.router_in_float32)
@@ -51,8 +45,10 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
       cast(logits, ElementType::kFloat32, {"mlp.router", "fp32 logits", "op.softmax.fp32-input"});
   const ValueId probabilities = pointwise(
       "scores", wide, {"mlp.router", "probabilities", "op.softmax.saved-output"}, false, true);
-  const ValueId weights = graph.tensor({"mlp.router", "chosen weights", "op.top-k.output"},
-                                       tokens * chosen, style.compute, true);
+  const ValueId weights = graph.tensor(
+      {"mlp.router", "chosen weights", "op.top-k.output"}, tokens * chosen,
+      style.implementation == Implementation::kTransformers ? ElementType::kFloat32 : style.compute,
+      true);
   const ValueId indices = graph.tensor({"mlp.router", "chosen experts", "op.top-k.saved-indices"},
                                        tokens * chosen, ElementType::kInt64, false);
   Operator choose;
@@ -62,6 +58,46 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   choose.saved = {indices};
   choose.backward = {kGradient0};
   graph.add(choose);
+
+  ValueId sum = style.implementation == Implementation::kTransformers
+                    ? grouped_experts(x, weights, indices, mlp)
+                    : sorted_experts(x, weights, indices, mlp);
+  if (mlp.shared) {
+    ValueId shared = this->mlp(x, *mlp.shared);
+    if (mlp.shared_gate) {
+      const ValueId score = linear(x, *mlp.shared_gate, tokens, hidden, N(1));
+      const ValueId gate =
+          pointwise("sigmoid", score,
+                    {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"}, false, true);
+      const ValueId gated =
+          graph.tensor({"mlp.shared_expert", "gated output", "op.multiply.output"}, tokens * hidden,
+                       style.compute, true);
+      Operator multiply_rows;
+      multiply_rows.label = "gate the shared expert";
+      multiply_rows.inputs = {gate, shared};
+      multiply_rows.outputs = {gated};
+      multiply_rows.saved = {gate, shared};
+      multiply_rows.backward = {kGradient1, kGradient0};
+      graph.add(multiply_rows);
+      shared = gated;
+    }
+    sum = add(sum, shared, {"mlp", "output", "op.add"});
+  }
+  if (recomputed.mlp) recompute_from(begin);
+  return sum;
+}
+
+// Megatron, torchtitan: one product for each projection over the sorted tokens, nothing between them.
+template <class N>
+ValueId Composer<N>::sorted_experts(ValueId x, ValueId weights, ValueId indices,
+                                    const ExpertMlp& mlp) {
+  using Book = Workbook<N>;
+  const N experts = Book::symbol("E", mlp.experts);
+  const N hidden = sizes.hidden;
+  const N tokens = sizes.shard_tokens;
+  const N pairs = sizes.tokens * Book::symbol("K", mlp.experts_per_token);
+  const N local_width = Book::symbol("M", mlp.width) / sizes.tensor;
+  const ElementType type = style.compute;
 
   // Tokens in the order of their experts.
   const ValueId gathered = graph.tensor(
@@ -128,8 +164,8 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
       pairs * hidden, type);
   weigh.backward = {{BackwardStep::kTemporary, 0, unreduced}, kGradient1, kGradient0};
   graph.add(weigh);
-  ValueId sum = graph.tensor({"mlp.experts", "sum over experts", "op.experts.sum"}, tokens * hidden,
-                             type, true);
+  const ValueId sum = graph.tensor({"mlp.experts", "sum over experts", "op.experts.sum"},
+                                   tokens * hidden, type, true);
   Operator add_up;
   add_up.label = "sum over experts";
   add_up.inputs = {weighted, indices};
@@ -137,29 +173,6 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   add_up.saved = {indices};
   add_up.backward = {kGradient0};
   graph.add(add_up);
-
-  if (mlp.shared) {
-    ValueId shared = this->mlp(x, *mlp.shared);
-    if (mlp.shared_gate) {
-      const ValueId score = linear(x, *mlp.shared_gate, tokens, hidden, N(1));
-      const ValueId gate =
-          pointwise("sigmoid", score,
-                    {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"}, false, true);
-      const ValueId gated =
-          graph.tensor({"mlp.shared_expert", "gated output", "op.multiply.output"}, tokens * hidden,
-                       style.compute, true);
-      Operator multiply_rows;
-      multiply_rows.label = "gate the shared expert";
-      multiply_rows.inputs = {gate, shared};
-      multiply_rows.outputs = {gated};
-      multiply_rows.saved = {gate, shared};
-      multiply_rows.backward = {kGradient1, kGradient0};
-      graph.add(multiply_rows);
-      shared = gated;
-    }
-    sum = add(sum, shared, {"mlp", "output", "op.add"});
-  }
-  if (recomputed.mlp) recompute_from(begin);
   return sum;
 }
 

@@ -246,8 +246,9 @@ struct Carried {
 }  // namespace
 
 template <class N>
-std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
+std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before_products) const {
   std::vector<Event> events;
+  bool product_ran = false;
   events.reserve(operators_.size() * 6);
   std::vector<Carried> carried;
   carried.reserve(values_.size());
@@ -296,6 +297,10 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
       if (reruns_[r].trigger == i && is_recorded(regions_[r]))
         play_again(regions_[r], reruns_[r], events);
     const Operator& operation = operators_[at(i)];
+    if (!product_ran && operation.flops > 0 && operation.recorded) {
+      product_ran = true;
+      if (before_products != nullptr) *before_products = events.size();
+    }
     Few<int, 6> incoming;
     for (ValueId output : operation.outputs) incoming.push_back(gradient[at(output)]);
     if (operation.recorded) {
@@ -373,6 +378,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy) const {
       release(i);
     }
   }
+  if (!product_ran && before_products != nullptr) *before_products = events.size();
   // The gradient that leaves may have been passed on from inside; the next graph knows it under the slot of the input.
   for (std::size_t value = 0; value < values_.size(); ++value) {
     if (!storages_[at(values_[value].storage)].external || values_[value].gradient < 0 ||

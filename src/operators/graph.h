@@ -123,7 +123,8 @@ class Graph {
   void finish();
   std::vector<Event> forward() const;
   // `incoming`: the gradient of the result is alive when it starts and gone at its end; that of the input is then alive.
-  std::vector<Event> backward(GradientPolicy policy) const;
+  // `before_products`: how many of the events come before the first matrix product.
+  std::vector<Event> backward(GradientPolicy policy, std::size_t* before_products = nullptr) const;
   // What forward leaves alive beside what it keeps for backward: whoever holds it frees it.
   std::vector<SlotId> lingering() const;
   // Slots kept for backward when forward has run, in order of their making.

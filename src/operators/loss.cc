@@ -142,6 +142,8 @@ class LossWriter {
     padded_ = graph_.tensor(padded, c_.sizes.batch * (c_.sizes.sequence + N(1)),
                             ElementType::kInt64, false);
     one(labels, padded_, "pad", {});
+    // Of one sequence, the part after the first is contiguous as it stands.
+    if (plain(c_.sizes.batch) == 1) return graph_.view(padded_, c_.sizes.tokens);
     const SlotName moved{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
     const ValueId target = graph_.tensor(moved, c_.sizes.tokens, ElementType::kInt64, false);
     one(padded_, target, "copy", {});

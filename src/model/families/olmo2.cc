@@ -13,12 +13,15 @@ Architecture read_olmo2(Config& config) {
 
   Layer layer;
   layer.arrangement = Arrangement::kOutputNorm;
-  layer.attention = add_attention(layer.parameters, shape.heads,
-                                  {.bias = bias,
-                                   .output_bias = bias,
-                                   .query_key_norm = NormKind::kRmsFloat32,
-                                   .norm_over_whole_projection = true,
-                                   .dropout = config.fraction_or("attention_dropout", 0)});
+  GroupedAttention attention =
+      add_attention(layer.parameters, shape.heads,
+                    {.bias = bias,
+                     .output_bias = bias,
+                     .query_key_norm = NormKind::kRmsFloat32,
+                     .norm_over_whole_projection = true,
+                     .dropout = config.fraction_or("attention_dropout", 0)});
+  attention.rotary_in_float32 = true;
+  layer.attention = std::move(attention);
   layer.mlp =
       add_gated_mlp(layer.parameters, "mlp.", shape.hidden, config.size("intermediate_size"),
                     {.activation = config.activation_or("hidden_act", Activation::kSilu)});
