@@ -129,10 +129,14 @@ class Reader {
 };
 
 int refuse_nothing(const Invocation& invocation) {
-  Diagnostic problem =
-      command_line_problem("E003", "validate needs measured runs: files, folders or - (stdin)",
-                           "our own records are truth/records/*.json of the source tree; published "
-                           "rows are JSON lines, one row a line");
+  std::string sources;
+  for (const RowSource& source : row_sources())
+    sources += (sources.empty() ? "" : ", ") + std::string(source.name);
+  const Diagnostic problem = command_line_problem(
+      "E003", "validate needs measured runs: files, folders or - (stdin)",
+      fmt::format("recorded runs (truth/records/*.json of the source tree), or published rows as "
+                  "JSON lines, of these sources: {}",
+                  sources));
   return refuse(invocation, {problem}, "nothing validated");
 }
 
