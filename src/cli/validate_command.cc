@@ -66,8 +66,11 @@ std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnos
 // Rows come one by one; each is judged and its text forgotten.
 class Reader {
  public:
-  Reader(std::string source, Validation& validation, Diagnostics& problems)
-      : source_(std::move(source)), validation_(validation), problems_(problems) {}
+  Reader(std::string source, bool keep_runs, Validation& validation, Diagnostics& problems)
+      : source_(std::move(source)),
+        keep_runs_(keep_runs),
+        validation_(validation),
+        problems_(problems) {}
 
   void read(const std::string& file) {
     if (ends_with(file, ".json")) {
@@ -98,7 +101,7 @@ class Reader {
     tl::expected<Value, Diagnostics> document = read_json(text, place);
     if (!document) return problem(of_line(document.error().front(), file, number));
     tl::expected<JudgedRow, Diagnostic> judged =
-        judge_row(*document, fs::path(file).stem().string());
+        judge_row(*document, fs::path(file).stem().string(), keep_runs_);
     if (!judged) return problem(of_line(std::move(judged.error()), file, number));
     if (source_.empty() || judged->source == source_) validation_.add(std::move(*judged));
   }
@@ -122,6 +125,7 @@ class Reader {
   }
 
   std::string source_;
+  bool keep_runs_;
   Validation& validation_;
   Diagnostics& problems_;
   std::size_t rows_ = 0;
@@ -178,7 +182,8 @@ int validate_command(const Invocation& invocation) {
 
   Validation validation;
   Diagnostics problems;
-  Reader reader(source == nullptr ? "" : *source, validation, problems);
+  const bool keep_runs = invocation.json && invocation.has("rows");
+  Reader reader(source == nullptr ? "" : *source, keep_runs, validation, problems);
   for (const std::string& file : files) reader.read(file);
   if (reader.unsaid() > 0)
     problems.push_back(

@@ -199,8 +199,35 @@ Json json_of(const JudgedReading& reading) {
   return json;
 }
 
+Json json_of(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kNull:
+      break;
+    case Value::Kind::kBool:
+      return value.as_bool();
+    case Value::Kind::kInteger:
+      return value.as_integer();
+    case Value::Kind::kNumber:
+      return value.as_number();
+    case Value::Kind::kString:
+      return value.as_string();
+    case Value::Kind::kArray: {
+      Json list = Json::array();
+      for (const Value& item : value.items()) list.push_back(json_of(item));
+      return list;
+    }
+    case Value::Kind::kTable: {
+      Json table = Json::object();
+      for (const Value::Member& member : value.members()) table[member.key] = json_of(member.value);
+      return table;
+    }
+  }
+  return nullptr;
+}
+
 Json json_of(const JudgedRow& row) {
   Json json = {{"id", row.id}};
+  if (!row.run.is_null()) json["run"] = json_of(row.run);
   if (!row.left_out.empty()) json["left_out"] = row.left_out;
   if (!row.refused.empty()) json["refused"] = row.refused;
   if (!row.weighed()) return json;

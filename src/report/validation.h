@@ -4,7 +4,7 @@
 //   nanotron-ultrascale  reserved        1,121   -3.1     4.2  15.8  40.2
 //                        optimizer phase 1,121   -0.1     0.4   1.9   5.0
 //
-// The same figures are in the JSON, schema steelyard.validation/1.
+// The same figures are in the JSON, schema steelyard.validation/1; there each row also has the run file that was asked.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -165,7 +165,8 @@ std::string label_of(const Reading& reading) {
   return reading.step == Step::kFirst ? label + ", first step" : label;
 }
 
-tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name) {
+tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name,
+                                              bool keep_run) {
   JudgedRow judged;
   if (is_record(document)) {
     tl::expected<MappedRun, Diagnostic> mapped = map_record(document);
@@ -173,6 +174,7 @@ tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string
     judged.id = std::string(name);
     judged.source = std::string(kRecords);
     weigh(*mapped, judged);
+    if (keep_run) judged.run = std::move(mapped->run);
     return judged;
   }
   MeasuredRow row(document);
@@ -197,6 +199,7 @@ tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string
   const Mapped mapped = source->map(row);
   if (mapped) {
     weigh(*mapped, judged);
+    if (keep_run) judged.run = mapped->run;
   } else {
     judged.left_out = mapped.error();
   }

@@ -43,11 +43,13 @@ struct JudgedRow {
   std::optional<bool> out_of_memory;
   Verdict verdict = Verdict::kFits;
   std::vector<Assumed> assumed;
+  Value run;  // the run file that was asked, if it was to be kept
   bool weighed() const { return left_out.empty() && refused.empty(); }
 };
 
 // `name` names a record, which has no id of its own. An error when the document is neither a row nor a record.
-tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name);
+tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name,
+                                              bool keep_run = false);
 
 // "reserved", "optimizer phase", "allocated, first forward"
 std::string label_of(const Reading& reading);

@@ -13,7 +13,10 @@ Mapped map(MeasuredRow& row) {
   MappedRun mapped;
   Shape shape = printed_shape(row);
   shape.tied = true;  // MPT's output is its embedding
-  mapped.set("model", gpt_model(shape));
+  Value model = gpt_model(shape);
+  // llmfoundry/models/layers/ffn.py: torch's GELU, not the one that GPT-2 spells out.
+  set_path(model, "activation_function", Value::string("gelu"), Place{});
+  mapped.set("model", std::move(model));
   mapped.read_as("model_type gpt2", "MPT's own model code is not ours; gpt2 adds its biases");
   mapped.set("engine", "fsdp1");
   map_cluster(row, mapped);

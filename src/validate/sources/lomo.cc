@@ -20,8 +20,9 @@ Mapped map(MeasuredRow& row) {
     row.miss("model.params");
   }
   map_cluster(row, mapped);
-  mapped.set("engine", "deepspeed");
-  mapped.set("parallel.zero_stage", row.count("parallel.zero_stage").value_or(0));
+  const auto stage = row.count("parallel.zero_stage");
+  mapped.set("engine", stage ? "deepspeed" : "ddp");
+  if (stage) mapped.set("parallel.zero_stage", *stage);
   mapped.set("parallel.data", row.need("parallel.dp"));
   mapped.set("training.sequence_length", row.need("train.seq_len"));
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
