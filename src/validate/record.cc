@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace steelyard {
@@ -102,8 +103,15 @@ tl::expected<MappedRun, Diagnostic> map_record(const Value& record) {
   if (const Value* stage = record.at("coordinates.pipeline");
       stage != nullptr && stage->is_integer())
     mapped.stage = stage->as_integer();
-  for (const Value& row : phases->items())
+  Bytes reserved{};
+  for (const Value& row : phases->items()) {
     if (auto read = read_phase(row, mapped); !read) return tl::unexpected(read.error());
+    const Value* torch = row.find("torch");
+    if (torch != nullptr && text_at(row, "step") == "steady")
+      reserved = std::max(reserved, bytes_at(*torch, "reserved_bytes").value_or(Bytes(0)));
+  }
+  // The allocator's own figure: nobody counts it to the byte.
+  if (reserved > Bytes(0)) mapped.readings.push_back({Meter::kReserved, reserved});
   return mapped;
 }
 
