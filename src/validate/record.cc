@@ -78,7 +78,7 @@ tl::expected<void, Diagnostic> read_phase(const Value& row, MappedRun& mapped) {
     Reading reading{Meter::kAllocated, *allocated, step == "first" ? Step::kFirst : Step::kLater,
                     *phase};
     reading.piles = piles_of(row);
-    mapped.readings.push_back(std::move(reading));
+    mapped.readings.push_back(reading);
   }
   const std::optional<Bytes> resident = bytes_at(row, "resident_bytes");
   if (step == "steady" && *phase == Phase::kOptimizer && resident && *resident > Bytes(0))
