@@ -52,6 +52,7 @@ int weigh_command(const Invocation& invocation);
 int explain_command(const Invocation& invocation);
 int sweep_command(const Invocation& invocation);
 int compare_command(const Invocation& invocation);
+int validate_command(const Invocation& invocation);
 int list_command(const Invocation& invocation);
 int completion_command(const Invocation& invocation);
 int help_command(const Invocation& invocation);

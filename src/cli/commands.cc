@@ -53,6 +53,19 @@ const std::vector<Command>& commands() {
         "--batch"},
        true,
        compare_command},
+      {"validate",
+       "FILES|FOLDERS [flags]",
+       "predictions held to measured runs: how far off, and where",
+       "Reads recorded runs (*.json, schema steelyard.record/1; truth/records of the source tree) "
+       "and published rows (*.jsonl, one row a line), which are recognised by what they say; a "
+       "folder means all of both, - is lines on stdin. Prints, for each source, the error of what "
+       "was allocated, reserved and on the device, what was said of runs that died and ran, why "
+       "rows were not weighed, and the worst rows. Exit 0: validated, however far off; 2: bad "
+       "input.",
+       {"steelyard validate truth/records", "steelyard validate rows.jsonl --worst 5",
+        "steelyard validate rows.jsonl --source bigscience --rows"},
+       false,
+       validate_command},
       {"list",
        "models|devices|engines|optimizers|precisions|schedules|rules|keys|errors",
        "what is known, with sources",

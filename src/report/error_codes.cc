@@ -23,6 +23,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E106", "a name that is not known", "Names are compared without regard to capitals and dashes; steelyard list names them all."},
       {"E107", "a number out of reason", "Sizes are one or more and fit 64 bits; a run of 10^18 of anything is a slip of the keyboard."},
       {"E108", "a needed key is missing", "Everything else has a default, which is listed among the assumptions (-v); this has none."},
+      {"E110", "not a measured run", "validate reads recorded runs and rows of measurements: a record has \"schema\": \"steelyard.record/1\", a row an \"id\" and its \"source\". The other rows are judged all the same."},
       {"E111", "no device of that name", "A device is named as in steelyard list devices, as PyTorch prints it, or by its memory: \"24gb\"."},
       {"E112", "allocator settings are not understood", "PYTORCH_ALLOC_CONF is option:value, separated by commas; a list of values stands in brackets."},
       // What keys mean together.

@@ -1,0 +1,209 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/exit_status.h"
+#include "cli/outlet.h"
+#include "cli/problems.h"
+#include "cli/read_invocation.h"
+#include "document/edit_distance.h"
+#include "document/read.h"
+#include "report/prediction_json.h"
+#include "report/validation.h"
+#include "validate/sources/sources.h"
+#include "validate/validate.h"
+
+namespace steelyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kWorst = 3;
+// What is wrong in a file is said line by line, up to here.
+constexpr std::size_t kMostProblems = 20;
+
+bool ends_with(std::string_view word, std::string_view end) {
+  return word.size() >= end.size() && word.substr(word.size() - end.size()) == end;
+}
+
+// The files that the words name: a folder means its *.json and *.jsonl, in order of their names.
+std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnostics& problems) {
+  std::vector<std::string> files;
+  for (const std::string& word : words) {
+    std::error_code failed;
+    if (word == "-" || !fs::is_directory(word, failed)) {
+      if (word != "-" && !fs::exists(word, failed))
+        problems.push_back(
+            command_line_problem("E100", fmt::format("cannot read {}: no such file", word)));
+      else
+        files.push_back(word);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (fs::directory_iterator entry(word, failed), end; !failed && entry != end;
+         entry.increment(failed)) {
+      const std::string path = entry->path().string();
+      if (ends_with(path, ".json") || ends_with(path, ".jsonl")) found.push_back(path);
+    }
+    if (found.empty())
+      problems.push_back(
+          command_line_problem("E100", fmt::format("{} holds no *.json and no *.jsonl", word)));
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+// Rows come one by one; each is judged and its text forgotten.
+class Reader {
+ public:
+  Reader(std::string source, bool keep_runs, Validation& validation, Diagnostics& problems)
+      : source_(std::move(source)),
+        keep_runs_(keep_runs),
+        validation_(validation),
+        problems_(problems) {}
+
+  void read(const std::string& file) {
+    if (ends_with(file, ".json")) {
+      const std::optional<std::string> text = text_of_file(file);
+      if (text) return row(*text, file, file, 0);
+    } else if (file == "-") {
+      return lines(std::cin, file);
+    } else if (std::ifstream stream(file, std::ios::binary); stream) {
+      return lines(stream, file);
+    }
+    problem(command_line_problem("E100", fmt::format("cannot read {}", file)));
+  }
+
+  std::size_t rows() const { return rows_; }
+  std::size_t unsaid() const { return unsaid_; }
+
+ private:
+  void lines(std::istream& stream, const std::string& file) {
+    const std::string name = file == "-" ? "<stdin>" : file;
+    std::string line;
+    for (int number = 1; std::getline(stream, line); ++number)
+      if (line.find_first_not_of(" \t\r") != std::string::npos)
+        row(line, file, fmt::format("{}:{}", name, number), number);
+  }
+
+  void row(std::string_view text, const std::string& file, const std::string& place, int number) {
+    ++rows_;
+    tl::expected<Value, Diagnostics> document = read_json(text, place);
+    if (!document) return problem(of_line(document.error().front(), file, number));
+    tl::expected<JudgedRow, Diagnostic> judged =
+        judge_row(*document, fs::path(file).stem().string(), keep_runs_);
+    if (!judged) return problem(of_line(std::move(judged.error()), file, number));
+    if (source_.empty() || judged->source == source_) validation_.add(std::move(*judged));
+  }
+
+  // A line of a megabyte helps nobody: the place is enough.
+  static Diagnostic of_line(Diagnostic problem, const std::string& file, int number) {
+    if (number == 0) return problem;
+    problem.place = Place{};
+    problem.place.source = file == "-" ? "<stdin>" : file;
+    problem.place.line = number;
+    problem.label.clear();
+    return problem;
+  }
+
+  void problem(Diagnostic problem) {
+    if (problems_.size() < kMostProblems) {
+      problems_.push_back(std::move(problem));
+    } else {
+      ++unsaid_;
+    }
+  }
+
+  std::string source_;
+  bool keep_runs_;
+  Validation& validation_;
+  Diagnostics& problems_;
+  std::size_t rows_ = 0;
+  std::size_t unsaid_ = 0;
+};
+
+int refuse_nothing(const Invocation& invocation) {
+  std::string sources;
+  for (const RowSource& source : row_sources())
+    sources += (sources.empty() ? "" : ", ") + std::string(source.name);
+  const Diagnostic problem = command_line_problem(
+      "E003", "validate needs measured runs: files, folders or - (stdin)",
+      fmt::format("recorded runs (truth/records/*.json of the source tree), or published rows as "
+                  "JSON lines, of these sources: {}",
+                  sources));
+  return refuse(invocation, {problem}, "nothing validated");
+}
+
+std::optional<Diagnostic> unknown_source(const std::string& said) {
+  std::vector<std::string_view> names = {kRecords, kUnknownSource};
+  for (const RowSource& source : row_sources()) names.push_back(source.name);
+  if (std::find(names.begin(), names.end(), said) != names.end()) return std::nullopt;
+  Diagnostic problem = command_line_problem("E003", fmt::format("unknown source \"{}\"", said));
+  problem.help = did_you_mean("source", nearest_names(said, names));
+  if (problem.help.empty()) problem.help = fmt::format("the sources are {}", any_of(names));
+  return problem;
+}
+
+std::optional<std::size_t> count_said(const std::string& text) {
+  std::size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return count;
+}
+
+}  // namespace
+
+int validate_command(const Invocation& invocation) {
+  if (invocation.words.empty()) return refuse_nothing(invocation);
+  Diagnostics wrong;
+  const std::string* source = invocation.value("source");
+  if (source != nullptr)
+    if (auto problem = unknown_source(*source)) wrong.push_back(std::move(*problem));
+  std::size_t worst = kWorst;
+  if (const std::string* said = invocation.value("worst")) {
+    const auto count = count_said(*said);
+    if (!count)
+      wrong.push_back(
+          command_line_problem("E003", fmt::format("--worst \"{}\" is no count", *said)));
+    worst = count.value_or(kWorst);
+  }
+  const std::vector<std::string> files = files_of(invocation.words, wrong);
+  if (!wrong.empty()) return refuse(invocation, wrong, "nothing validated");
+
+  Validation validation;
+  Diagnostics problems;
+  const bool keep_runs = invocation.json && invocation.has("rows");
+  Reader reader(source == nullptr ? "" : *source, keep_runs, validation, problems);
+  for (const std::string& file : files) reader.read(file);
+  if (reader.unsaid() > 0)
+    problems.push_back(
+        command_line_problem("E110", fmt::format("{} more lines are no rows", reader.unsaid())));
+  if (validation.rows() == 0 && problems.empty())
+    problems.push_back(command_line_problem(
+        "E110", reader.rows() == 0
+                    ? "no rows"
+                    : fmt::format("none of {} rows is of this source", reader.rows())));
+  if (validation.rows() == 0) return refuse(invocation, problems, "nothing validated");
+
+  const std::vector<SourceResult> results = validation.results(worst);
+  const ValidationView view{invocation.has("rows"), invocation.has("verbose")};
+  if (invocation.json) {
+    answer(document_text(json_of(results, view, problems)));
+    return problems.empty() ? kDone : kBadInput;
+  }
+  const std::string text = validation_text(results, view, invocation.style);
+  answer(invocation.style.ascii ? plain_characters(text) : text);
+  return problems.empty() ? kDone : refuse(invocation, problems, "these lines were not judged");
+}
+
+}  // namespace steelyard

@@ -1,0 +1,117 @@
+// One published measurement, and what a mapper makes of it: a run file, and what was read of the run.
+//
+//   {"id": "nanotron-us-2", "source": {...}, "model": {...}, "train": {...}, "parallel": {...}, "measured": {...}}
+//        -> run      {"model": ..., "engine": "nanotron", "training": ..., "parallel": ...}
+//           readings reserved 50.18 GiB, optimizer phase 25.07 GiB, of stage 0; it did not run out of memory
+//           assumed  recompute.mode none: the source prints ...
+//
+// A mapper states facts of its source and never looks at a prediction. What a row does not print, and its source does not
+// say, is assumed aloud or the row is left out with a reason.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "document/value.h"
+#include "ledger/pile.h"
+#include "quantity/quantity.h"
+
+namespace steelyard {
+
+// What was read of a run.
+enum class Meter : std::uint8_t {
+  kAllocated,           // max_memory_allocated
+  kReserved,            // max_memory_reserved
+  kOptimizerAllocated,  // max_memory_allocated between backward and the end of the step
+  kResident,            // memory_allocated between steps
+  kDevice               // nvidia-smi: the whole process
+};
+std::string_view name_of(Meter meter);  // "allocated", "optimizer_allocated", ...
+
+enum class Step : std::uint8_t { kLater, kFirst };
+
+struct Reading {
+  Meter meter = Meter::kAllocated;
+  Bytes bytes{};
+  Step step = Step::kLater;
+  std::optional<Phase> phase = std::nullopt;  // within one phase; absent: over the whole step
+  std::optional<Piles> piles = std::nullopt;  // what it was made of, where a recorder could tell
+};
+
+// What the row does not say. An empty value: not a key of the run file, a way of reading the number.
+struct Assumed {
+  std::string key, value, why;
+};
+
+struct MappedRun {
+  Value run = Value::table();
+  std::vector<Reading> readings;
+  std::optional<std::int64_t> stage;  // whose numbers they are; absent: the largest of all ranks
+  std::optional<bool> out_of_memory;
+  std::vector<Assumed> assumed;
+
+  void set(std::string_view key, Value value);
+  void set(std::string_view key, std::int64_t number) { set(key, Value::integer(number)); }
+  void set(std::string_view key, std::string_view name) {
+    set(key, Value::string(std::string(name)));
+  }
+  void set(std::string_view key, const char* name) { set(key, std::string_view(name)); }
+  void set_switch(std::string_view key, bool on) { set(key, Value::boolean(on)); }
+  void assume(std::string_view key, std::string_view name, std::string_view why);
+  void assume(std::string_view key, std::int64_t number, std::string_view why);
+  void assume_switch(std::string_view key, bool on, std::string_view why);
+  // How a number is read where its source leaves that open.
+  void read_as(std::string_view what, std::string_view why);
+};
+
+// Bytes of a printed amount; nothing for what no device can hold.
+std::optional<Bytes> bytes_of_gib(double gib);
+
+// A row, asked for its fields. What is asked for and not there is remembered, for the reason why the row is left out.
+class MeasuredRow {
+ public:
+  explicit MeasuredRow(const Value& row) : row_(row) {}
+
+  const Value* at(std::string_view path) const { return row_.at(path); }
+  std::string text(std::string_view path) const;                   // empty when absent
+  bool says(std::string_view path, std::string_view word) const;   // contains it, whatever the case
+  std::optional<std::int64_t> count(std::string_view path) const;  // 8, 8.0, "8"
+  std::optional<double> number(std::string_view path) const;
+  std::optional<bool> truth(std::string_view path) const;
+  std::optional<Bytes> gib(std::string_view path) const;
+
+  // The count, or 1 and a note that it is missing.
+  std::int64_t need(std::string_view path);
+  void miss(std::string_view path) { missing_.emplace_back(path); }
+  bool complete() const { return missing_.empty(); }
+  std::string missing() const;  // "prints no model.heads, no train.micro_batch"
+
+  std::string id() const { return text("id"); }
+  // "bigscience-workshop/bigscience" or the title of a paper: where the row was printed.
+  std::string origin() const;
+
+ private:
+  const Value& row_;
+  std::vector<std::string> missing_;
+};
+
+// The run, or the reason why it is not asked.
+using Mapped = tl::expected<MappedRun, std::string>;
+inline tl::unexpected<std::string> left_out(std::string why) {
+  return tl::unexpected<std::string>(std::move(why));
+}
+
+// One source of rows: one file of src/validate/sources, one row of the table there.
+struct RowSource {
+  std::string_view name;   // "nanotron-ultrascale", as --source says it
+  std::string_view about;  // what was measured, in half a line
+  bool (*owns)(const MeasuredRow& row);
+  Mapped (*map)(MeasuredRow& row);
+};
+
+}  // namespace steelyard

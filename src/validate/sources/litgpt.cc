@@ -1,0 +1,111 @@
+// LitGPT's tables: full fine-tunes, LoRA, QLoRA and adapters on one A10G or A100 40 GB. It prints max_memory_allocated in decimal
+// GB, which the rows have as GiB. Samples are padded to the longest of the batch and cut at max_seq_length, so the longest
+// sample of the run decides.
+#include <array>
+
+#include "validate/sources/published.h"
+#include "validate/sources/sources.h"
+
+namespace steelyard {
+namespace {
+
+struct Name {
+  std::string_view printed, preset;
+};
+constexpr std::array kPresets = {
+    Name{"gemma-2b", "gemma-2b"},          Name{"gemma-7b", "gemma-7b"},
+    Name{"llama-2-7b", "llama-2-7b"},      Name{"Llama 2 7 B", "llama-2-7b"},
+    Name{"Llama 2 13 B", "llama-2-13b"},   Name{"llama-3-8b", "llama-3-8b"},
+    Name{"llama-3.1-8b", "llama-3.1-8b"},  Name{"llama-3.2-1b", "llama-3.2-1b"},
+    Name{"llama-3.2-3b", "llama-3.2-3b"},  Name{"phi-2", "phi-2"},
+    Name{"phi-1.5 1.3 B", "phi-1.5"},      Name{"Phi-3-mini-4k-instruct", "phi-3-mini-4k"},
+    Name{"mistral-7b", "mistral-7b-v0.1"}, Name{"Mistral-7B-v0.1", "mistral-7b-v0.1"},
+    Name{"tiny-llama", "tinyllama-1.1b"},  Name{"TinyLlama 1.1B", "tinyllama-1.1b"},
+    Name{"falcon-7b", "falcon-7b"},        Name{"Falcon 7 B", "falcon-7b"},
+    Name{"gemma2-2b", "gemma-2-2b"},       Name{"gemma2-9b", "gemma-2-9b"},
+};
+
+// stabilityai/stablelm-base-alpha-3b config.json.
+Value stablelm_alpha_3b() {
+  Value model = Value::table();
+  const auto put = [&model](const char* key, Value value) {
+    set_path(model, key, std::move(value), Place{});
+  };
+  put("model_type", Value::string("gpt_neox"));
+  put("num_hidden_layers", Value::integer(16));
+  put("hidden_size", Value::integer(4096));
+  put("num_attention_heads", Value::integer(32));
+  put("intermediate_size", Value::integer(16'384));
+  put("vocab_size", Value::integer(50'688));
+  put("max_position_embeddings", Value::integer(4096));
+  put("tie_word_embeddings", Value::boolean(false));
+  return model;
+}
+
+std::optional<Value> model_of(const std::string& printed) {
+  for (const Name& name : kPresets)
+    if (name.printed == printed) return Value::string(std::string(name.preset));
+  if (printed == "stablelm-base-alpha-3b" || printed == "StableLM Alpha 3 B" ||
+      printed == "StableLM 3B")
+    return stablelm_alpha_3b();
+  return std::nullopt;
+}
+
+void map_adapter(MeasuredRow& row, MappedRun& mapped) {
+  mapped.set("adapter.method", "lora");
+  if (const auto rank = row.count("train.lora.lora_r")) {
+    mapped.set("adapter.rank", *rank);
+  } else {
+    mapped.assume("adapter.rank", 8, "not printed; LitGPT's default");
+  }
+  mapped.set("adapter.base", row.text("train.quant").empty() ? "bf16" : "nf4");
+  mapped.set_switch("adapter.double_quantization", row.text("train.quant") == "bnb.nf4-dq");
+}
+
+Mapped map(MeasuredRow& row) {
+  const std::string mode = row.text("train.mode");
+  if (mode == "adapter" || mode == "adapter v2")
+    return left_out("LLaMA-Adapter: not a method of ours");
+  if (mode == "pretrain") return left_out("prints no train.micro_batch, no train.seq_len");
+  MappedRun mapped;
+  if (auto model = model_of(row.text("model.name"))) {
+    mapped.set("model", std::move(*model));
+  } else {
+    return left_out("a model that no preset of ours is: " + row.text("model.name"));
+  }
+  const bool doubtful =
+      row.says("notes", "devices: 1") && row.count("hardware.gpus").value_or(1) > 1;
+  map_cluster(row, mapped);
+  if (doubtful)
+    mapped.assume("cluster.devices", 1,
+                  "the run's yaml says devices: 1, and its numbers are those of one");
+  const std::int64_t devices = doubtful ? 1 : row.count("parallel.dp").value_or(1);
+  mapped.set("engine", devices > 1 ? "fsdp1" : "ddp");
+  if (devices > 1 && row.says("parallel.fsdp_zero_stage", "DDP")) mapped.set("engine", "ddp");
+  mapped.set("training.sequence_length", row.need("train.seq_len"));
+  mapped.set("training.micro_batch", row.need("train.micro_batch"));
+  if (const auto batch = row.count("train.global_batch"))
+    mapped.set("training.global_batch", *batch);
+  mapped.set("training.precision",
+             row.text("train.precision") == "bf16-mixed" ? "bf16-autocast" : "bf16-pure");
+  mapped.set("training.optimizer", "adamw");
+  mapped.assume("training.optimizer_form", "foreach", "not printed; torch's default");
+  mapped.assume("training.attention", "flash", "scaled_dot_product_attention in 16 bits");
+  mapped.assume("recompute.mode", "none",
+                "not printed; LitGPT checkpoints activations under FSDP only");
+  if (mode != "full finetune") map_adapter(row, mapped);
+  if (!row.complete()) return left_out(row.missing());
+  if (const auto bytes = row.gib("measured.peak_allocated_gib"))
+    mapped.readings.push_back({Meter::kAllocated, *bytes});
+  map_outcome(row, mapped);
+  return mapped;
+}
+
+bool owns(const MeasuredRow& row) { return row.origin() == "Lightning-AI/litgpt"; }
+
+}  // namespace
+
+constinit const RowSource kLitgpt = {
+    "litgpt", "full and adapter fine-tunes on A10G and A100 40 GB: allocated", owns, map};
+
+}  // namespace steelyard

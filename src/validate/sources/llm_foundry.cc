@@ -1,0 +1,53 @@
+// MosaicML's llm-foundry benchmarks: MPT models under FSDP on A100 and H100. No bytes: each row ran, and its micro-batch is the
+// largest or best that was tried, so it bounds the memory from one side. The table is stored twice, by two readers.
+// An MPT block is a GPT-2 block without biases; gpt2 is the closest of ours, and a little larger.
+#include "validate/sources/published.h"
+#include "validate/sources/sources.h"
+
+namespace steelyard {
+namespace {
+
+Mapped map(MeasuredRow& row) {
+  if (row.says("train.precision", "fp8"))
+    return left_out("fp8 of Transformer Engine within an MPT block");
+  MappedRun mapped;
+  Shape shape = printed_shape(row);
+  shape.tied = true;  // MPT's output is its embedding
+  Value model = gpt_model(shape);
+  // llmfoundry/models/layers/ffn.py: torch's GELU, not the one that GPT-2 spells out.
+  set_path(model, "activation_function", Value::string("gelu"), Place{});
+  mapped.set("model", std::move(model));
+  mapped.read_as("model_type gpt2", "MPT's own model code is not ours; gpt2 adds its biases");
+  mapped.set("engine", "fsdp1");
+  map_cluster(row, mapped);
+  mapped.set("training.sequence_length", row.need("train.seq_len"));
+  mapped.set("training.micro_batch", row.need("train.micro_batch"));
+  mapped.set("training.global_batch", row.need("train.global_batch"));
+  mapped.assume("training.precision", "bf16-mixed", "Composer's amp_bf16 and bf16 under FSDP");
+  mapped.set("training.optimizer", "adamw");
+  mapped.set("training.optimizer_form", "foreach");
+  mapped.set("training.attention", "flash");
+  mapped.set("training.dropout", Value::number(0));
+  mapped.set("parallel.data", row.need("parallel.dp"));
+  const bool gradients_only = row.says("parallel.fsdp_zero_stage", "SHARD_GRAD_OP") ||
+                              row.says("parallel.fsdp", "SHARD_GRAD_OP");
+  mapped.set("parallel.zero_stage", gradients_only ? 2 : 3);
+  mapped.set("recompute.mode", row.says("train.recompute", "full") ? "full" : "none");
+  if (!row.complete()) return left_out(row.missing());
+  map_outcome(row, mapped);
+  return mapped;
+}
+
+bool owns_foundry(const MeasuredRow& row) { return row.origin() == "mosaicml/llm-foundry"; }
+bool owns_mosaic(const MeasuredRow& row) {
+  return row.says("source.title", "llm-foundry MPT training benchmarks");
+}
+
+}  // namespace
+
+constinit const RowSource kLlmFoundry = {
+    "llm-foundry", "MPT under FSDP on A100 and H100: runs that fit", owns_foundry, map};
+constinit const RowSource kMosaicmlMpt = {
+    "mosaicml-mpt", "the same table as llm-foundry, read again", owns_mosaic, map};
+
+}  // namespace steelyard

@@ -1,0 +1,130 @@
+#include "validate/sources/published.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace steelyard {
+namespace {
+
+struct DeviceName {
+  std::string_view word;  // in lower case, anywhere in the printed name
+  std::int64_t gib;       // 0: whatever the size
+  std::string_view device;
+};
+// The first that fits wins. An H100 or A100 of a table without a form factor is the SXM one that clusters have.
+constexpr std::array kDevices = {
+    DeviceName{"95.0 gib capacity", 0, "h100-sxm-96gb"},
+    DeviceName{"h100 pcie", 0, "h100-pcie-80gb"},
+    DeviceName{"h100", 0, "h100-sxm-80gb"},
+    DeviceName{"a100", 40, "a100-sxm-40gb"},
+    DeviceName{"a100", 80, "a100-sxm-80gb"},
+    DeviceName{"a100 40gb", 0, "a100-sxm-40gb"},
+    DeviceName{"a100-sxm4-40gb", 0, "a100-sxm-40gb"},
+    DeviceName{"a100", 0, "a100-sxm-80gb"},
+    DeviceName{"v100", 16, "v100-sxm-16gb"},
+    DeviceName{"v100", 32, "v100-sxm-32gb"},
+    DeviceName{"gb300", 0, "b300"},
+    DeviceName{"gb200", 0, "gb200"},
+    DeviceName{"b300", 0, "b300"},
+    DeviceName{"b200", 0, "b200"},
+    DeviceName{"mi300x", 0, "mi300x"},
+    DeviceName{"a10g", 0, "a10g"},
+    DeviceName{"l40s", 0, "l40s"},
+    DeviceName{"l4 ", 0, "l4"},
+    DeviceName{"a6000", 0, "rtx-a6000"},
+    DeviceName{"4090", 0, "rtx-4090"},
+    DeviceName{"3090", 0, "rtx-3090"},
+};
+
+Value named(std::initializer_list<std::pair<const char*, Value>> members) {
+  Value table = Value::table();
+  for (const auto& [key, value] : members) set_path(table, key, value, Place{});
+  return table;
+}
+
+}  // namespace
+
+std::optional<std::string> device_named(std::string_view gpu, std::optional<std::int64_t> gib) {
+  std::string lower(gpu);
+  for (char& letter : lower)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  for (const DeviceName& known : kDevices)
+    if (lower.find(known.word) != std::string::npos &&
+        (known.gib == 0 || (gib && known.gib == *gib)))
+      return std::string(known.device);
+  return std::nullopt;
+}
+
+Value llama_model(const Shape& shape) {
+  return named(
+      {{"model_type", Value::string("llama")},
+       {"num_hidden_layers", Value::integer(shape.layers)},
+       {"hidden_size", Value::integer(shape.hidden)},
+       {"num_attention_heads", Value::integer(shape.heads)},
+       {"num_key_value_heads", Value::integer(shape.kv_heads == 0 ? shape.heads : shape.kv_heads)},
+       {"intermediate_size", Value::integer(shape.feed_forward)},
+       {"vocab_size", Value::integer(shape.vocabulary)},
+       {"max_position_embeddings", Value::integer(shape.positions)},
+       {"attention_bias", Value::boolean(shape.biased_attention)},
+       {"tie_word_embeddings", Value::boolean(shape.tied)},
+       {"hidden_act", Value::string("silu")}});
+}
+
+Value gpt_model(const Shape& shape) {
+  return named({{"model_type", Value::string("gpt2")},
+                {"n_layer", Value::integer(shape.layers)},
+                {"n_embd", Value::integer(shape.hidden)},
+                {"n_head", Value::integer(shape.heads)},
+                {"n_inner", Value::integer(shape.feed_forward)},
+                {"vocab_size", Value::integer(shape.vocabulary)},
+                {"n_positions", Value::integer(shape.positions)},
+                {"tie_word_embeddings", Value::boolean(shape.tied)}});
+}
+
+Shape printed_shape(MeasuredRow& row) {
+  Shape shape;
+  shape.layers = row.need("model.layers");
+  shape.hidden = row.need("model.hidden");
+  shape.heads = row.need("model.heads");
+  shape.kv_heads = row.count("model.kv_heads").value_or(0);
+  // Any four times of what a row can say is far from overflow: see MeasuredRow::count and the job's limits.
+  shape.feed_forward =
+      row.count("model.ffn").value_or(std::min<std::int64_t>(shape.hidden, 1 << 30) * 4);
+  shape.vocabulary = row.need("model.vocab");
+  shape.positions = row.count("train.seq_len").value_or(shape.positions);
+  return shape;
+}
+
+void assume_megatron_dropout(MappedRun& mapped) {
+  mapped.set("training.hidden_dropout", Value::number(0.1));
+  mapped.set("training.attention_dropout", Value::number(0.1));
+  mapped.assumed.push_back(
+      {"training.dropout", "0.1", "not printed; the default of Megatron-LM's arguments.py"});
+}
+
+void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_node) {
+  const auto device = device_named(row.text("hardware.gpu"), row.count("hardware.gpu_memory_gib"));
+  if (device) {
+    mapped.set("cluster.device", *device);
+  } else {
+    row.miss("hardware.gpu that we know");
+  }
+  const std::int64_t devices = row.need("hardware.gpus");
+  mapped.set("cluster.devices", devices);
+  mapped.set("cluster.devices_per_node", std::min(devices, devices_per_node));
+}
+
+void map_outcome(const MeasuredRow& row, MappedRun& mapped) {
+  mapped.out_of_memory = row.truth("measured.oom");
+  if (mapped.out_of_memory) return;
+  for (const char* speed : {"measured.step_time_s", "measured.tokens_per_s_per_gpu",
+                            "measured.tflops_per_gpu", "measured.mfu"}) {
+    if (!row.number(speed)) continue;
+    mapped.out_of_memory = false;
+    mapped.read_as("out of memory: no", "the row prints a speed, so the run ran");
+    return;
+  }
+}
+
+}  // namespace steelyard

@@ -1,0 +1,277 @@
+#include "validate/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "job/read.h"
+#include "predict/prediction.h"
+#include "validate/record.h"
+#include "validate/sources/sources.h"
+
+namespace steelyard {
+namespace {
+
+// What stands for a reading: the bytes, and the piles of the moment they belong to.
+struct Answer {
+  Bytes bytes{};
+  Piles piles;
+  Bytes slack{}, runtime{};  // where the meter sees them
+};
+
+const PhasePrediction* phase_of(const std::vector<PhasePrediction>& phases, Phase phase) {
+  for (const PhasePrediction& candidate : phases)
+    if (candidate.phase == phase) return &candidate;
+  return nullptr;
+}
+
+Answer answer_of(const Reading& reading, const RankPrediction& rank) {
+  const bool first = reading.step == Step::kFirst;
+  const auto& phases = first ? rank.first_step.phases : rank.phases;
+  const Phase peak = first ? rank.first_step.phase : rank.phase;
+  const Phase wanted =
+      reading.meter == Meter::kOptimizerAllocated || reading.meter == Meter::kResident
+          ? Phase::kOptimizer
+          : reading.phase.value_or(peak);
+  Answer answer;
+  const PhasePrediction* phase = phase_of(phases, wanted);
+  if (phase != nullptr) answer.piles = phase->piles;
+  switch (reading.meter) {
+    case Meter::kAllocated:
+    case Meter::kOptimizerAllocated:
+      answer.bytes = phase == nullptr ? Bytes(0) : phase->allocated;
+      break;
+    case Meter::kReserved:
+      answer.bytes = first ? rank.first_step.reserved : rank.reserved;
+      answer.slack = answer.bytes - answer.piles.total();
+      break;
+    case Meter::kResident:
+      answer.bytes = rank.resident;
+      break;
+    case Meter::kDevice:
+      answer.bytes = first ? rank.first_step.device : rank.device;
+      answer.runtime = phase == nullptr ? Bytes(0) : phase->runtime;
+      answer.slack = answer.bytes - answer.runtime - answer.piles.total();
+      break;
+  }
+  return answer;
+}
+
+// The rank that the numbers are of; where nobody says, the one with the largest answer.
+Answer answer_of(const Reading& reading, const Prediction& prediction,
+                 std::optional<std::int64_t> stage) {
+  Answer largest;
+  for (const RankPrediction& rank : prediction.ranks) {
+    if (stage && rank.pipeline != *stage) continue;
+    const Answer answer = answer_of(reading, rank);
+    if (answer.bytes > largest.bytes) largest = answer;
+  }
+  return largest;
+}
+
+std::string words_of_pile(Pile pile) {
+  std::string words(name_of(pile));
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+Bytes distance(Bytes a, Bytes b) { return a > b ? a - b : b - a; }
+
+// A recorder cannot tell master weights from moments.
+Piles as_recorded(Piles piles) {
+  piles[Pile::kOptimizerMoments] += piles[Pile::kMasterWeights];
+  piles[Pile::kMasterWeights] = Bytes(0);
+  return piles;
+}
+
+std::string suspect_of(const Reading& reading, const Answer& answer) {
+  if (reading.bytes == answer.bytes) return "";
+  if (reading.piles) {
+    const Piles ours = as_recorded(answer.piles);
+    std::size_t most = 0;
+    for (std::size_t pile = 1; pile < kPileCount; ++pile)
+      if (distance(ours.bytes[pile], reading.piles->bytes[pile]) >
+          distance(ours.bytes[most], reading.piles->bytes[most]))
+        most = pile;
+    return words_of_pile(static_cast<Pile>(most));
+  }
+  std::vector<std::pair<Bytes, std::string>> piles;
+  for (std::size_t pile = 0; pile < kPileCount; ++pile)
+    piles.emplace_back(answer.piles.bytes[pile], words_of_pile(static_cast<Pile>(pile)));
+  piles.emplace_back(answer.slack, "slack");
+  piles.emplace_back(answer.runtime, "runtime");
+  const bool too_much = answer.bytes > reading.bytes;
+  const Bytes missing = reading.bytes - answer.bytes;
+  const std::pair<Bytes, std::string>* best = nullptr;
+  for (const auto& pile : piles) {
+    if (!too_much && pile.first < missing) continue;
+    if (best == nullptr || (too_much ? pile.first > best->first : pile.first < best->first))
+      best = &pile;
+  }
+  return best == nullptr ? "" : best->second;
+}
+
+void weigh(const MappedRun& mapped, JudgedRow& row) {
+  try {
+    const ReadJob job = read_job(mapped.run);
+    if (!job) {
+      row.refused = job.error().front().message;
+      return;
+    }
+    const Prediction prediction = predict(*job);
+    row.verdict = prediction.verdict;
+    row.out_of_memory = mapped.out_of_memory;
+    for (const Reading& reading : mapped.readings) {
+      const Answer answer = answer_of(reading, prediction, mapped.stage);
+      row.readings.push_back({reading, answer.bytes, suspect_of(reading, answer)});
+    }
+    row.assumed = mapped.assumed;
+  } catch (const OverflowError&) {
+    row.readings.clear();
+    row.refused = "a size of this run is far too large";
+  }
+}
+
+std::vector<std::pair<std::string, std::int64_t>> commonest(
+    const std::map<std::string, std::int64_t>& counts) {
+  std::vector<std::pair<std::string, std::int64_t>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+double size_of_error(const JudgedReading& judged) {
+  return std::abs(percent_error(judged.reading.bytes, judged.predicted));
+}
+
+std::string about_source(const std::string& name) {
+  if (name == kRecords) return "recorded runs, phase by phase, to the byte";
+  for (const RowSource& source : row_sources())
+    if (source.name == name) return std::string(source.about);
+  return "rows that no mapper reads";
+}
+
+}  // namespace
+
+std::string label_of(const Reading& reading) {
+  std::string label(name_of(reading.meter));
+  if (reading.meter == Meter::kOptimizerAllocated) label = "optimizer phase";
+  if (reading.phase) {
+    if (*reading.phase == Phase::kLoad) return "load";
+    return fmt::format("{} {}", reading.step == Step::kFirst ? "first" : "later",
+                       name_of(*reading.phase));
+  }
+  return reading.step == Step::kFirst ? label + ", first step" : label;
+}
+
+tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name,
+                                              bool keep_run) {
+  JudgedRow judged;
+  if (is_record(document)) {
+    tl::expected<MappedRun, Diagnostic> mapped = map_record(document);
+    if (!mapped) return tl::unexpected(std::move(mapped.error()));
+    judged.id = std::string(name);
+    judged.source = std::string(kRecords);
+    weigh(*mapped, judged);
+    if (keep_run) judged.run = std::move(mapped->run);
+    return judged;
+  }
+  MeasuredRow row(document);
+  const Value* source_table = row.at("source");
+  if (row.id().empty() || source_table == nullptr || !source_table->is_table()) {
+    Diagnostic problem;
+    problem.code = "E110";
+    problem.message = "neither a record nor a row of measurements";
+    problem.place = document.place();
+    problem.help =
+        "a record has \"schema\": \"steelyard.record/1\", a row has an \"id\" and its \"source\"";
+    return tl::unexpected(std::move(problem));
+  }
+  judged.id = row.id();
+  const RowSource* source = source_of(row);
+  if (source == nullptr) {
+    judged.source = std::string(kUnknownSource);
+    judged.left_out = "no mapper reads " + (row.origin().empty() ? "its source" : row.origin());
+    return judged;
+  }
+  judged.source = std::string(source->name);
+  const Mapped mapped = source->map(row);
+  if (mapped) {
+    weigh(*mapped, judged);
+    if (keep_run) judged.run = mapped->run;
+  } else {
+    judged.left_out = mapped.error();
+  }
+  return judged;
+}
+
+void Validation::add(JudgedRow row) {
+  if (std::find(sources_.begin(), sources_.end(), row.source) == sources_.end())
+    sources_.push_back(row.source);
+  // The same few sentences stand in every row: they are counted, not kept.
+  for (const Assumed& assumed : row.assumed)
+    ++assumed_[row.source][{assumed.key, assumed.value, assumed.why}];
+  row.assumed.clear();
+  row.assumed.shrink_to_fit();
+  rows_.push_back(std::move(row));
+}
+
+std::vector<SourceResult> Validation::results(std::size_t worst) const {
+  std::vector<SourceResult> results;
+  std::vector<std::string> sources = sources_;
+  std::stable_partition(sources.begin(), sources.end(),
+                        [](const std::string& name) { return name != kUnknownSource; });
+  for (const std::string& name : sources) {
+    SourceResult result;
+    result.name = name;
+    result.about = about_source(name);
+    std::map<std::string, std::int64_t> refused;
+    std::map<std::string, std::int64_t> left_out;
+    std::vector<std::pair<std::string, ErrorTable>> tables;
+    for (const JudgedRow& row : rows_) {
+      if (row.source != name) continue;
+      ++result.rows;
+      result.judged.push_back(&row);
+      if (!row.left_out.empty()) {
+        ++result.left_out;
+        ++left_out[row.left_out];
+        continue;
+      }
+      if (!row.refused.empty()) {
+        ++result.refused;
+        ++refused[row.refused];
+        continue;
+      }
+      ++result.weighed;
+      if (row.out_of_memory) result.outcomes.add(*row.out_of_memory, row.verdict);
+      const JudgedReading* farthest = nullptr;
+      for (const JudgedReading& reading : row.readings) {
+        const std::string label = label_of(reading.reading);
+        auto table = std::find_if(tables.begin(), tables.end(),
+                                  [&label](const auto& known) { return known.first == label; });
+        if (table == tables.end()) table = tables.insert(tables.end(), {label, {}});
+        table->second.add(reading.reading.bytes, reading.predicted);
+        if (farthest == nullptr || size_of_error(reading) > size_of_error(*farthest))
+          farthest = &reading;
+      }
+      if (farthest != nullptr && farthest->predicted != farthest->reading.bytes)
+        result.worst.emplace_back(&row, farthest);
+    }
+    for (const auto& [label, table] : tables) result.errors.emplace_back(label, table.figures());
+    std::stable_sort(result.worst.begin(), result.worst.end(), [](const auto& a, const auto& b) {
+      return size_of_error(*a.second) > size_of_error(*b.second);
+    });
+    if (result.worst.size() > worst) result.worst.resize(worst);
+    result.refused_because = commonest(refused);
+    result.left_out_because = commonest(left_out);
+    if (const auto found = assumed_.find(name); found != assumed_.end())
+      for (const auto& [key, count] : found->second)
+        result.assumed.emplace_back(Assumed{std::get<0>(key), std::get<1>(key), std::get<2>(key)},
+                                    count);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,84 @@
+// Predictions held to measured runs: a row in, what was measured and what we say of it out; and over many rows, how far off
+// we are, where, and by which pile.
+//
+//   row -> mapper of its source -> run file -> read_job -> predict        judge_row()
+//   rows of a source            -> errors, outcomes, reasons, worst       Validation
+//
+// Pure: who calls reads the files. A row that disagrees stays; only a row that does not say enough is left out, and counted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <tuple>
+#include <vector>
+
+#include "document/diagnostic.h"
+#include "document/value.h"
+#include "validate/error_table.h"
+#include "validate/measured_row.h"
+
+namespace steelyard {
+
+constexpr std::string_view kRecords = "records";        // the source of our own records
+constexpr std::string_view kUnknownSource = "unknown";  // rows that no mapper reads
+
+struct JudgedReading {
+  Reading reading;
+  Bytes predicted{};
+  // The pile that is most likely off. Of a record, whose piles are known, the one that differs most; else, of what is missing,
+  // the smallest pile that is at least as large; and of what is too much, the largest pile. Empty: no pile is that large.
+  std::string suspect;
+};
+
+struct JudgedRow {
+  std::string id;
+  std::string source;
+  std::string left_out;  // the mapper's reason; the row was not asked
+  std::string refused;   // our reason; it was asked and not answered
+  std::vector<JudgedReading> readings;
+  std::optional<bool> out_of_memory;
+  Verdict verdict = Verdict::kFits;
+  std::vector<Assumed> assumed;
+  Value run;  // the run file that was asked, if it was to be kept
+  bool weighed() const { return left_out.empty() && refused.empty(); }
+};
+
+// `name` names a record, which has no id of its own. An error when the document is neither a row nor a record.
+tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name,
+                                              bool keep_run = false);
+
+// "reserved", "optimizer phase", "allocated, first forward"
+std::string label_of(const Reading& reading);
+
+struct SourceResult {
+  std::string name, about;
+  std::int64_t rows = 0, weighed = 0, refused = 0, left_out = 0;
+  std::vector<std::pair<std::string, std::int64_t>> refused_because,
+      left_out_because;                                      // commonest first
+  std::vector<std::pair<std::string, ErrorFigures>> errors;  // by label, in order of appearance
+  OutcomeFigures outcomes;
+  std::vector<std::pair<const JudgedRow*, const JudgedReading*>>
+      worst;  // largest error first, one for each row
+  std::vector<std::pair<Assumed, std::int64_t>> assumed;
+  std::vector<const JudgedRow*> judged;  // every row, as they came
+};
+
+class Validation {
+ public:
+  void add(JudgedRow row);
+  std::size_t rows() const { return rows_.size(); }
+  // Sources in the order of their first rows, those that nobody reads last. Points into this object.
+  std::vector<SourceResult> results(std::size_t worst) const;
+
+ private:
+  using AssumedKey = std::tuple<std::string, std::string, std::string>;
+  std::vector<JudgedRow> rows_;
+  std::vector<std::string> sources_;
+  std::map<std::string, std::map<AssumedKey, std::int64_t>> assumed_;
+};
+
+}  // namespace steelyard
