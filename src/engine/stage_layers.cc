@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "engine/stage_program.h"
+#include "model/sequence.h"
 
 namespace steelyard {
 
@@ -77,6 +78,49 @@ std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(
     at = end;
   }
   return groups;
+}
+
+template <class N>
+bool StagePrograms<N>::gradient_before(std::int64_t layer) const {
+  const Architecture& model = *job_.model;
+  if (layer >= model.layers) return model.head_input_needs_gradient;
+  const std::vector<int> kinds = kind_of_each_layer(model);
+  return model.kinds[static_cast<std::size_t>(kinds[static_cast<std::size_t>(layer)])]
+      .input_needs_gradient;
+}
+
+template <class N>
+Stage<N> StagePrograms<N>::stage_of(std::int64_t index) const {
+  return stage_with(index, groups_of(index));
+}
+
+template <class N>
+Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Group>& groups) const {
+  Stage<N> stage;
+  stage.index = index;
+  stage.embedding = index == 0;
+  stage.head = index == job_.parallel.pipeline - 1;
+  stage.layers_of_kind.assign(job_.model->kinds.size(), 0);
+  for (const Group& group : groups)
+    for (const Run& run : group.runs) {
+      stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
+      if (is_untouched(run.variant)) stage.untouched_below = run.variant / 2;
+    }
+  if (!job_.training.frozen.empty()) {
+    const std::vector<Layers>& counts = job_.parallel.stage_layers;
+    std::int64_t from = 0;
+    for (std::int64_t before = 0; before < index; ++before)
+      from += counts[static_cast<std::size_t>(before)];
+    stage.input_gradient = gradient_before(from);
+    stage.output_gradient = gradient_before(from + counts[static_cast<std::size_t>(index)]);
+  }
+  stage.units.reserve(stage.layers_of_kind.size() + 3);
+  stage.units.push_back(stage.embedding ? 1 : 0);
+  append(stage.units, stage.layers_of_kind);
+  stage.units.push_back(stage.head ? 1 : 0);
+  // A tied head on another stage than the embedding has the weight once more.
+  stage.units.push_back(stage.head && !stage.embedding && job_.model->tied_head ? 1 : 0);
+  return stage;
 }
 
 template <class N>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/sequence.h"
+#include "engine/cached_blocks.h"
 #include "operators/ends.h"
 
 namespace steelyard {
@@ -40,52 +40,6 @@ std::int64_t attention_masks(const Job& job, const OperatorStyle& style) {
   }
   if (style.attention == AttentionKernel::kEager) return (whole ? 1 : 0) + (windowed ? 1 : 0);
   return shorter && style.attention == AttentionKernel::kEfficient ? 1 : 0;
-}
-
-Bytes largest_allocation(const Program& program, NodeId id) {
-  const Node& node = program.node(id);
-  Bytes largest{};
-  if (node.kind == NodeKind::kTape) {
-    for (const Event& event : program.events(node))
-      if (event.count > 0) largest = std::max(largest, program.slot_at(event.slot).bytes);
-  } else {
-    for (NodeId child : program.children(node))
-      largest = std::max(largest, largest_allocation(program, child));
-  }
-  return largest;
-}
-
-// What the allocator reserves for tensors that are larger than `cached`. A block that one of them leaves serves a later
-// one that fits.
-Bytes blocks_beyond(Bytes cached, const Program& program, const std::vector<Event>& events) {
-  struct Block {
-    Bytes bytes{};
-    SlotId used_by = -1;
-  };
-  std::vector<Block> blocks;
-  Bytes sum{};
-  for (const Event& event : events) {
-    const Bytes bytes = program.slot_at(event.slot).bytes;
-    if (bytes <= cached) continue;
-    for (std::int32_t i = 0; i < event.count; ++i) {
-      Block* best = nullptr;
-      for (Block& block : blocks)
-        if (block.used_by < 0 && block.bytes >= bytes && (!best || block.bytes < best->bytes))
-          best = &block;
-      if (!best) {
-        sum += bytes;
-        best = &blocks.emplace_back(Block{bytes});
-      }
-      best->used_by = event.slot;
-    }
-    for (std::int32_t i = 0; i > event.count; --i) {
-      const auto used = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
-        return block.used_by == event.slot;
-      });
-      if (used != blocks.end()) used->used_by = -1;
-    }
-  }
-  return sum;
 }
 
 }  // namespace
@@ -158,15 +112,6 @@ StagePrograms<N>::~StagePrograms() = default;
 template <class N>
 bool StagePrograms<N>::is_untouched(int variant) const {
   return steelyard::is_untouched(job_.model->kinds[static_cast<std::size_t>(variant / 2)]);
-}
-
-template <class N>
-bool StagePrograms<N>::gradient_before(std::int64_t layer) const {
-  const Architecture& model = *job_.model;
-  if (layer >= model.layers) return model.head_input_needs_gradient;
-  const std::vector<int> kinds = kind_of_each_layer(model);
-  return model.kinds[static_cast<std::size_t>(kinds[static_cast<std::size_t>(layer)])]
-      .input_needs_gradient;
 }
 
 template <class N>
@@ -272,40 +217,6 @@ bool StagePrograms<N>::recomputes(std::int64_t layer_in_stage, std::int64_t laye
 template <class N>
 const std::vector<SlotId>& StagePrograms<N>::kept_of_kind(std::size_t kind, bool recomputed) const {
   return layers_[kind * 2 + (recomputed ? 1 : 0)].kept;
-}
-
-template <class N>
-Stage<N> StagePrograms<N>::stage_of(std::int64_t index) const {
-  return stage_with(index, groups_of(index));
-}
-
-template <class N>
-Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Group>& groups) const {
-  Stage<N> stage;
-  stage.index = index;
-  stage.embedding = index == 0;
-  stage.head = index == job_.parallel.pipeline - 1;
-  stage.layers_of_kind.assign(job_.model->kinds.size(), 0);
-  for (const Group& group : groups)
-    for (const Run& run : group.runs) {
-      stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
-      if (is_untouched(run.variant)) stage.untouched_below = run.variant / 2;
-    }
-  if (!job_.training.frozen.empty()) {
-    const std::vector<Layers>& counts = job_.parallel.stage_layers;
-    std::int64_t from = 0;
-    for (std::int64_t before = 0; before < index; ++before)
-      from += counts[static_cast<std::size_t>(before)];
-    stage.input_gradient = gradient_before(from);
-    stage.output_gradient = gradient_before(from + counts[static_cast<std::size_t>(index)]);
-  }
-  stage.units.reserve(stage.layers_of_kind.size() + 3);
-  stage.units.push_back(stage.embedding ? 1 : 0);
-  append(stage.units, stage.layers_of_kind);
-  stage.units.push_back(stage.head ? 1 : 0);
-  // A tied head on another stage than the embedding has the weight once more.
-  stage.units.push_back(stage.head && !stage.embedding && job_.model->tied_head ? 1 : 0);
-  return stage;
 }
 
 // torch's pipelines hold what a stage has received until its backward, whether or not its first layer does. While
