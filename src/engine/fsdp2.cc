@@ -1,6 +1,7 @@
 // PyTorch FSDP2 (fully_shard on every layer, then on the model).
 //
 //   forward, layer i     +gather_i  -gather_(i-1)  +parameters_i  ...compute...  -parameters_i
+//   loss's backward      +gather_(last)
 //   backward, layer i    +parameters_i  -gather_i  +gather_(i-1)  ...gradients_i...
 //                        -parameters_i  -reduce_input_(i+1)  +reduce_input_i  -gradients_i  +shard of gradients
 //
@@ -78,12 +79,18 @@ class Fsdp2 final : public EngineModel<N> {
     if (!keeps_gathered_) one(parameters_, here.unit, -1, events);
   }
   void end_forward(const Stage<N>&, int last_unit, bool first, Events& events) override {
+    last_unit_ = last_unit;
     if (reduces_once_ && !first) return;  // gathered by the first micro-batch
     free_previous_gather(last_unit, events);
   }
+  // The root's hook stands at what its forward returns: the loss itself, where the model computes it.
+  void begin_backward(const Stage<N>&, bool, Events& events) override {
+    if (prefetches_before_loss() && last_unit_ >= 0) gather(last_unit_, events);
+  }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (keeps_gathered_) return;
-    if (here.previous < 0) gather(here.unit, events);  // later ones have been prefetched
+    // Later ones have been prefetched.
+    if (here.previous < 0 && !prefetches_before_loss()) gather(here.unit, events);
     one(parameters_, here.unit, 1, events);
     one(gathered_, here.unit, -1, events);
     // Prefetching follows the order of forward, and goes on where backward ends.
@@ -115,7 +122,8 @@ class Fsdp2 final : public EngineModel<N> {
     if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
     reduce_root(stage, first, events);
     // What backward has not come to is let go at its end.
-    if (!keeps_gathered_ && last_unit >= 0 && stage.untouched_below >= 0)
+    if (!keeps_gathered_ && (last_unit >= 0 || prefetches_before_loss()) &&
+        stage.untouched_below >= 0)
       one(gathered_, stage.untouched_below, -1, events);
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
       if (keeps_gathered_ && stage.layers_of_kind[kind] > 0 && this->is_untouched(kind))
@@ -162,6 +170,9 @@ class Fsdp2 final : public EngineModel<N> {
   bool frees_sent_output() const override { return false; }
 
  private:
+  bool prefetches_before_loss() const {
+    return !keeps_gathered_ && this->job_.implementation == Implementation::kTransformers;
+  }
   SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type,
                      std::int64_t divided_by, Of of = Of::kAll) {
     SlotSet set;
@@ -232,6 +243,7 @@ class Fsdp2 final : public EngineModel<N> {
   ElementType stored_ = ElementType::kFloat32;
   bool keeps_gathered_ = false, reduces_once_ = false, reduction_is_cast_ = false;
   Stage<N> stage_;
+  int last_unit_ = -1;  // in forward's order
   SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;
   typename EngineModel<N>::StateSlots states_;
 };
