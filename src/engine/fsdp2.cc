@@ -1,6 +1,6 @@
 // PyTorch FSDP2 (fully_shard on every layer, then on the model).
 //
-//   forward, layer i     +gather_i  -gather_(i-1)  +parameters_i  ...compute...  -parameters_i
+//   forward, layer i     +gather_i  +parameters_i  -gather_(i-1)  ...compute...  -parameters_i
 //   loss's backward      +gather_(last)
 //   backward, layer i    +parameters_i  -gather_i  +gather_(i-1)  ...gradients_i...
 //                        -parameters_i  -reduce_input_(i+1)  +reduce_input_i  -gradients_i  +shard of gradients
@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "engine/engine.h"
+#include "engine/fsdp2_copies.h"
 
 namespace steelyard {
 
@@ -38,8 +39,19 @@ class Fsdp2 final : public EngineModel<N> {
                                 compute, ranks_);
     gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication,
                            compute, 1);
-    parameters_ = this->whole_set("gathered parameters", "fsdp2.unsharded-parameters",
-                                  Pile::kParameters, compute);
+    for (const Unit<N>* unit : this->all_units(Of::kAll)) {
+      parameters_.slots.push_back(this->book_.slot_of_bytes(
+          {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,
+          padded_elements(*unit), compute, padded_whole_bytes(*unit, ranks_, compute)));
+      copy_out_.slots.push_back(
+          table(*unit, numbers_to_copy_out(*unit, ranks_, compute, context.style.multiprocessors)));
+    }
+    const ElementType of_gradients = context.style.gradient;
+    // Other pairs of types are copied tensor by tensor.
+    if (of_gradients == reduction ||
+        (of_gradients == ElementType::kBFloat16 && reduction == ElementType::kFloat32))
+      for (const Unit<N>* unit : this->all_units(Of::kTrained))
+        copy_in_.slots.push_back(table(*unit, numbers_to_copy_in(*unit, ranks_, reduction)));
     reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input",
                                Pile::kCommunication, reduction, 1, Of::kTrained);
     reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output",
@@ -67,13 +79,15 @@ class Fsdp2 final : public EngineModel<N> {
     root(gathered_, stage, events, 1);
     root(cast_shards_, stage, events, -1);
     root(parameters_, stage, events, 1);
+    root(copy_out_, stage, events, 1);
+    root(copy_out_, stage, events, -1);
     stage_ = stage;
   }
   void before_forward(const Neighbours& here, bool first, Events& events) override {
     if (reduces_once_ && !first) return;  // gathered by the first micro-batch
     gather(here.unit, events);
-    free_previous_gather(here.previous, events);
-    one(parameters_, here.unit, 1, events);
+    copy_out(here.unit, events);
+    free_previous_gather(here.previous, events);  // a local of wait_for_unshard held it
   }
   void after_forward(const Neighbours& here, bool, Events& events) override {
     if (!keeps_gathered_) one(parameters_, here.unit, -1, events);
@@ -91,7 +105,7 @@ class Fsdp2 final : public EngineModel<N> {
     if (keeps_gathered_) return;
     // Later ones have been prefetched.
     if (here.previous < 0 && !prefetches_before_loss()) gather(here.unit, events);
-    one(parameters_, here.unit, 1, events);
+    copy_out(here.unit, events);
     one(gathered_, here.unit, -1, events);
     // Prefetching follows the order of forward, and goes on where backward ends.
     const int next = here.next >= 0 ? here.next : stage_.untouched_below;
@@ -101,7 +115,7 @@ class Fsdp2 final : public EngineModel<N> {
     if (reduces_once_) return;
     one(parameters_, here.unit, -1, events);
     if (here.previous >= 0) one(reduce_input_, here.previous, -1, events);
-    one(reduce_input_, here.unit, 1, events);
+    copy_in(here.unit, events);
     for (SlotId gradient : this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)])
       events.push_back({gradient, -1});
     one(reduce_output_, here.unit, 1, events);
@@ -139,7 +153,7 @@ class Fsdp2 final : public EngineModel<N> {
         const int unit = static_cast<int>(kind);
         one(parameters_, unit, -1, events);
         if (previous >= 0) one(reduce_input_, previous, -1, events);
-        one(reduce_input_, unit, 1, events);
+        copy_in(unit, events);
         for (SlotId gradient : this->context_.gradients_of_kind[kind])
           events.push_back({gradient, -1});
         one(gradients_, unit, 1, events);
@@ -177,14 +191,21 @@ class Fsdp2 final : public EngineModel<N> {
                      std::int64_t divided_by, Of of = Of::kAll) {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(of)) {
-      const N shard = padded_shard_elements(*unit, ranks_);
-      const N elements = divided_by > 1 ? shard : shard * Workbook<N>::symbol("W", ranks_);
+      const N elements =
+          divided_by > 1 ? padded_shard_elements(*unit, ranks_) : padded_elements(*unit);
       // A unit that is not trained has no such buffer.
       set.slots.push_back(plain(elements) == 0
                               ? -1
                               : this->book_.slot({unit->name, name, rule}, pile, elements, type));
     }
     return set;
+  }
+  N padded_elements(const Unit<N>& unit) const {
+    return padded_shard_elements(unit, ranks_) * Workbook<N>::symbol("W", ranks_);
+  }
+  SlotId table(const Unit<N>& unit, std::int64_t numbers) {
+    return this->book_.slot({unit.name, "table of a copy", "fsdp2.copy-table"}, Pile::kTemporary,
+                            N(numbers), ElementType::kInt64);
   }
   void one(const SlotSet& set, int kind, std::int32_t count, Events& events) const {
     if (set.slots.empty()) return;
@@ -205,6 +226,16 @@ class Fsdp2 final : public EngineModel<N> {
     one(gathered_, kind, 1, events);
     one(cast_shards_, kind, -1, events);
   }
+  void copy_out(int kind, Events& events) const {
+    one(parameters_, kind, 1, events);
+    one(copy_out_, kind, 1, events);
+    one(copy_out_, kind, -1, events);
+  }
+  void copy_in(int kind, Events& events) const {
+    one(reduce_input_, kind, 1, events);
+    one(copy_in_, kind, 1, events);
+    one(copy_in_, kind, -1, events);
+  }
   void free_previous_gather(int previous, Events& events) const {
     if (previous >= 0)
       one(gathered_, previous, -1, events);
@@ -213,6 +244,8 @@ class Fsdp2 final : public EngineModel<N> {
   }
   void reduce_root(const Stage<N>& stage, bool first, Events& events) const {
     root(reduce_input_, stage, events, 1);
+    root(copy_in_, stage, events, 1);
+    root(copy_in_, stage, events, -1);
     if (stage.embedding)
       for (SlotId gradient : this->context_.gradients_of_embedding)
         events.push_back({gradient, -1});
@@ -245,6 +278,7 @@ class Fsdp2 final : public EngineModel<N> {
   Stage<N> stage_;
   int last_unit_ = -1;  // in forward's order
   SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;
+  SlotSet copy_out_, copy_in_;
   typename EngineModel<N>::StateSlots states_;
 };
 

@@ -31,9 +31,9 @@ void GradientNorm<N>::by_foreach(std::int64_t tensors, std::int64_t largest, Ele
       slot("sums of chunks", "clip.partial-sums", N(tensors) * ceil_divide(N(largest), N(kChunk)),
            ElementType::kFloat32);
   const SlotId stacked = slot("norms, stacked", "clip.norms", N(tensors), type);
-  for (const SlotId made : {chunks, blocks_, of_tensors}) events.push_back({made, 1});
-  numbers(1, events);  // for a norm of all that nobody asks for
-  for (const SlotId used : {chunks, blocks_}) events.push_back({used, -1});
+  events.push_back({chunks, 1});
+  events.push_back({of_tensors, 1});
+  events.push_back({chunks, -1});
   events.push_back({stacked, 1});
   hold(1, events);
   for (const SlotId used : {stacked, of_tensors}) events.push_back({used, -1});

@@ -92,15 +92,11 @@ Bytes rounded_bytes(const Unit<N>& unit, ElementType type) {
   return sum;
 }
 
-namespace {
-
 template <class N>
 N padded_shard(const TensorShare<N>& share, std::int64_t ranks) {
   return ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) *
          (share.elements / share.first_dimension);
 }
-
-}  // namespace
 
 template <class N>
 N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
@@ -115,6 +111,15 @@ Bytes padded_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType ty
   Bytes sum{};
   for (const TensorShare<N>& share : unit.tensors)
     sum += rounded(Checked(plain(padded_shard(share, ranks))), type) * Checked(share.copies);
+  return sum;
+}
+
+template <class N>
+Bytes padded_whole_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
+  Bytes sum{};
+  for (const TensorShare<N>& share : unit.tensors)
+    sum += rounded(Checked(plain(padded_shard(share, ranks))) * Checked(ranks), type) *
+           Checked(share.copies);
   return sum;
 }
 
@@ -157,7 +162,9 @@ ModelUnits<N> units_of(const Job& job, Of of) {
   template struct Unit<N>;                                                      \
   template Bytes rounded_bytes(const Unit<N>&, ElementType);                    \
   template N padded_shard_elements(const Unit<N>&, std::int64_t);               \
+  template N padded_shard(const TensorShare<N>&, std::int64_t);                 \
   template Bytes padded_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
+  template Bytes padded_whole_bytes(const Unit<N>&, std::int64_t, ElementType); \
   template N flat_shard_elements(const Unit<N>&, std::int64_t);                 \
   template Bytes flat_shard_bytes(const Unit<N>&, std::int64_t, ElementType);   \
   template ModelUnits<N> units_of(const Job&, Of);

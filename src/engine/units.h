@@ -41,9 +41,14 @@ Bytes rounded_bytes(const Unit<N>& unit, ElementType type);
 
 // Rows cut into equal chunks of ceil(rows / ranks), the last ones padded (torch FSDP2: _fsdp_param.py).
 template <class N>
+N padded_shard(const TensorShare<N>& share, std::int64_t ranks);
+template <class N>
 N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks);
 template <class N>
 Bytes padded_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type);
+// All chunks of one tensor in one piece.
+template <class N>
+Bytes padded_whole_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type);
 
 // Each tensor flattened and cut into ceil(elements / ranks) (DeepSpeed ZeRO-3, nanotron ZeRO-1).
 template <class N>
