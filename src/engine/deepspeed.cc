@@ -96,6 +96,8 @@ typename DeepSpeedModel<N>::FlatStates DeepSpeedModel<N>::flat_states(const Stag
         slot("optimizer", "temporary of the largest tensor", "optimizer.loop-temporary",
              Pile::kTemporary, at_once, optimizer.temporary_type.value_or(type));
     states.loop_times = static_cast<std::int32_t>(optimizer.loop_largest_tensor);
+    if (bits_of(type) < bits_of(optimizer.temporary_type.value_or(type)))
+      states.loop_times += static_cast<std::int32_t>(optimizer.loop_widened_copies);
   }
   return states;
 }

@@ -191,30 +191,64 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     states.second_moment = std::move(list);
   }
   if (form == OptimizerForm::kLoop) {
-    // One tensor at a time: so many times the largest, and for Muon the matrices of its Newton-Schulz iteration.
     loop_temporary_ = {};
-    for (const Unit<N>* unit : units) {
-      Checked elements = 0;
-      for (const TensorShare<N>& share : unit->tensors) {
-        Checked size = plain(share.elements);
-        if (sharding != Sharding::kWhole) size = ceil_divide(size, Checked(ranks));
-        Checked needed = Checked(static_cast<std::int64_t>(optimizer.loop_largest_tensor)) * size;
-        if (share.shape.size() >= 2 && share.tensor->role == TensorRole::kMatrix) {
-          const Checked shorter = std::min(share.shape[0], share.shape[1]);
-          needed = std::max(
-              needed,
-              Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_matrix)) * size +
-                  Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_gram)) *
-                      shorter * shorter);
-        }
-        elements = std::max(elements, needed);
-      }
-      loop_temporary_.slots.push_back(book_.slot(
-          {unit->name, "temporaries of the largest tensor", "optimizer.loop-temporary"},
-          Pile::kTemporary, N(elements.value()), optimizer.temporary_type.value_or(stepped)));
-    }
+    for (const Unit<N>* unit : units)
+      loop_temporary_.slots.push_back(loop_temporary(*unit, sharding, ranks, stepped));
   }
   return states;
+}
+
+// One tensor at a time: so many times the largest, and for Muon the matrices of its Newton-Schulz iteration.
+template <class N>
+SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding, std::int64_t ranks,
+                                      ElementType stepped) {
+  const Optimizer& optimizer = job_.training.optimizer;
+  const ElementType type = optimizer.temporary_type.value_or(stepped);
+  Checked times(static_cast<std::int64_t>(optimizer.loop_largest_tensor));
+  if (bits_of(stepped) < bits_of(type)) times += Checked(optimizer.loop_widened_copies);
+  const auto part = [&](const TensorShare<N>& share) {
+    const Checked size = plain(share.elements);
+    return sharding == Sharding::kWhole ? size : ceil_divide(size, Checked(ranks));
+  };
+  const auto rounded = [&](Checked elements) {
+    return allocated_size(bytes_of(Elements(elements), type));
+  };
+  // The tensor before: for the first one of a layer it stands in the layer before.
+  Checked before = unit.tensors.size() < 2 ? Checked(0) : part(unit.tensors.back());
+  Checked elements = 0;
+  Bytes bytes{};
+  for (const TensorShare<N>& share : unit.tensors) {
+    const Checked size = part(share);
+    if (share.copies > 1) before = size;
+    const bool matrix = share.shape.size() >= 2;
+    Checked needed = times * size;
+    Bytes with_rest = rounded(size) * times;
+    if (matrix && share.tensor->role == TensorRole::kMatrix) {
+      const Checked shorter = std::min(share.shape[0], share.shape[1]);
+      const Checked iteration =
+          Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_matrix)) * size +
+          Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_gram)) * shorter *
+              shorter;
+      needed = std::max(needed, iteration);
+      with_rest = std::max(with_rest, rounded(iteration));
+    }
+    if (optimizer.loop_factors) {
+      const Checked rows =
+          matrix && sharding != Sharding::kFlat ? size / Checked(share.shape.back()) : Checked(0);
+      const Checked columns = rows > Checked(0) ? Checked(share.shape.back()) : Checked(0);
+      const Bytes factors = rounded(rows) + rounded(columns);
+      with_rest += std::max(factors, rounded(before));
+      needed += std::max(rows + columns, before);
+    }
+    if (bytes < with_rest) {
+      bytes = with_rest;
+      elements = needed;
+    }
+    before = size;
+  }
+  return book_.slot_of_bytes(
+      {unit.name, "temporaries of the largest tensor", "optimizer.loop-temporary"},
+      Pile::kTemporary, N(elements.value()), type, bytes);
 }
 
 OptimizerForm form_of(const Training& training) {

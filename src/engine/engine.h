@@ -175,6 +175,8 @@ class EngineModel {
   GradientNorm<N> norm_;
 
  private:
+  SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, std::int64_t ranks,
+                        ElementType stepped);
   SlotId workspace_ = -1, bias_workspace_ = -1;
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit

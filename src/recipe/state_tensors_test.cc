@@ -51,7 +51,8 @@ TEST(StateTensors, TheTable) {
       {"adamw-8bit", 2 * kSquare + 8 * kSquare / 256, 8 * kTable, 2 * 4096 + 8 * 16},
       {"adamw-paged", 8 * kSquare, 8 * kTable, 8 * 4096},
       {"adamw-paged-8bit", 2 * kSquare + 8 * kSquare / 256, 8 * kTable, 2 * 4096 + 8 * 16},
-      {"adafactor", 4 * (4096 + 4096), 4 * (128256 + 4096), 4 * 4096},
+      // and the root mean square of each
+      {"adafactor", 4 * (4096 + 4096 + 1), 4 * (128256 + 4096 + 1), 4 * (4096 + 1)},
       {"lion", 4 * kSquare, 4 * kTable, 4 * 4096},
       {"lion-8bit", kSquare + 4 * kSquare / 256, 4 * kTable, 4096 + 4 * 16},
       {"muon", 4 * kSquare, 8 * kTable, 8 * 4096},
@@ -91,7 +92,7 @@ TEST(StateTensors, SmallTensorsStayIn32Bits) {
 TEST(StateTensors, StatesFollowTheSteppedTypeUnlessTheySayTheirOwn) {
   EXPECT_EQ(bytes("adamw", kQuery, kQuery.shape, ElementType::kBFloat16), 4 * kSquare);
   EXPECT_EQ(bytes("adamw-paged", kQuery, kQuery.shape, ElementType::kBFloat16), 8 * kSquare);
-  EXPECT_EQ(bytes("adafactor", kQuery, kQuery.shape, ElementType::kBFloat16), 4 * 8192);
+  EXPECT_EQ(bytes("adafactor", kQuery, kQuery.shape, ElementType::kBFloat16), 4 * (8192 + 1));
 }
 
 TEST(StateTensors, OnlyLargeStatesArePaged) {
@@ -110,7 +111,7 @@ TEST(StateTensors, OnlyLargeStatesArePaged) {
 
 TEST(StateTensors, AShardCutByRowsIsAMatrix) {
   EXPECT_EQ(bytes("adamw", kQuery, {512, 4096}), kSquare);
-  EXPECT_EQ(bytes("adafactor", kQuery, {512, 4096}), 4 * (512 + 4096));
+  EXPECT_EQ(bytes("adafactor", kQuery, {512, 4096}), 4 * (512 + 4096 + 1));
   EXPECT_EQ(bytes("muon", kQuery, {512, 4096}), kSquare / 2);
 }
 
@@ -122,12 +123,12 @@ TEST(StateTensors, AFlatShardHoldsItsShare) {
   EXPECT_EQ(bytes("galore", kQuery, eighth), 12 * 128 * 4096 / 8);
   EXPECT_EQ(bytes("adam-mini", kQuery, eighth), kSquare / 2 + 4 * 4);
   // One dimension has no rows and columns to factor.
-  EXPECT_EQ(bytes("adafactor", kQuery, eighth), 4 * kSquare / 8);
+  EXPECT_EQ(bytes("adafactor", kQuery, eighth), 4 * (kSquare / 8 + 1));
 }
 
 TEST(StateTensors, FusedExpertsAreManyMatrices) {
   const auto experts = tensor(TensorRole::kMatrix, {8, 1024, 512});
-  EXPECT_EQ(bytes("adafactor", experts), 4 * 8 * (1024 + 512));
+  EXPECT_EQ(bytes("adafactor", experts), 4 * (8 * (1024 + 512) + 1));
   EXPECT_EQ(bytes("soap", experts), 8 * 8 * 1024 * 512 + 8 * 8 * (1024 * 1024 + 512 * 512));
   EXPECT_EQ(bytes("galore", experts), 8 * 8 * 128 * 1024 + 4 * 8 * 128 * 512);
 }
