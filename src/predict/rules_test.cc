@@ -73,12 +73,13 @@ std::vector<Job> spread() {
         const std::string text = fmt::format(
             R"({{"model": "{}", "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": {}}},
                "parallel": {{"zero_stage": {}, "tensor": {}, "pipeline": {}, "sequence_parallel": {}, "data": 2}},
-               "training": {{"sequence_length": 512, "micro_batch": 8, "gradient_accumulation": 2, "precision": "{}",
+               "training": {{"sequence_length": {}, "micro_batch": 8, "gradient_accumulation": 2, "precision": "{}",
                              "optimizer": "{}", "loss": "{}", "attention": "{}"{}{}}},
                "recompute": {}, "checkpoint": {{"save": "{}"}}}})",
             model, engine.engine, divided ? 4 : 2, engine.stage, divided && variant != 4 ? 2 : 1,
-            divided && variant == 4 ? 2 : 1, variant == 0, precision, pick(kOptimizers, 11),
-            pick(kLosses, 3), attention,
+            divided && variant == 4 ? 2 : 1, variant == 0,
+            std::string_view(model) == "gemma-3-1b" ? 1'024 : 512,  // longer than its window
+            precision, pick(kOptimizers, 11), pick(kLosses, 3), attention,
             variant < 3 ? fmt::format(R"(, "optimizer_form": "{}")", pick(kForms, 2)) : "",
             variant == 5   ? R"(, "dropout": 0.1)"
             : variant == 1 ? R"(, "frozen": ["*.1.*"])"

@@ -72,7 +72,7 @@ struct Optimizer {
   // Temporaries of step(), in units of the listed thing.
   double foreach_list_of_second_moment = 0;  // foreach Adam: a list as large as all second moments
   double foreach_list_of_gradients = 0;
-  double loop_largest_tensor = 0;             // for-loop form: this many times the largest tensor
+  double loop_largest_tensor = 0;  // for-loop form: this many times the largest tensor
   // Adafactor: so many copies beside them where the tensor is narrower than its temporaries; the factors of a matrix,
   // or what is left of the tensor before.
   std::int64_t loop_widened_copies = 0;
