@@ -47,7 +47,7 @@ TEST(JudgeRow, ARecordCanBeEqualToTheByte) {
 }
 
 TEST(JudgeRow, ARecordKnowsWhichPileDiffers) {
-  const PhasePrediction& phase =
+  const PhasePrediction phase =
       prediction().ranks.front().phases[static_cast<std::size_t>(Phase::kForward)];
   const auto bytes = [&phase](Pile pile) { return phase.piles[pile].value().value(); };
   const auto judged = judge_row(
@@ -64,7 +64,7 @@ TEST(JudgeRow, ARecordKnowsWhichPileDiffers) {
 }
 
 TEST(JudgeRow, WhatIsMissingPointsAtTheSmallestPileThatCouldHoldIt) {
-  const PhasePrediction& phase =
+  const PhasePrediction phase =
       prediction().ranks.front().phases[static_cast<std::size_t>(Phase::kForward)];
   Bytes largest{};
   std::string name;
