@@ -45,7 +45,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto document = steelyard::read_json(text, "rows.jsonl:1");
   if (!document || !is_small(*document)) return 0;
   const auto judged = steelyard::judge_row(*document, "row");
-  if (!judged) std::abort();
+  if (!judged) {
+    // Recognised by its id, and still no row: it does not say where it was printed.
+    if (judged.error().message.empty()) std::abort();
+    return 0;
+  }
   if (judged->weighed() == !judged->refused.empty()) std::abort();
   steelyard::Validation validation;
   validation.add(*judged);
