@@ -101,8 +101,6 @@ class EngineModel {
   // Where states are made at load: what else the first step leaves behind.
   virtual void left_by_first_step(const Stage<N>&, Events&) const {}
   virtual void checkpoint(const Stage<N>&, Events&) {}
-  // Pipeline: whether a stage's output is freed once it has been sent.
-  virtual bool frees_sent_output() const { return true; }
   // Host memory of this rank (offloaded states, staged checkpoints).
   virtual Bytes host(const Stage<N>& stage) const { return paged_states(stage); }
 

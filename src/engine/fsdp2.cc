@@ -116,8 +116,8 @@ class Fsdp2 final : public EngineModel<N> {
     one(parameters_, here.unit, -1, events);
     if (here.previous >= 0) one(reduce_input_, here.previous, -1, events);
     copy_in(here.unit, events);
-    for (SlotId gradient : this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)])
-      events.push_back({gradient, -1});
+    const SlotId last = last_gradient_of(static_cast<std::size_t>(here.unit));
+    drop_gradients(static_cast<std::size_t>(here.unit), last, events);
     one(reduce_output_, here.unit, 1, events);
     if (first) {
       one(gradients_, here.unit, 1, events);
@@ -129,12 +129,14 @@ class Fsdp2 final : public EngineModel<N> {
       }
       one(reduce_output_, here.unit, -1, events);  // added in place to the shards that exist
     }
+    if (last >= 0) events.push_back({last, -1});
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     if (reduces_once_) return;
     root(parameters_, stage, events, -1);
     if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
     reduce_root(stage, first, events);
+    root(reduce_input_, stage, events, -1);
     // What backward has not come to is let go at its end.
     if (!keeps_gathered_ && (last_unit >= 0 || prefetches_before_loss()) &&
         stage.untouched_below >= 0)
@@ -144,24 +146,34 @@ class Fsdp2 final : public EngineModel<N> {
         one(parameters_, static_cast<int>(kind),
             static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
   }
-  // Pipeline: units are reduced one after the other when the last micro-batch has run.
+  // Pipeline: units are reduced one after the other when the last micro-batch has run, the root first.
   void reduce(const Stage<N>& stage, Events& events) override {
     if (!reduces_once_) return;
+    const bool has_root = stage.embedding || stage.head;
+    root(parameters_, stage, events, -1);
+    if (has_root) reduce_root(stage, true, events);
     int previous = -1;
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
       for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer) {
         const int unit = static_cast<int>(kind);
         one(parameters_, unit, -1, events);
-        if (previous >= 0) one(reduce_input_, previous, -1, events);
+        if (previous >= 0)
+          one(reduce_input_, previous, -1, events);
+        else
+          root(reduce_input_, stage, events, -1);
         copy_in(unit, events);
-        for (SlotId gradient : this->context_.gradients_of_kind[kind])
-          events.push_back({gradient, -1});
+        const SlotId last = last_gradient_of(kind);
+        drop_gradients(kind, last, events);
+        one(reduce_output_, unit, 1, events);
         one(gradients_, unit, 1, events);
+        one(reduce_output_, unit, -1, events);
+        if (last >= 0) events.push_back({last, -1});
         previous = unit;
       }
-    root(parameters_, stage, events, -1);
-    if (previous >= 0) one(reduce_input_, previous, -1, events);
-    reduce_root(stage, true, events);
+    if (previous >= 0)
+      one(reduce_input_, previous, -1, events);
+    else
+      root(reduce_input_, stage, events, -1);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->clips()) {
@@ -181,7 +193,6 @@ class Fsdp2 final : public EngineModel<N> {
     events.push_back({largest, 1});
     events.push_back({largest, -1});
   }
-  bool frees_sent_output() const override { return false; }
 
  private:
   bool prefetches_before_loss() const {
@@ -246,16 +257,49 @@ class Fsdp2 final : public EngineModel<N> {
     root(reduce_input_, stage, events, 1);
     root(copy_in_, stage, events, 1);
     root(copy_in_, stage, events, -1);
-    if (stage.embedding)
-      for (SlotId gradient : this->context_.gradients_of_embedding)
-        events.push_back({gradient, -1});
-    if (stage.head)
-      for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
+    const std::vector<SlotId>& of_embedding = this->context_.gradients_of_embedding;
+    const std::vector<SlotId>& of_head = this->context_.gradients_of_head;
+    const Architecture& model = *this->job_.model;
+    SlotId last = -1;
+    if (stage.embedding) last = last_of(model.embedding_parameters, of_embedding);
+    if (stage.head) {
+      const SlotId here = last_of(model.head_parameters, of_head);
+      if (here >= 0) last = here;
+      // The copy of a tied weight stands behind the last norm.
+      if (!stage.embedding && model.tied_head && !of_head.empty()) last = of_head.back();
+    }
+    const auto drop = [&](const std::vector<SlotId>& gradients) {
+      for (SlotId gradient : gradients)
+        if (gradient != last) events.push_back({gradient, -1});
+    };
+    if (stage.embedding) drop(of_embedding);
+    if (stage.head) drop(of_head);
     root(reduce_output_, stage, events, 1);
     if (first || reduction_is_cast_) root(gradients_, stage, events, 1);
     if (!first && reduction_is_cast_) root(gradients_, stage, events, -1);
     root(reduce_output_, stage, events, -1);
-    root(reduce_input_, stage, events, -1);
+    if (last >= 0) events.push_back({last, -1});
+  }
+  // The last gradient in the order of the parameters: a name in foreach_reduce holds it until that returns. Equal tensors
+  // share a slot; there it goes with the others.
+  SlotId last_of(const std::vector<ParameterTensor>& tensors,
+                 const std::vector<SlotId>& gradients) const {
+    for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
+      if (!tensor->gradient) continue;
+      if (tensor->copies > 1) return -1;
+      for (SlotId gradient : gradients)
+        if (this->book_.program.slot_at(gradient).owner == tensor->name) return gradient;
+      return -1;
+    }
+    return -1;
+  }
+  SlotId last_gradient_of(std::size_t kind) const {
+    return last_of(this->job_.model->kinds[kind].parameters,
+                   this->context_.gradients_of_kind[kind]);
+  }
+  void drop_gradients(std::size_t kind, SlotId last, Events& events) const {
+    for (SlotId gradient : this->context_.gradients_of_kind[kind])
+      if (gradient != last) events.push_back({gradient, -1});
   }
   // Elements of the largest shard of a tensor that is trained.
   std::int64_t largest_shard(const Stage<N>& stage) const {

@@ -124,16 +124,30 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Grou
 }
 
 template <class N>
-NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool forward, bool first) {
+typename StagePrograms<N>::Tapes& StagePrograms<N>::tapes(int variant, Edge edge) {
+  if (edge == Edge{}) return tapes(variant);
+  for (const auto& known : edges_)
+    if (known->variant == variant && known->edge == edge) return known->tapes;
+  edges_.push_back(std::make_unique<EdgeTapes>());
+  EdgeTapes& made = *edges_.back();
+  made.variant = variant;
+  made.edge = edge;
+  compose_layer(made.tapes, static_cast<std::size_t>(variant / 2), variant % 2 == 1, edge);
+  return made.tapes;
+}
+
+template <class N>
+NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge edge, bool forward,
+                                    bool first) {
   const bool aware = engine_->uses_neighbours();
   const int previous = aware ? here.previous : -2, next = aware ? here.next : -2;
   const bool first_gradients = aware && here.first_gradients;
   for (const CachedNode& known : cache_)
     if (known.variant == variant && known.previous == previous && known.next == next &&
         known.first_gradients == first_gradients && known.forward == forward &&
-        known.first == first)
+        known.first == first && known.edge == edge)
       return known.node;
-  Tapes& tape = tapes(variant);
+  Tapes& tape = tapes(variant, edge);
   std::vector<Event> events;
   if (forward) {
     engine_->before_forward(here, first, events);
@@ -145,14 +159,14 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, bool fo
     engine_->after_backward(here, first, events);
   }
   const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "", events);
-  cache_.push_back({variant, previous, next, first_gradients, forward, first, node});
+  cache_.push_back({variant, previous, next, first_gradients, forward, first, edge, node});
   return node;
 }
 
 // Layers in execution order. Where an engine looks at neighbours, the first and last of a run differ from those between.
 template <class N>
-NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forward, bool first,
-                                     bool gradients_before) {
+NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge, bool forward,
+                                     bool first, bool gradients_before) {
   struct Part {
     std::vector<Run> runs;
     std::int64_t times;
@@ -171,17 +185,20 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, bool forw
     const bool arrive = !arrived && (gradients_before ||
                                      !gradients_of_kind_[static_cast<std::size_t>(self)].empty());
     arrived = arrived || arrive;
-    if (!engine_->uses_neighbours() || run.count == 1)
-      return program.repeat("layer",
-                            layer_node(run.variant, {self, previous, next, arrive}, forward, first),
-                            run.count);
+    // Forward begins where backward ends.
+    const bool begins = previous < 0, ends = next < 0;
+    const Edge of_first{begins && forward && edge.input, begins && !forward && edge.gradient};
+    const Edge of_last{ends && !forward && edge.input, false};
+    const Edge of_both{of_first.input || of_last.input, of_first.gradient};
+    const auto node = [&](const Neighbours& here, Edge at) {
+      return layer_node(run.variant, here, at, forward, first);
+    };
+    if (run.count == 1 || (!engine_->uses_neighbours() && of_both == Edge{}))
+      return program.repeat("layer", node({self, previous, next, arrive}, of_both), run.count);
     return program.sequence(
-        "",
-        {program.repeat("layer",
-                        layer_node(run.variant, {self, previous, self, arrive}, forward, first), 1),
-         program.repeat("layer", layer_node(run.variant, {self, self, self}, forward, first),
-                        run.count - 2),
-         program.repeat("layer", layer_node(run.variant, {self, self, next}, forward, first), 1)});
+        "", {program.repeat("layer", node({self, previous, self, arrive}, of_first), 1),
+             program.repeat("layer", node({self, self, self}, {}), run.count - 2),
+             program.repeat("layer", node({self, self, next}, of_last), 1)});
   };
   auto round_node = [&](const Part& part, int previous, int next) {
     std::vector<NodeId> nodes;

@@ -19,14 +19,6 @@ bool has_module(const Recompute& recompute, RecomputeModule module) {
          recompute.modules.end();
 }
 
-// Micro-batches whose activations a stage holds at once (pytorch-memory: schedules; Megatron-LM core/pipeline_parallel).
-std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage) {
-  const std::int64_t micro_batches = job.training.gradient_accumulation;
-  if (job.parallel.pipeline == 1) return 1;
-  if (job.parallel.schedule == PipelineSchedule::kGPipe) return micro_batches;
-  return std::min(micro_batches, job.parallel.pipeline - stage);
-}
-
 // transformers' masking_utils.py: the written-out form needs a mask of numbers for each sort of layer; kernels are told
 // "causal", and take a mask of truths only for a window that is shorter than the sequence.
 std::int64_t attention_masks(const Job& job, const OperatorStyle& style) {
@@ -46,7 +38,11 @@ std::int64_t attention_masks(const Job& job, const OperatorStyle& style) {
 
 template <class N>
 StagePrograms<N>::StagePrograms(const Job& job)
-    : job_(job), style_(style_of(job)), sizes_(sizes_of<N>(job)), units_(units_of<N>(job)) {
+    : job_(job),
+      style_(style_of(job)),
+      sizes_(sizes_of<N>(job)),
+      units_(units_of<N>(job)),
+      torch_pipeline_(runs_on_torch_pipelining(job)) {
   if (!job.training.frozen.empty()) {
     trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kTrained));
     frozen_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kFrozen));
@@ -57,6 +53,14 @@ StagePrograms<N>::StagePrograms(const Job& job)
   hidden_gradient_ =
       book_.slot({"residual", "gradient of the hidden states", "autograd.input-gradient"},
                  Pile::kTemporary, sizes_.shard_tokens * sizes_.hidden, style_.residual);
+  if (torch_pipeline_) {
+    const auto buffer = [&](const char* name) {
+      return book_.slot({"pipeline", name, "pipeline.receive-buffer"}, Pile::kCommunication,
+                        sizes_.shard_tokens * sizes_.hidden, style_.residual);
+    };
+    received_ = buffer("hidden states of the stage before");
+    received_gradient_ = buffer("gradients of the stage after");
+  }
   ids_ = book_.slot({"inputs", "token ids", "inputs.token-ids"}, Pile::kActivations, sizes_.tokens,
                     ElementType::kInt64);
   labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens,
@@ -96,8 +100,9 @@ StagePrograms<N>::StagePrograms(const Job& job)
   gradient_slots_of_kind_.resize(model.kinds.size());
   const bool some_whole = recomputes_layers();
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-    if (job.recompute.mode != RecomputeMode::kFull) compose_layer_kind(kind, false);
-    if (some_whole) compose_layer_kind(kind, true);
+    if (job.recompute.mode != RecomputeMode::kFull)
+      compose_layer(layers_[kind * 2], kind, false, {});
+    if (some_whole) compose_layer(layers_[kind * 2 + 1], kind, true, {});
   }
   compose_ends();
   context_ = std::make_unique<EngineContext<N>>(EngineContext<N>{
@@ -134,13 +139,13 @@ void StagePrograms<N>::play(Tapes& tapes) {
   tapes.forward = graph.forward();
   tapes.kept = graph.kept();
   tapes.lingering = graph.lingering();
+  tapes.outliving = graph.outliving();
   tapes.gradients = graph.parameter_gradients();
 }
 
 template <class N>
-void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
+void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge) {
   const Layer& layer = job_.model->kinds[kind];
-  Tapes& tapes = layers_[kind * 2 + (recomputed ? 1 : 0)];
   tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, layer.parameters);
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
@@ -157,11 +162,12 @@ void StagePrograms<N>::compose_layer_kind(std::size_t kind, bool recomputed) {
   }
   Graph<N>& graph = composer.graph;
   const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
-                                layer.input_needs_gradient, true);
-  const ValueId y = compose_layer(composer, layer, x);
+                                layer.input_needs_gradient, !edge.input);
+  const ValueId y = steelyard::compose_layer(composer, layer, x);
   graph.result(y, hidden_);
   graph.gradient_slot(x, hidden_gradient_);
   graph.gradient_slot(y, hidden_gradient_);
+  if (edge.gradient) graph.borrow_result_gradient();
   if (recomputed) composer.recompute_from(0);
   play(tapes);
   gradients_of_kind_[kind] = tapes.gradients;
@@ -219,30 +225,22 @@ const std::vector<SlotId>& StagePrograms<N>::kept_of_kind(std::size_t kind, bool
   return layers_[kind * 2 + (recomputed ? 1 : 0)].kept;
 }
 
-// torch's pipelines hold what a stage has received until its backward, whether or not its first layer does. While
-// that layer runs forward, what it reads is counted twice.
-template <class N>
-bool StagePrograms<N>::holds_received(const Stage<N>& stage,
-                                      const std::vector<Group>& groups) const {
-  return !stage.embedding && !engine_->frees_sent_output() && !groups.empty() &&
-         is_untouched(groups.front().runs.front().variant);
-}
-
 template <class N>
 NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<Group>& groups,
                                       bool first) {
   Program& program = book_.program;
   std::vector<Event> start;
-  if (stage.embedding) start.push_back({ids_, 1});
-  if (stage.head) start.push_back({labels_, 1});
+  if (stage.embedding && !torch_pipeline_) start.push_back({ids_, 1});
+  if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
   if (position_ids_ >= 0) start.push_back({position_ids_, 1});
   if (mask_ >= 0) start.push_back({mask_, static_cast<std::int32_t>(masks_)});
   if (rotary_table_ >= 0) start.push_back({rotary_table_, rotary_copies()});
   engine_->begin_forward(stage, first, start);
+  const Edge edge = edge_of(stage, groups);
   if (stage.embedding)
     append(start, embedding_.forward);
-  else
-    start.push_back({hidden_, holds_received(stage, groups) ? 2 : 1});  // from the stage before
+  else if (!edge.input)
+    start.push_back({hidden_, 1});  // from the stage before
   std::vector<Event> finish;
   // A local of the model's forward; a checkpointed layer and a table of positions keep it.
   if (mask_ >= 0 && !recomputes_layers())
@@ -250,8 +248,16 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   if (position_ids_ >= 0 && !keeps_position_ids()) finish.push_back({position_ids_, -1});
   if (stage.head)
     append(finish, head_.forward);
-  else if (engine_->frees_sent_output())
+  else if (!torch_pipeline_)
     finish.push_back({hidden_, -1});
+  if (!first && lets_output_go_in_forward(stage))
+    // The schedule's name for the last output passes to this one.
+    for (SlotId output : head_.outliving)
+      finish.insert(std::next(std::find_if(finish.begin(), finish.end(),
+                                           [&](const Event& event) {
+                                             return event.slot == output && event.count > 0;
+                                           })),
+                    {output, -1});
   // The autocast context is left with the loss, and its cache of cast weights with it.
   const auto drop = [&](const Tapes& of, std::int64_t times) {
     for (SlotId slot : of.lingering) finish.push_back({slot, static_cast<std::int32_t>(-times)});
@@ -264,7 +270,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   engine_->end_forward(stage, last, first, finish);
   return program.sequence(
       "forward", {program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start),
-                  layers_node(groups, true, first, false),
+                  layers_node(groups, edge, true, first, false),
                   program.tape(Phase::kForward, stage.head ? "loss" : "send", finish)});
 }
 
@@ -277,6 +283,9 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   for (Group& group : groups)
     std::erase_if(group.runs, [&](const Run& run) { return is_untouched(run.variant); });
   std::erase_if(groups, [](const Group& group) { return group.runs.empty(); });
+  Edge edge = edge_of(stage, all_groups);
+  // Where the first layer stands below what is trained, another one is backward's last.
+  edge.input = edge.input && !is_untouched(all_groups.front().runs.front().variant);
   const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
   engine_->begin_backward(stage, first, start);
@@ -289,7 +298,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
                                            head_.before_products[static_cast<std::size_t>(policy)]);
     start.insert(start.end(), of_head.begin(), cut);
     products.assign(cut, of_head.end());
-  } else if (stage.output_gradient) {
+  } else if (stage.output_gradient && !edge.gradient) {
     start.push_back({hidden_gradient_, 1});
   }
   std::vector<Event> finish;
@@ -303,48 +312,28 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
     // Megatron's second stage sends a gradient even to a first one that has no use for it.
     if (!stage.head && stage.output_gradient && groups.empty() && embedding_.gradients.empty())
       finish.push_back({hidden_gradient_, -1});
-  } else if (stage.input_gradient) {
+  } else if (stage.input_gradient && !torch_pipeline_) {
     finish.push_back({hidden_gradient_, -1});
   }
-  if (holds_received(stage, all_groups)) finish.push_back({hidden_, -1});
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   engine_->end_backward(stage, last, first, finish);
-  if (!stage.head && !engine_->frees_sent_output()) finish.push_back({hidden_, -1});
-  if (from_loss) {
-    finish.push_back({loss_gradient_, -1});
-    finish.push_back({loss_, -1});
+  if (from_loss) finish.push_back({loss_gradient_, -1});
+  // torch's pipelines keep losses and inputs for the whole step, and what they send until the next is sent.
+  if (!torch_pipeline_) {
+    if (from_loss) finish.push_back({loss_, -1});
+    if (stage.head) finish.push_back({labels_, -1});
+    if (stage.embedding) finish.push_back({ids_, -1});
+  } else if (!stage.embedding && stage.input_gradient && !first) {
+    finish.push_back({hidden_gradient_, -1});
   }
-  if (stage.head) finish.push_back({labels_, -1});
-  if (stage.embedding) finish.push_back({ids_, -1});
   Backward backward;
   backward.before_products = program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start);
   backward.rest = program.sequence(
       "", {program.tape(Phase::kBackward, "loss", products),
-           layers_node(groups, false, first, stage.head && !head_.gradients.empty()),
+           layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty()),
            program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
   backward.whole = program.sequence("backward", {backward.before_products, backward.rest});
   return backward;
-}
-
-template <class N>
-NodeId StagePrograms<N>::micro_batches_node(const Parts& parts, NodeId first_backward,
-                                            std::int64_t in_flight) {
-  Program& program = book_.program;
-  const std::int64_t micro_batches = job_.training.gradient_accumulation;
-  const std::int64_t warm_up = in_flight - 1;
-  if (warm_up == 0)
-    return program.sequence(
-        "micro-batches",
-        {program.sequence("", {parts.first_forward, first_backward}),
-         program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
-                        micro_batches - 1)});
-  return program.sequence(
-      "micro-batches",
-      {parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
-       program.sequence("", {parts.forward, first_backward}),
-       program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
-                      micro_batches - warm_up - 1),
-       program.repeat("drain", parts.backward, warm_up)});
 }
 
 template <class N>
@@ -377,6 +366,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   engine_->hold_forward_workspaces(forward_workspaces);
   engine_->hold_backward_workspaces(backward_workspaces);
   engine_->left_by_first_step(stage, left);
+  hold_received(stage, forward_workspaces);
   parts.forward_workspaces = program.tape(Phase::kForward, "workspaces", forward_workspaces);
   parts.left = program.tape(Phase::kOptimizer, "first step", left);
   const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
@@ -394,6 +384,8 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
     parts.backward = backward_node(stage, groups, false).whole;
   }
   engine_->reduce(stage, reduce);
+  parts.output = output_of(stage);
+  if (torch_pipeline_) end_of_torch_step(stage, reduce);
   engine_->optimizer(stage, optimizer);
   if (engine_->keeps_gradients()) {  // zero_grad
     for (const Group& group : groups)

@@ -35,6 +35,10 @@ struct StageProgram {
   Bytes beyond_cached_blocks{};
 };
 
+// Micro-batches whose activations a stage holds at once (torch/distributed/pipelining/schedules.py; Megatron-LM
+// core/pipeline_parallel).
+std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage);
+
 template <class N>
 class StagePrograms {
  public:
@@ -54,6 +58,8 @@ class StagePrograms {
   bool recomputes(std::int64_t layer_in_stage, std::int64_t layer) const;
   // Buffers of the model that are no parameters: rotary frequencies, and their first values beside them.
   void hold_buffers(std::vector<Event>& events) const;
+  // Where torch's pipelines receive: a buffer for each micro-batch and direction.
+  void hold_received(const Stage<N>& stage, std::vector<Event>& events) const;
 
  private:
   struct Tapes {
@@ -61,7 +67,7 @@ class StagePrograms {
     std::vector<Event> forward;
     std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
     std::array<std::size_t, 3> before_products{};
-    std::vector<SlotId> kept, lingering, gradients;
+    std::vector<SlotId> kept, lingering, outliving, gradients;
     const std::vector<Event>& backward_under(GradientPolicy policy) {
       std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
       if (events.empty())
@@ -79,6 +85,16 @@ class StagePrograms {
     std::int64_t count = 1;
     friend bool operator==(const Run&, const Run&) = default;
   };
+  // What a layer has from a buffer of the pipeline: its input, the gradient of its output.
+  struct Edge {
+    bool input = false, gradient = false;
+    friend bool operator==(const Edge&, const Edge&) = default;
+  };
+  struct EdgeTapes {
+    int variant = 0;
+    Edge edge;
+    Tapes tapes;
+  };
   struct Group {
     std::vector<Run> runs;
     std::int64_t times = 1;
@@ -92,14 +108,15 @@ class StagePrograms {
     NodeId load = 0, states = 0, forward_workspaces = 0, held_later = 0, left = 0,
            first_step_backward = 0, first_forward = 0, first_backward = 0, forward = 0,
            backward = 0, reduce = 0, optimizer = 0, checkpoint = 0;
+    SlotId output = -1;
   };
 
-  void compose_layer_kind(std::size_t kind, bool recomputed);
+  void compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge);
   void compose_ends();
   std::vector<Group> groups_of(std::int64_t stage) const;
   Tapes& tapes(int variant) { return layers_[static_cast<std::size_t>(variant)]; }
+  Tapes& tapes(int variant, Edge edge);
   bool is_untouched(int variant) const;
-  bool holds_received(const Stage<N>& stage, const std::vector<Group>& groups) const;
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
   static void play(Tapes& tapes);
@@ -109,9 +126,10 @@ class StagePrograms {
   std::int32_t rotary_copies() const {
     return static_cast<std::int32_t>(2 * job_.model->rotary_tables);
   }
-  NodeId layer_node(int variant, const Neighbours& here, bool forward, bool first);
-  // `gradients_before`: backward has made gradients of parameters when it comes to the layers.
-  NodeId layers_node(const std::vector<Group>& groups, bool forward, bool first,
+  NodeId layer_node(int variant, const Neighbours& here, Edge edge, bool forward, bool first);
+  // `gradients_before`: backward has made gradients of parameters when it comes to the layers. `edge`: of the first
+  // and the last of them.
+  NodeId layers_node(const std::vector<Group>& groups, Edge edge, bool forward, bool first,
                      bool gradients_before);
   NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
   // Backward, in two parts: up to its first matrix product, and the rest.
@@ -122,6 +140,14 @@ class StagePrograms {
   const Parts& parts_of(std::int64_t stage);
   Stage<N> stage_with(std::int64_t index, const std::vector<Group>& groups) const;
   NodeId micro_batches_node(const Parts& parts, NodeId first_backward, std::int64_t in_flight);
+  NodeId torch_micro_batches_node(const Parts& parts, NodeId first_backward,
+                                  std::int64_t in_flight);
+  // What the stage gives; -1: nothing that anybody keeps.
+  SlotId output_of(const Stage<N>& stage) const;
+  bool lets_output_go_in_forward(const Stage<N>& stage) const;
+  // The first and last layer of a stage read what torch's pipelines have received.
+  Edge edge_of(const Stage<N>& stage, const std::vector<Group>& groups) const;
+  void end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const;
 
   const Job& job_;
   Workbook<N> book_;
@@ -133,7 +159,10 @@ class StagePrograms {
   SlotId embedding_scale_ = -1, position_ids_ = -1, mask_ = -1, rotary_frequencies_ = -1;
   std::int64_t masks_ = 0;
   SlotId loss_ = -1, loss_gradient_ = -1;
+  bool torch_pipeline_ = false;
+  SlotId received_ = -1, received_gradient_ = -1;
   std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed
+  std::vector<std::unique_ptr<EdgeTapes>> edges_;
   Tapes embedding_, head_;
   std::vector<std::vector<SlotId>> gradients_of_kind_;
   std::vector<std::vector<GradientSlots>>
@@ -143,6 +172,7 @@ class StagePrograms {
   struct CachedNode {
     int variant, previous, next;
     bool first_gradients, forward, first;
+    Edge edge;
     NodeId node;
   };
   std::vector<CachedNode> cache_;

@@ -100,7 +100,7 @@ void Graph<N>::finish() {
   find_uses();
   // What nobody keeps for backward is a temporary of forward.
   for (const Storage& storage : storages_)
-    if (!storage.external && !storage.result && storage.first_saver < 0 &&
+    if (!storage.external && !storage.result && !storage.outlives && storage.first_saver < 0 &&
         storage.rerun_first_saver < 0)
       book_.program.sort_into(storage.slot, Pile::kTemporary);
   // Gradients need slots of their own; what arrives and leaves has one already.
@@ -211,7 +211,7 @@ std::vector<Event> Graph<N>::forward() const {
     for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
       if (storage.last_use == i && storage.first_saver < 0 && !storage.result && storage.released &&
-          !storage.lingers)
+          !storage.lingers && !storage.outlives)
         events.push_back({storage.slot, -1});
   }
   return events;
@@ -258,7 +258,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before
   auto release = [&](int operation) {
     for (const Storage& storage : storages_)
       if ((storage.first_saver == operation || storage.rerun_first_saver == operation) &&
-          storage.released)
+          storage.released && !storage.outlives)
         events.push_back({storage.slot, -1});
   };
   auto drop = [&](int index) {
@@ -288,7 +288,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before
   for (std::size_t value = 0; value < values_.size(); ++value)
     if (storages_[at(values_[value].storage)].result && values_[value].gradient >= 0 &&
         values_[value].needs_gradient) {
-      carried.push_back({values_[value].gradient, 1});
+      carried.push_back({values_[value].gradient, borrows_result_gradient_ ? 2 : 1});
       gradient[value] = static_cast<int>(carried.size()) - 1;
     }
 
@@ -397,6 +397,14 @@ std::vector<SlotId> Graph<N>::lingering() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
     if (storage.lingers && storage.first_saver < 0) slots.push_back(storage.slot);
+  return slots;
+}
+
+template <class N>
+std::vector<SlotId> Graph<N>::outliving() const {
+  std::vector<SlotId> slots;
+  for (const Storage& storage : storages_)
+    if (storage.outlives) slots.push_back(storage.slot);
   return slots;
 }
 

@@ -96,6 +96,10 @@ class Graph {
   void hold(ValueId value);
   // Something outside holds `value` until the whole forward has run: autocast's cache of cast weights.
   void linger(ValueId value) { storages_[at(values_[at(value)].storage)].lingers = true; }
+  // Something outside holds `value` beyond backward, and frees it: a pipeline's schedule what its stage has given.
+  void outlive(ValueId value) { storages_[at(values_[at(value)].storage)].outlives = true; }
+  // The gradient of the result lies in a buffer of somebody else's: nothing is added to it, and it is not freed.
+  void borrow_result_gradient() { borrows_result_gradient_ = true; }
   // The result leaves the graph in the storage `slot`, which is alive at the end of forward and belongs to the next graph.
   void result(ValueId value, SlotId slot);
   // Regions do not nest: an outer one swallows those inside it.
@@ -127,6 +131,8 @@ class Graph {
   std::vector<Event> backward(GradientPolicy policy, std::size_t* before_products = nullptr) const;
   // What forward leaves alive beside what it keeps for backward: whoever holds it frees it.
   std::vector<SlotId> lingering() const;
+  // What outlives backward.
+  std::vector<SlotId> outliving() const;
   // Slots kept for backward when forward has run, in order of their making.
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
@@ -153,6 +159,7 @@ class Graph {
     bool released = true;        // ours to free
     bool held = false;           // until the end of forward
     bool lingers = false;        // beyond it
+    bool outlives = false;       // and beyond backward
     bool result = false;
   };
   struct Rerun {
@@ -176,6 +183,7 @@ class Graph {
   std::vector<Region> regions_;
   std::vector<int> region_of_;  // by operator; -1: none
   std::vector<Rerun> reruns_;   // by region
+  bool borrows_result_gradient_ = false;
 };
 
 extern template class Graph<Checked>;

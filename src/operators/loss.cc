@@ -112,7 +112,10 @@ class LossWriter {
     const ValueId wide = widens ? c_.cast(logits, ElementType::kFloat32,
                                           {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"})
                                 : logits;
-    const ValueId target = shifted(labels);
+    // Where the training loop asks for the loss, the labels come as they are wanted.
+    const bool outside =
+        c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kTorchtitan;
+    const ValueId target = outside ? labels : shifted(labels);
     const ValueId log_softmax =
         graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements,
                       graph_.type(wide), true);
@@ -129,8 +132,11 @@ class LossWriter {
     pick.backward = {kGradient0};
     graph_.add(pick);
     graph_.hold(wide);
-    graph_.hold(raw);  // locals of the model's forward until it returns
-    graph_.hold(hidden);
+    if (c_.style.schedule_asks_for_loss)
+      graph_.outlive(raw);
+    else
+      graph_.hold(raw);  // a local of the model's forward until it returns, or of the training loop
+    if (!outside) graph_.hold(hidden);
     if (padded_ != kNoValue) graph_.hold(padded_);
     return loss;
   }

@@ -20,6 +20,11 @@ bool has_biased_product(const std::vector<ParameterTensor>& tensors) {
 
 }  // namespace
 
+bool runs_on_torch_pipelining(const Job& job) {
+  return job.parallel.pipeline > 1 && (job.engine == Engine::kDdp || job.engine == Engine::kFsdp1 ||
+                                       job.engine == Engine::kFsdp2);
+}
+
 OperatorStyle style_of(const Job& job) {
   OperatorStyle style;
   const Precision& precision = job.training.precision;
@@ -47,6 +52,7 @@ OperatorStyle style_of(const Job& job) {
       (has_biased_product(job.model->head_parameters) ||
        std::any_of(job.model->kinds.begin(), job.model->kinds.end(),
                    [](const Layer& layer) { return has_biased_product(layer.parameters); }));
+  style.schedule_asks_for_loss = runs_on_torch_pipelining(job);
   style.ends_meet = job.parallel.pipeline == 1;
   style.recompute_reentrant = job.recompute.reentrant;
   const Architecture& model = *job.model;

@@ -37,8 +37,13 @@ struct OperatorStyle {
   bool gathers_into_buffers = false;  // gathers go into buffers that the engine holds for good
   bool adds_biases = false;  // some product of PyTorch's own adds a bias: cuBLASLt's workspace
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them
+  // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
+  bool schedule_asks_for_loss = false;
   std::int64_t multiprocessors = 132;
 };
+
+// Pipelines of DDP, FSDP1 and FSDP2 run on torch.distributed.pipelining; the other engines bring their own.
+bool runs_on_torch_pipelining(const Job& job);
 
 OperatorStyle style_of(const Job& job);
 
