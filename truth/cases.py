@@ -176,7 +176,7 @@ TENSOR = {
 
 PIPELINE = {  # a name ends with its stage
     f"pipeline-{n}-{schedule}{name}-stage-{stage}": {
-        "engine": "fsdp2", "implementation": "torchtitan", "cluster.devices": 2 * n, "parallel.pipeline": n, P: "bf16-mixed",
+        "engine": "fsdp2", "implementation": "transformers", "cluster.devices": 2 * n, "parallel.pipeline": n, P: "bf16-mixed",
         "parallel.schedule": schedule, "parallel.pipeline_layout": [4 // n] * n, "training.gradient_accumulation": 2 * n,
         "training.micro_batch": 1, **UNTIED, **changes}
     for n in (2, 4) for schedule in ("1f1b", "gpipe")

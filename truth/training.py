@@ -356,7 +356,7 @@ def train_tensor(recorder, run):
 
 
 class Stage(torch.nn.Module):
-    """One pipeline stage of a Llama: what torchtitan keeps of the whole model."""
+    """One pipeline stage of a Llama: the modules of transformers that torchtitan would keep of the whole model."""
 
     def __init__(self, model, first, last, layers):
         super().__init__()

@@ -288,6 +288,12 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   edge.input = edge.input && !is_untouched(all_groups.front().runs.front().variant);
   const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
+  const bool sent = torch_pipeline_ && !stage.embedding && stage.input_gradient && !first;
+  // GPipe asks for the next gradient before it forgets the last one it has sent; where none comes, and in 1F1B, that is
+  // when the next one is sent.
+  const bool forgets_first =
+      !stage.head && job_.parallel.schedule == PipelineSchedule::kGPipe;
+  if (sent && forgets_first) start.push_back({hidden_gradient_, -1});
   engine_->begin_backward(stage, first, start);
   const bool from_loss = stage.head && loss_ >= 0;
   if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
@@ -318,12 +324,12 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   engine_->end_backward(stage, last, first, finish);
   if (from_loss) finish.push_back({loss_gradient_, -1});
-  // torch's pipelines keep losses and inputs for the whole step, and what they send until the next is sent.
+  // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_) {
     if (from_loss) finish.push_back({loss_, -1});
     if (stage.head) finish.push_back({labels_, -1});
     if (stage.embedding) finish.push_back({ids_, -1});
-  } else if (!stage.embedding && stage.input_gradient && !first) {
+  } else if (sent && !forgets_first) {
     finish.push_back({hidden_gradient_, -1});
   }
   Backward backward;
