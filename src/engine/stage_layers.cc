@@ -186,10 +186,10 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
                                      !gradients_of_kind_[static_cast<std::size_t>(self)].empty());
     arrived = arrived || arrive;
     // Forward begins where backward ends.
-    const bool begins = previous < 0, ends = next < 0;
-    const Edge of_first{begins && forward && edge.input, begins && !forward && edge.gradient};
-    const Edge of_last{ends && !forward && edge.input, false};
-    const Edge of_both{of_first.input || of_last.input, of_first.gradient};
+    const bool lowest = (forward ? previous : next) < 0, highest = (forward ? next : previous) < 0;
+    const Edge of_both{lowest && edge.input, highest && edge.gradient};
+    const Edge of_first = forward ? Edge{of_both.input, false} : Edge{false, of_both.gradient};
+    const Edge of_last = forward ? Edge{false, of_both.gradient} : Edge{of_both.input, false};
     const auto node = [&](const Neighbours& here, Edge at) {
       return layer_node(run.variant, here, at, forward, first);
     };

@@ -263,7 +263,20 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
     for (SlotId slot : of.lingering) finish.push_back({slot, static_cast<std::int32_t>(-times)});
   };
   for (const Group& group : groups)
-    for (const Run& run : group.runs) drop(tapes(run.variant), run.count * group.times);
+    for (const Run& run : group.runs) {
+      const bool lowest = &group == &groups.front() && &run == &group.runs.front();
+      const bool highest = &group == &groups.back() && &run == &group.runs.back();
+      const Edge below{lowest && edge.input, false}, above{false, highest && edge.gradient};
+      const std::int64_t layers = run.count * group.times;
+      if (layers == 1) {
+        drop(tapes(run.variant, {below.input, above.gradient}), 1);
+        continue;
+      }
+      const std::int64_t at_edges = (below == Edge{} ? 0 : 1) + (above == Edge{} ? 0 : 1);
+      if (below != Edge{}) drop(tapes(run.variant, below), 1);
+      if (above != Edge{}) drop(tapes(run.variant, above), 1);
+      if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
+    }
   if (stage.embedding) drop(embedding_, 1);
   if (stage.head) drop(head_, 1);
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
