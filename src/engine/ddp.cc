@@ -1,4 +1,4 @@
-// One device, and PyTorch DistributedDataParallel.
+// One device, and PyTorch DistributedDataParallel; FSDP2, where it has one data rank and so nothing to shard.
 //
 //   held: parameters · (fp32 master) · moments · with more than one rank: buckets as large as all gradients
 //   gradients appear layer by layer in the first backward, live beside the buckets (gradient_as_bucket_view is false

@@ -333,7 +333,7 @@ std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context) {
     case Engine::kFsdp1:
       return make_fsdp1(context);
     case Engine::kFsdp2:
-      return make_fsdp2(context);
+      return is_unsharded_fsdp2(context.job) ? make_ddp(context) : make_fsdp2(context);
     case Engine::kDeepSpeed:
       return make_deepspeed(context);
     case Engine::kMegatron:

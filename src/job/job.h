@@ -161,4 +161,10 @@ struct Job {
   Diagnostics warnings;
 };
 
+// FSDP2 with one data rank divides nothing: torchtitan does not apply fully_shard then, and there is no mixed precision
+// without it (torchtitan distributed/parallel_dims.py, fsdp_enabled; distributed/utils.py, maybe_enable_amp).
+inline bool is_unsharded_fsdp2(const Job& job) {
+  return job.engine == Engine::kFsdp2 && job.parallel.data == 1 && job.parallel.context == 1;
+}
+
 }  // namespace steelyard

@@ -56,6 +56,29 @@ void choose_implementation(Draft& draft) {
   draft.assume(KeyId::kImplementation, std::string(name_of(job.implementation)), reason);
 }
 
+// Mixed precision is fully_shard's. Without it torchtitan uses autocast on one device, and nothing at all beside tensor
+// or pipeline parallelism.
+void leave_out_mixed_precision(Draft& draft) {
+  Job& job = draft.job();
+  Precision& precision = job.training.precision;
+  const bool mixed = precision.master && !precision.autocast && precision.float8_recipe.empty() &&
+                     bits_of(precision.compute) == 16;
+  if (!is_unsharded_fsdp2(job) || !mixed) return;
+  const bool divided = job.parallel.tensor > 1 || job.parallel.pipeline > 1;
+  const ElementType compute = precision.compute;
+  const std::string asked = precision.name;
+  precision = *find_precision(divided ? "fp32" : "bf16-autocast");
+  if (!divided) precision.compute = compute;
+  const std::string_view used = divided ? "fp32" : "autocast, with parameters in fp32";
+  const std::string message = fmt::format(
+      "one data rank: torchtitan applies no fully_shard, and no mixed precision with it; weighed as {}", used);
+  if (draft.settings().text(KeyId::kPrecision))
+    draft.warn(KeyId::kPrecision, "E224", fmt::format("{} is fully_shard's mixed precision", asked),
+               message, "precision = \"bf16-pure\" needs no fully_shard; data of 2 or more has it");
+  else
+    draft.assume(KeyId::kPrecision, precision.name, message);
+}
+
 void choose_precision(Draft& draft) {
   Job& job = draft.job();
   const bool old = before_ampere(job.cluster.device.get());
@@ -72,6 +95,7 @@ void choose_precision(Draft& draft) {
                  old ? "the device has no bf16 units" : "what most training runs use");
   }
   if (const Precision* known = find_precision(name)) job.training.precision = *known;
+  leave_out_mixed_precision(draft);
 }
 
 void choose_optimizer(Draft& draft) {

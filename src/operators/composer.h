@@ -68,8 +68,8 @@ class Composer {
                   int weight_gradient, int bias_gradient, bool biased);
   // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
   std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
-  // Sequence parallelism: the whole sequence of the block's input, shared by the products that read it and kept by them
-  // (torch's DTensor). Megatron and nanotron gather inside each product and keep the shard: x comes back unchanged.
+  // Tensor parallelism with torch's DTensor: the block's input, the whole sequence where it is divided, shared by the
+  // products that read it and kept by them; backward adds up what the ranks have of its gradient. Megatron and nanotron gather inside each product and keep the shard: x comes back unchanged.
   ValueId gathered(ValueId x, const N& width, const char* owner);
   // Tensor parallelism around matrix products.
   ValueId column_linear(ValueId x, const Linear& linear, const N& in, const N& out);
@@ -87,6 +87,8 @@ class Composer {
   int uncast_parameter(int index, const N& elements) {
     return parameter_of(index, elements, false);
   }
+  // Cut here, but every rank makes the gradient of the whole.
+  int replicated_parameter(int index, const N& elements, const N& whole);
   // `name` is the owner in the ledger.
   GradientSlots gradient_slots(const SlotName& name, const N& elements, bool of_product = true);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.

@@ -22,7 +22,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   const N rows = sizes.vocabulary / sizes.tensor;
 
   auto lookup = [&](const char* owner, int tensor, const N& table_rows, ValueId index,
-                    const N& elements) {
+                    const N& elements, const N* whole_table = nullptr) {
     const ValueId y =
         graph.tensor({owner, "output", "op.embedding.output"}, elements, style.residual, true);
     Operator operation;
@@ -39,13 +39,37 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
            graph.temporary({owner, "fp32 partial sums", "op.embedding.backward-partial"}, elements,
                            ElementType::kFloat32)});
     }
-    operation.backward.push_back({BackwardStep::kParameterGradient,
-                                  composer.uncast_parameter(tensor, table_rows * width), -1});
+    const N own = table_rows * width;
+    operation.backward.push_back(
+        {BackwardStep::kParameterGradient,
+         whole_table ? composer.replicated_parameter(tensor, own, *whole_table * width)
+                     : composer.uncast_parameter(tensor, own),
+         -1});
     graph.add(operation);
     return y;
   };
-  ValueId x = lookup("embedding", 0, rows, ids, whole);
-  if (split) {
+  ValueId x = lookup("embedding", 0, rows, ids, whole,
+                     style.distributed_tensors ? &sizes.vocabulary : nullptr);
+  if (style.distributed_tensors) {
+    // Rows of other ranks are zeroed in place; the sum over the ranks is a new tensor.
+    const N elements = sizes.shard_tokens * width;
+    const ValueId sum = graph.tensor({"embedding", "sum over ranks", "tensor.reduce-scatter"},
+                                     elements, style.residual, true);
+    Operator add;
+    add.label = "sum over ranks";
+    add.inputs = {x};
+    add.outputs = {sum};
+    if (style.sequence_parallel) {
+      const SlotId by_rank = composer.book.slot({"embedding", "rows by ranks", "tensor.order-of-ranks"},
+                                                Pile::kTemporary, whole, style.residual);
+      add.passing = {by_rank};
+      add.backward = {{BackwardStep::kTemporary, 0, by_rank}, kGradient0};
+    } else {
+      add.backward = {{BackwardStep::kAliasGradient, 0, -1}};
+    }
+    graph.add(add);
+    x = sum;
+  } else if (split) {
     // Ids of other ranks' rows are masked; the partial results are then reduced (scattered with sequence parallelism).
     const ValueId mask = graph.tensor({"embedding", "mask", "op.embedding.vocabulary-mask"},
                                       sizes.tokens, ElementType::kBool, false);

@@ -358,7 +358,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before
         const GradientSlots& slots = parameters_[at(parameter)];
         if (slots.computed >= 0) {
           events.push_back({slots.kept, 1});
-          events.push_back({slots.computed, -1});
+          if (slots.waiting < 0) events.push_back({slots.computed, -1});
         }
         if (slots.waiting >= 0) {
           // What a cast has made is the engine's alone and takes the sum; the product's is a transposed view, and the sum
@@ -368,6 +368,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before
             events.push_back({slots.waiting, -1});
           }
           events.push_back({slots.kept, -1});
+          if (slots.computed >= 0) events.push_back({slots.computed, -1});
           if (policy == GradientPolicy::kAdd) events.push_back({slots.waiting, -1});
         } else if (policy == GradientPolicy::kAdd && !slots.waits) {
           events.push_back({slots.kept, -1});

@@ -1,6 +1,7 @@
 // Final norm, head and cross entropy: the peak of many runs, because logits are as wide as the vocabulary.
 //
 //   transformers, bytes a token   logits 2V · fp32 copy 4V · log-softmax 4V kept   forward 10V, backward 12V
+//   the same, loss_parallel       logits 2V · fp32 copy 4V · two of 4V, one kept      forward 14V, backward 16V, each / t
 //   megatron                      logits 2V · fp32 exponentials 4V kept, gradient in place, cast 2V
 //   nanotron                      logits 2V · fp32 4V · shifted 4V, normalised in place and kept; gradient in place, cast 2V
 #include "operators/ends.h"
@@ -77,7 +78,7 @@ class LossWriter {
     const int gradient = tied_gradient(width);
     if (gradient >= 0) operation.saved = {x};
     operation.backward = {{BackwardStep::kParameterGradient, gradient, -1}, kGradient0};
-    if (c_.style.sequence_parallel && !c_.style.keeps_gathered_input &&
+    if (c_.style.sequence_parallel && !c_.style.distributed_tensors &&
         !c_.style.gathers_into_buffers) {
       const SlotId gathered =
           c_.book.slot({"head", "gathered input", "tensor.gathered-input"}, Pile::kCommunication,
@@ -119,7 +120,10 @@ class LossWriter {
     const ValueId log_softmax =
         graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements,
                       graph_.type(wide), true);
-    one(wide, log_softmax, "log softmax", {log_softmax});
+    if (c_.style.distributed_tensors)
+      parallel_log_softmax(wide, log_softmax);
+    else
+      one(wide, log_softmax, "log softmax", {log_softmax});
     const ValueId loss =
         graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
     const ValueId weight = graph_.tensor({"loss", "total weight", "op.cross-entropy.loss"}, N(1),
@@ -129,7 +133,8 @@ class LossWriter {
     pick.inputs = {log_softmax, target};
     pick.outputs = {loss, weight};
     pick.saved = {log_softmax, target, weight};
-    pick.backward = {kGradient0};
+    if (c_.style.distributed_tensors) of_parallel_loss(pick.backward, elements);
+    pick.backward.push_back(kGradient0);
     graph_.add(pick);
     graph_.hold(wide);
     if (c_.style.schedule_asks_for_loss)
@@ -139,6 +144,43 @@ class LossWriter {
     if (!outside) graph_.hold(hidden);
     if (padded_ != kNoValue) graph_.hold(padded_);
     return loss;
+  }
+
+  // loss_parallel (torch/distributed/tensor/parallel/loss.py), written in Python: logits less their maximum, their
+  // exponentials until these are summed, then the result; three numbers for each token. Backward passes through.
+  void parallel_log_softmax(ValueId wide, ValueId result) {
+    const char* rule = "op.loss-parallel.log-softmax";
+    const ElementType type = graph_.type(wide);
+    const SlotId number =
+        graph_.temporary({"loss", "numbers of each token", rule}, c_.sizes.tokens, type);
+    Operator operation;
+    operation.label = "parallel log softmax";
+    operation.inputs = {wide};
+    operation.outputs = {result};
+    operation.saved = {result};
+    operation.passing = {
+        graph_.temporary({"loss", "logits less their maximum", rule}, graph_.elements(wide), type),
+        number, number, number};
+    operation.backward = {{BackwardStep::kAliasGradient, 0, -1}};
+    graph_.add(operation);
+  }
+
+  // Both backwards in one, (zeros with the targets + exponentials) x what arrives: three tensors of all logits here.
+  void of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elements) {
+    const char* rule = "op.loss-parallel.gradient";
+    const auto temporary = [&](const char* name, const N& count, ElementType type) {
+      steps.push_back(
+          {BackwardStep::kTemporary, 0, graph_.temporary({"loss", name, rule}, count, type)});
+    };
+    const N& tokens = c_.sizes.tokens;
+    temporary("targets", tokens, ElementType::kInt64);
+    temporary("targets of this rank", tokens, ElementType::kInt64);
+    temporary("rows", tokens, ElementType::kInt64);
+    temporary("mask", tokens, ElementType::kBool);
+    temporary("what the targets take", tokens, ElementType::kFloat32);
+    temporary("what arrives", tokens, ElementType::kFloat32);
+    temporary("zeros with the targets", elements, ElementType::kFloat32);
+    temporary("their sum with the exponentials", elements, ElementType::kFloat32);
   }
 
   // A causal model's labels move by one: padded at the end, and the part after the first copied (loss_utils.py).

@@ -33,6 +33,25 @@ int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
 }
 
 template <class N>
+int Composer<N>::replicated_parameter(int index, const N& elements, const N& whole) {
+  if (!has_gradient(index)) return -1;
+  int& known = parameter_ids_[static_cast<std::size_t>(index)];
+  if (known >= 0) return known;
+  const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
+  // A tied head's gradient is cut, and so is the sum.
+  const bool cut = style.cuts_gradients_at_once || waiting_ >= 0;
+  GradientSlots slots =
+      gradient_slots({name, "gradient", "autograd.parameter-gradient"}, cut ? elements : whole,
+                     false);
+  if (cut)
+    slots.computed = book.slot({name, "gradient of the whole", "tensor.replicated-gradient"},
+                               Pile::kTemporary, whole, style.gradient);
+  if (index == 0) slots.waiting = waiting_;
+  slots.waiting_was_cast = style.weight_gradient != style.gradient;
+  return known = graph.parameter(slots);
+}
+
+template <class N>
 GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& elements,
                                           bool of_product) {
   GradientSlots slots;
@@ -118,10 +137,26 @@ std::vector<ValueId> Composer<N>::split(ValueId x, const std::vector<N>& sizes_o
 
 template <class N>
 ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
-  if (!style.keeps_gathered_input) return x;
-  // its gradient is the reduce-scatter of the whole one
-  return single("all-gather", x, {owner, "gathered input", "tensor.kept-gathered-input"},
-                sizes.tokens * width, graph.type(x), {});
+  if (!style.distributed_tensors) return x;
+  const N whole = sizes.tokens * width;
+  Operator operation;
+  operation.inputs = {x};
+  if (!style.sequence_parallel) {
+    operation.label = "all-reduce of the gradient";
+    operation.outputs = {graph.view(x, whole)};
+    operation.backward = {kGradient0};
+  } else {
+    // Gathers and scatters along a dimension that is not the first: one copy more, in the order of the ranks.
+    const SlotId by_rank = book.slot({owner, "input by ranks", "tensor.order-of-ranks"},
+                                     Pile::kTemporary, whole, graph.type(x));
+    operation.label = "all-gather";
+    operation.outputs = {graph.tensor({owner, "gathered input", "tensor.kept-gathered-input"},
+                                      whole, graph.type(x), graph.needs_gradient(x))};
+    operation.passing = {by_rank};
+    operation.backward = {{BackwardStep::kTemporary, 0, by_rank}, kGradient0};
+  }
+  graph.add(operation);
+  return operation.outputs[0];
 }
 
 template <class N>
@@ -139,7 +174,10 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   if (has_gradient(linear.weight_index)) operation.saved = {x};
   operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
                     static_cast<double>(plain(in)) * static_cast<double>(plain(local_out));
-  if (style.sequence_parallel && !style.keeps_gathered_input) {
+  const BackwardStep of_weight{BackwardStep::kParameterGradient,
+                               parameter(linear.weight_index, in * local_out), -1};
+  if (style.distributed_tensors && !linear.bias) operation.backward.push_back(of_weight);  // mm
+  if (style.sequence_parallel && !style.distributed_tensors) {
     const SlotId gathered_input = book.slot({owner, "gathered input", "tensor.gathered-input"},
                                             Pile::kCommunication, whole, style.compute);
     if (!style.gathers_into_buffers) operation.passing = {gathered_input};
@@ -152,11 +190,9 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
     operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
     operation.backward.push_back(kGradient0);
   } else {
-    operation.backward = {
-        kGradient0};  // all-reduced in place, or reduce-scattered where it was gathered
+    operation.backward.push_back(kGradient0);  // all-reduced in place, or where it was gathered
   }
-  operation.backward.push_back(
-      {BackwardStep::kParameterGradient, parameter(linear.weight_index, in * local_out), -1});
+  if (!style.distributed_tensors || linear.bias) operation.backward.push_back(of_weight);
   if (linear.bias && linear.bias_index >= 0)
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, parameter(linear.bias_index, local_out), -1});
@@ -179,7 +215,25 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   if (has_gradient(linear.weight_index)) operation.saved = {x};
   operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
                     static_cast<double>(plain(local_in)) * static_cast<double>(plain(out));
-  if (style.sequence_parallel) {
+  const BackwardStep of_weight{BackwardStep::kParameterGradient,
+                               parameter(linear.weight_index, local_in * out), -1};
+  const bool of_weight_first = style.distributed_tensors && !linear.bias;  // mm
+  if (style.distributed_tensors) {
+    const auto slot = [&](const char* name, const char* rule) {
+      return book.slot({owner, name, rule}, Pile::kTemporary, whole, style.compute);
+    };
+    operation.passing = {slot("output before it is summed", "tensor.partial-output")};
+    if (style.sequence_parallel) {
+      operation.passing.push_back(slot("output by ranks", "tensor.order-of-ranks"));
+      operation.backward.push_back(
+          {BackwardStep::kTemporary, 0,
+           slot("gathered output gradient", "tensor.gathered-gradient")});
+      operation.backward.push_back(
+          {BackwardStep::kPassing, 0, slot("output gradient by ranks", "tensor.order-of-ranks")});
+    }
+    if (of_weight_first) operation.backward.push_back(of_weight);
+    operation.backward.push_back(kGradient0);
+  } else if (style.sequence_parallel) {
     const SlotId partial =
         book.slot({owner, "output before reduce-scatter", "tensor.partial-output"},
                   Pile::kCommunication, whole, style.compute);
@@ -193,8 +247,7 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   } else {
     operation.backward = {kGradient0};
   }
-  operation.backward.push_back(
-      {BackwardStep::kParameterGradient, parameter(linear.weight_index, local_in * out), -1});
+  if (!of_weight_first) operation.backward.push_back(of_weight);
   if (linear.bias && linear.bias_index >= 0)
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, parameter(linear.bias_index, out), -1});

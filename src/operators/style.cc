@@ -33,19 +33,21 @@ OperatorStyle style_of(const Job& job) {
   style.autocast = precision.autocast;
   // Under autocast the embedding gives fp32 and sums promote: the residual stream stays fp32.
   style.residual = precision.autocast ? ElementType::kFloat32 : precision.compute;
-  const bool sharded_by_fsdp = job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2;
+  const bool sharded_by_fsdp =
+      job.engine == Engine::kFsdp1 || (job.engine == Engine::kFsdp2 && !is_unsharded_fsdp2(job));
   // FSDP computes on a copy in the compute type; the gradient has that copy's type.
   style.gradient = sharded_by_fsdp && !precision.autocast ? precision.compute : precision.gradients;
   style.weight_gradient = precision.autocast ? precision.compute : style.gradient;
   style.attention = job.training.attention;
   style.loss = job.training.loss;
   style.tensor = job.parallel.tensor;
+  style.distributed_tensors =
+      job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
+                                  job.implementation == Implementation::kTorchtitan);
+  style.cuts_gradients_at_once = sharded_by_fsdp;
   style.sequence_parallel = job.parallel.sequence_parallel && job.parallel.tensor > 1;
   style.gathers_into_buffers =
       style.sequence_parallel && job.implementation == Implementation::kNanotron;
-  style.keeps_gathered_input = style.sequence_parallel &&
-                               job.implementation != Implementation::kMegatron &&
-                               !style.gathers_into_buffers;
   style.adds_biases =
       (job.implementation == Implementation::kTransformers ||
        job.implementation == Implementation::kTorchtitan) &&

@@ -30,10 +30,10 @@ struct OperatorStyle {
   LossKernel loss = LossKernel::kPlain;
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
+  bool distributed_tensors = false;     // torch's DTensor cuts weights and activations
+  bool cuts_gradients_at_once = false;  // FSDP keeps of a gradient what the parameter has here
   bool recompute_reentrant = false;
   double residual_dropout = 0, attention_dropout = 0, embedding_dropout = 0;
-  bool keeps_gathered_input =
-      false;  // sequence parallelism: the gathered input of a block is kept for backward
   bool gathers_into_buffers = false;  // gathers go into buffers that the engine holds for good
   bool adds_biases = false;  // some product of PyTorch's own adds a bias: cuBLASLt's workspace
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them

@@ -39,6 +39,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E220", "the device or kernel cannot do that", "Flash attention computes in 16 bits on recent devices; some models have one kernel only."},
       {"E221", "the optimizer has no such form", "fused, foreach and loop are forms of PyTorch's optimizers; others have one form."},
       {"E222", "nothing of that name to freeze", "training.frozen lists patterns of whole tensor names, as the checkpoint has them; `*` stands for any letters."},
+      {"E224", "mixed precision needs fully_shard", "With one data rank torchtitan does not apply fully_shard, whose policy makes FSDP2's mixed precision: one device then uses autocast, and tensor or pipeline parallelism alone trains in the parameters' own type."},
       {"E223", "nothing is left to train", "Backward starts at a loss that needs a gradient. In a pipeline DeepSpeed also runs backward on every stage, and joins the trained tensors of each into one: neither works where there are none."},
       // Models.
       {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},
