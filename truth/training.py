@@ -346,9 +346,10 @@ def train_tensor(recorder, run):
             fully_shard(model, mesh=mesh["data"], mp_policy=policy)
         model.to_empty(device="cuda")
         recorder.models = [model]
-    positions = torch.zeros(1, value(run, "training.sequence_length"), dtype=torch.int64, device="cuda")
 
     def loss(model, ids, labels):
+        # The model would count the hidden states of this rank.
+        positions = torch.zeros(1, ids.shape[1], dtype=torch.int64, device="cuda") if sequence else None
         return model(input_ids=ids, labels=labels, position_ids=positions).loss
 
     with loss_parallel():

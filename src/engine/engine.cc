@@ -232,12 +232,11 @@ SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding, st
       needed = std::max(needed, iteration);
       with_rest = std::max(with_rest, rounded(iteration));
     }
-    if (optimizer.loop_factors) {
-      const Checked rows =
-          matrix && sharding != Sharding::kFlat ? size / Checked(share.shape.back()) : Checked(0);
-      const Checked columns = rows > Checked(0) ? Checked(share.shape.back()) : Checked(0);
-      const Bytes factors = rounded(rows) + rounded(columns);
-      with_rest += std::max(factors, rounded(before));
+    if (optimizer.loop_keeps_last) {
+      const bool factors = optimizer.loop_factors && matrix && sharding != Sharding::kFlat;
+      const Checked rows = factors ? size / Checked(share.shape.back()) : Checked(0);
+      const Checked columns = factors ? Checked(share.shape.back()) : Checked(0);
+      with_rest += std::max(rounded(rows) + rounded(columns), rounded(before));
       needed += std::max(rows + columns, before);
     }
     if (bytes < with_rest) {

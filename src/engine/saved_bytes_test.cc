@@ -195,7 +195,7 @@ TEST(SavedBytes, TorchtitanKeepsTheGatheredInputs) {
   const Kept kept = kept_of({.engine = "fsdp2",
                              .training = R"("precision": "bf16-mixed")",
                              .parallel = R"("tensor": 8)",
-                             .devices = 8,
+                             .devices = 16,
                              .implementation = "torchtitan"});
   EXPECT_EQ(
       kept.bytes,

@@ -78,8 +78,7 @@ NodeId StagePrograms<N>::torch_micro_batches_node(const Parts& parts, NodeId fir
       "micro-batches",
       {batch, parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
        program.sequence("", {parts.forward, first_backward, release}),
-       program.repeat("micro-batch",
-                      program.sequence("", {parts.forward, parts.backward, release}),
+       program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward, release}),
                       micro_batches - warm_up - 1),
        program.repeat("drain", program.sequence("", {parts.backward, release}), warm_up - 1),
        parts.backward});

@@ -245,11 +245,15 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   // A local of the model's forward; a checkpointed layer and a table of positions keep it.
   if (mask_ >= 0 && !recomputes_layers())
     finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
-  if (position_ids_ >= 0 && !keeps_position_ids()) finish.push_back({position_ids_, -1});
+  const bool lets_positions_go = position_ids_ >= 0 && !keeps_position_ids();
+  // The training loop's, where the model would count the hidden states of this rank alone.
+  const bool given_positions = style_.sequence_parallel;
+  if (lets_positions_go && !given_positions) finish.push_back({position_ids_, -1});
   if (stage.head)
     append(finish, head_.forward);
   else if (!torch_pipeline_)
     finish.push_back({hidden_, -1});
+  if (lets_positions_go && given_positions) finish.push_back({position_ids_, -1});
   if (!first && lets_output_go_in_forward(stage))
     // The schedule's name for the last output passes to this one.
     for (SlotId output : head_.outliving)
@@ -304,8 +308,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   const bool sent = torch_pipeline_ && !stage.embedding && stage.input_gradient && !first;
   // GPipe asks for the next gradient before it forgets the last one it has sent; where none comes, and in 1F1B, that is
   // when the next one is sent.
-  const bool forgets_first =
-      !stage.head && job_.parallel.schedule == PipelineSchedule::kGPipe;
+  const bool forgets_first = !stage.head && job_.parallel.schedule == PipelineSchedule::kGPipe;
   if (sent && forgets_first) start.push_back({hidden_gradient_, -1});
   engine_->begin_backward(stage, first, start);
   const bool from_loss = stage.head && loss_ >= 0;

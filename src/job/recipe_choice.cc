@@ -71,7 +71,9 @@ void leave_out_mixed_precision(Draft& draft) {
   if (!divided) precision.compute = compute;
   const std::string_view used = divided ? "fp32" : "autocast, with parameters in fp32";
   const std::string message = fmt::format(
-      "one data rank: torchtitan applies no fully_shard, and no mixed precision with it; weighed as {}", used);
+      "one data rank: torchtitan applies no fully_shard, and no mixed precision with it; weighed "
+      "as {}",
+      used);
   if (draft.settings().text(KeyId::kPrecision))
     draft.warn(KeyId::kPrecision, "E224", fmt::format("{} is fully_shard's mixed precision", asked),
                message, "precision = \"bf16-pure\" needs no fully_shard; data of 2 or more has it");

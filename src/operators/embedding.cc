@@ -60,8 +60,9 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     add.inputs = {x};
     add.outputs = {sum};
     if (style.sequence_parallel) {
-      const SlotId by_rank = composer.book.slot({"embedding", "rows by ranks", "tensor.order-of-ranks"},
-                                                Pile::kTemporary, whole, style.residual);
+      const SlotId by_rank =
+          composer.book.slot({"embedding", "rows by ranks", "tensor.order-of-ranks"},
+                             Pile::kTemporary, whole, style.residual);
       add.passing = {by_rank};
       add.backward = {{BackwardStep::kTemporary, 0, by_rank}, kGradient0};
     } else {

@@ -40,9 +40,8 @@ int Composer<N>::replicated_parameter(int index, const N& elements, const N& who
   const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
   // A tied head's gradient is cut, and so is the sum.
   const bool cut = style.cuts_gradients_at_once || waiting_ >= 0;
-  GradientSlots slots =
-      gradient_slots({name, "gradient", "autograd.parameter-gradient"}, cut ? elements : whole,
-                     false);
+  GradientSlots slots = gradient_slots({name, "gradient", "autograd.parameter-gradient"},
+                                       cut ? elements : whole, false);
   if (cut)
     slots.computed = book.slot({name, "gradient of the whole", "tensor.replicated-gradient"},
                                Pile::kTemporary, whole, style.gradient);
@@ -225,9 +224,8 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
     operation.passing = {slot("output before it is summed", "tensor.partial-output")};
     if (style.sequence_parallel) {
       operation.passing.push_back(slot("output by ranks", "tensor.order-of-ranks"));
-      operation.backward.push_back(
-          {BackwardStep::kTemporary, 0,
-           slot("gathered output gradient", "tensor.gathered-gradient")});
+      operation.backward.push_back({BackwardStep::kTemporary, 0,
+                                    slot("gathered output gradient", "tensor.gathered-gradient")});
       operation.backward.push_back(
           {BackwardStep::kPassing, 0, slot("output gradient by ranks", "tensor.order-of-ranks")});
     }

@@ -73,10 +73,10 @@ struct Optimizer {
   double foreach_list_of_second_moment = 0;  // foreach Adam: a list as large as all second moments
   double foreach_list_of_gradients = 0;
   double loop_largest_tensor = 0;  // for-loop form: this many times the largest tensor
-  // Adafactor: so many copies beside them where the tensor is narrower than its temporaries; the factors of a matrix,
-  // or what is left of the tensor before.
+  bool loop_keeps_last = false;    // and one of the tensor before, until this one has its own
+  bool loop_factors = false;       // Adafactor: or the factors of a matrix
+  // and so many more where the tensor is narrower than its temporaries
   std::int64_t loop_widened_copies = 0;
-  bool loop_factors = false;
   double newton_schulz_largest_matrix = 0;    // Muon: bf16 temporaries, times the largest matrix
   double newton_schulz_largest_gram = 0;      // and times the square of that matrix's short side
   std::optional<ElementType> temporary_type;  // of the loop temporaries; absent: the stepped type
