@@ -17,15 +17,16 @@ struct Peaks {
 };
 
 // Two layers and many words: the loss is the peak in both directions.
-Peaks peaks_of(const std::string& engine, const std::string& more) {
+Peaks peaks_of(const std::string& engine, const std::string& more, const std::string& divided = "",
+               int devices = 1) {
   constexpr std::int64_t kVocabulary = 262'144, kTokens = 8'192;
   const ReadJob job = read_job(*read_json(
       fmt::format(
           R"({{"model": {{"model_type": "llama", "vocab_size": {}, "hidden_size": 512, "intermediate_size": 1024,
                "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "tie_word_embeddings": false}},
-               "engine": "{}", "cluster": {{"device": "h100-sxm-80gb"}},
-               "training": {{"sequence_length": {}, {}}}}})",
-          kVocabulary, engine, kTokens, more),
+               "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": {}}},
+               "training": {{"sequence_length": {}, {}}}{}}})",
+          kVocabulary, engine, devices, kTokens, more, divided),
       "job"));
   if (!job) {
     ADD_FAILURE() << job.error().front().message;
@@ -63,6 +64,15 @@ TEST(LossPeak, TransformersInFp32) {
   const Peaks peaks = peaks_of("ddp", R"("precision": "fp32")");
   EXPECT_EQ(peaks.forward, 8);
   EXPECT_EQ(peaks.backward, 12);
+}
+
+// With loss_parallel, all halved: logits 2, their fp32 copy 4, the same less its maximum 4, the result 4; then the
+// result 4, zeros 4, their sum with the exponentials 4 and the gradient 4.
+TEST(LossPeak, DistributedTensors) {
+  const Peaks peaks = peaks_of("fsdp2", R"("precision": "bf16-pure")",
+                               R"(, "parallel": {"tensor": 2, "sequence_parallel": true})", 2);
+  EXPECT_EQ(2 * peaks.forward, 14);
+  EXPECT_EQ(2 * peaks.backward, 16);
 }
 
 // Logits 2 and fp32 exponentials 4, which become the gradient in place; its cast is 2.
