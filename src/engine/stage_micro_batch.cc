@@ -1,0 +1,153 @@
+// Forward and backward of one micro-batch on a stage: inputs and embedding, layers, head, and what goes with them.
+#include <algorithm>
+
+#include "engine/stage_program.h"
+
+namespace steelyard {
+
+namespace {
+
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+template <class N>
+NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<Group>& groups,
+                                      bool first) {
+  Program& program = book_.program;
+  std::vector<Event> start;
+  if (stage.embedding && !torch_pipeline_) start.push_back({ids_, 1});
+  if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
+  if (position_ids_ >= 0) start.push_back({position_ids_, 1});
+  if (mask_ >= 0) start.push_back({mask_, static_cast<std::int32_t>(masks_)});
+  if (rotary_table_ >= 0) start.push_back({rotary_table_, rotary_copies()});
+  engine_->begin_forward(stage, first, start);
+  const Edge edge = edge_of(stage, groups);
+  if (stage.embedding)
+    append(start, embedding_.forward);
+  else if (!edge.input)
+    start.push_back({hidden_, 1});  // from the stage before
+  std::vector<Event> finish;
+  // A local of the model's forward; a checkpointed layer and a table of positions keep it.
+  if (mask_ >= 0 && !recomputes_layers())
+    finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
+  const bool lets_positions_go = position_ids_ >= 0 && !keeps_position_ids();
+  // The training loop's, where the model would count the hidden states of this rank alone.
+  const bool given_positions = style_.sequence_parallel;
+  if (lets_positions_go && !given_positions) finish.push_back({position_ids_, -1});
+  if (stage.head)
+    append(finish, head_.forward);
+  else if (!torch_pipeline_)
+    finish.push_back({hidden_, -1});
+  if (lets_positions_go && given_positions) finish.push_back({position_ids_, -1});
+  if (!first && lets_output_go_in_forward(stage))
+    // The schedule's name for the last output passes to this one.
+    for (SlotId output : head_.outliving)
+      finish.insert(std::next(std::find_if(finish.begin(), finish.end(),
+                                           [&](const Event& event) {
+                                             return event.slot == output && event.count > 0;
+                                           })),
+                    {output, -1});
+  // The autocast context is left with the loss, and its cache of cast weights with it.
+  const auto drop = [&](const Tapes& of, std::int64_t times) {
+    for (SlotId slot : of.lingering) finish.push_back({slot, static_cast<std::int32_t>(-times)});
+  };
+  for (const Group& group : groups)
+    for (const Run& run : group.runs) {
+      const bool lowest = &group == &groups.front() && &run == &group.runs.front();
+      const bool highest = &group == &groups.back() && &run == &group.runs.back();
+      const Edge below{lowest && edge.input, false}, above{false, highest && edge.gradient};
+      const std::int64_t layers = run.count * group.times;
+      if (layers == 1) {
+        drop(tapes(run.variant, {below.input, above.gradient}), 1);
+        continue;
+      }
+      const std::int64_t at_edges = (below == Edge{} ? 0 : 1) + (above == Edge{} ? 0 : 1);
+      if (below != Edge{}) drop(tapes(run.variant, below), 1);
+      if (above != Edge{}) drop(tapes(run.variant, above), 1);
+      if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
+    }
+  if (stage.embedding) drop(embedding_, 1);
+  if (stage.head) drop(head_, 1);
+  const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
+  engine_->end_forward(stage, last, first, finish);
+  return program.sequence(
+      "forward", {program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start),
+                  layers_node(groups, edge, true, first, false),
+                  program.tape(Phase::kForward, stage.head ? "loss" : "send", finish)});
+}
+
+template <class N>
+typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
+    const Stage<N>& stage, const std::vector<Group>& all_groups, bool first) {
+  Program& program = book_.program;
+  // Backward ends where nothing below is trained.
+  std::vector<Group> groups = all_groups;
+  for (Group& group : groups)
+    std::erase_if(group.runs, [&](const Run& run) { return is_untouched(run.variant); });
+  std::erase_if(groups, [](const Group& group) { return group.runs.empty(); });
+  Edge edge = edge_of(stage, all_groups);
+  // Where the first layer stands below what is trained, another one is backward's last.
+  edge.input = edge.input && !is_untouched(all_groups.front().runs.front().variant);
+  const GradientPolicy policy = engine_->gradient_policy(first);
+  std::vector<Event> start;
+  const bool sent = torch_pipeline_ && !stage.embedding && stage.input_gradient && !first;
+  // GPipe asks for the next gradient before it forgets the last one it has sent; where none comes, and in 1F1B, that is
+  // when the next one is sent.
+  const bool forgets_first = !stage.head && job_.parallel.schedule == PipelineSchedule::kGPipe;
+  if (sent && forgets_first) start.push_back({hidden_gradient_, -1});
+  engine_->begin_backward(stage, first, start);
+  const bool from_loss = stage.head && loss_ >= 0;
+  if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
+  std::vector<Event> products;                          // from the first one on
+  if (stage.head) {
+    const std::vector<Event>& of_head = head_.backward_under(policy);
+    const auto cut = of_head.begin() + static_cast<std::ptrdiff_t>(
+                                           head_.before_products[static_cast<std::size_t>(policy)]);
+    start.insert(start.end(), of_head.begin(), cut);
+    products.assign(cut, of_head.end());
+  } else if (stage.output_gradient && !edge.gradient) {
+    start.push_back({hidden_gradient_, 1});
+  }
+  std::vector<Event> finish;
+  if (rotary_table_ >= 0)
+    finish.push_back({rotary_table_, -rotary_copies()});  // the last layer's backward is done
+  if (position_ids_ >= 0 && keeps_position_ids()) finish.push_back({position_ids_, -1});
+  if (mask_ >= 0 && recomputes_layers())
+    finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
+  if (stage.embedding) {
+    append(finish, embedding_.backward_under(policy));
+    // Megatron's second stage sends a gradient even to a first one that has no use for it.
+    if (!stage.head && stage.output_gradient && groups.empty() && embedding_.gradients.empty())
+      finish.push_back({hidden_gradient_, -1});
+  } else if (stage.input_gradient && !torch_pipeline_) {
+    finish.push_back({hidden_gradient_, -1});
+  }
+  const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
+  engine_->end_backward(stage, last, first, finish);
+  if (from_loss) finish.push_back({loss_gradient_, -1});
+  // torch's pipelines keep losses and inputs for the whole step.
+  if (!torch_pipeline_) {
+    if (from_loss) finish.push_back({loss_, -1});
+    if (stage.head) finish.push_back({labels_, -1});
+    if (stage.embedding) finish.push_back({ids_, -1});
+  } else if (sent && !forgets_first) {
+    finish.push_back({hidden_gradient_, -1});
+  }
+  Backward backward;
+  backward.before_products = program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start);
+  backward.rest = program.sequence(
+      "", {program.tape(Phase::kBackward, "loss", products),
+           layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty()),
+           program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
+  backward.whole = program.sequence("backward", {backward.before_products, backward.rest});
+  return backward;
+}
+
+template class StagePrograms<Checked>;
+template class StagePrograms<Traced>;
+
+}  // namespace steelyard
