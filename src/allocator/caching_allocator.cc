@@ -102,6 +102,7 @@ BlockIndex CachingAllocator::hand_out(BlockIndex block, std::int64_t size, std::
     s.active.rise(used.size);
     s.requested.rise(requested);
   });
+  record(HistoryAction::kAlloc, used.address, requested, pool);
   return block;
 }
 
@@ -127,6 +128,7 @@ void CachingAllocator::request_free(BlockIndex block) {
   if (freed.use != Use::kUsed) throw std::logic_error("a block is freed that is not in use");
   freed.use = Use::kAwaited;
   count(freed.pool, [&](PoolStatistics& s) { s.allocated.fall(freed.size); });
+  record(HistoryAction::kFreeRequested, freed.address, freed.requested, freed.pool);
 }
 
 void CachingAllocator::complete_free(BlockIndex block) {
@@ -135,6 +137,7 @@ void CachingAllocator::complete_free(BlockIndex block) {
   if (freed.use != Use::kAwaited) throw std::logic_error("a block is returned that was not freed");
   const std::int64_t size = freed.size;
   const std::int64_t requested = freed.requested;
+  record(HistoryAction::kFreeCompleted, freed.address, requested, freed.pool);
   freed.use = Use::kFree;
   freed.requested = 0;
   std::int64_t split_blocks = 0;

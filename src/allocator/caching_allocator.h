@@ -28,16 +28,13 @@
 
 #include "allocator/allocator_settings.h"
 #include "allocator/free_blocks.h"
+#include "allocator/history.h"
 #include "allocator/request_sizes.h"
 #include "allocator/segments.h"
 #include "allocator/statistics.h"
 #include "quantity/quantity.h"
 
 namespace steelyard {
-
-// 0 is the default stream; the others are numbered as the caller likes, from 1 on without gaps.
-using StreamId = std::int32_t;
-constexpr StreamId kDefaultStream = 0;
 
 // The device as this process finds it.
 struct DeviceMemory {
@@ -77,6 +74,9 @@ class CachingAllocator {
   const AllocatorSettings& settings() const { return settings_; }
   std::int64_t address_of(BlockIndex block) const { return at(block).address; }
   Bytes size_of(BlockIndex block) const { return Bytes(at(block).size); }
+
+  // From now on every request, every free and every change of segments is written behind `history`; null ends it.
+  void record_history(std::vector<HistoryEvent>* history) { history_ = history; }
 
   // Every segment, and every mapped stretch of a range, by address.
   std::vector<Segment> segments() const;
@@ -124,6 +124,9 @@ class CachingAllocator {
   void count(std::int32_t pool, Change change) {
     change(statistics_.all);
     change(statistics_of(pool));
+  }
+  void record(HistoryAction action, std::int64_t address, std::int64_t size, std::int32_t pool) {
+    if (history_ != nullptr) history_->push_back({action, address, Bytes(size), pool / 2});
   }
   BlockIndex new_block(std::int64_t address, std::int64_t size, std::int32_t pool,
                        std::int32_t range);
@@ -184,6 +187,7 @@ class CachingAllocator {
   std::int64_t next_address_;
   std::map<std::int64_t, std::int64_t> taken_;  // segments and ranges: address and size
   AllocatorStatistics statistics_;
+  std::vector<HistoryEvent>* history_ = nullptr;
 };
 
 }  // namespace steelyard

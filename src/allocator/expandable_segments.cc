@@ -65,6 +65,7 @@ bool CachingAllocator::map(BlockIndex block, std::int64_t size) {
   const std::int32_t pool = at(block).pool;
   const std::int64_t mapped = round_up(Checked(size), page(pool)).value();
   if (mapped > device_free()) return false;
+  record(HistoryAction::kSegmentMap, at(block).address, mapped, pool);
   remove_unmapped(block);
   at(block).use = Use::kFree;
   if (mapped < at(block).size) {
@@ -116,6 +117,7 @@ void CachingAllocator::unmap(BlockIndex block, std::int64_t begin, std::int64_t 
   join(block, at(block).previous);
   join(block, at(block).next);
   note_reserved(whole.pool, begin - end, 0);
+  record(HistoryAction::kSegmentUnmap, begin, end - begin, whole.pool);
   if (at(block).is_split()) return insert_unmapped(block);
   return_address(at(block).address);  // nothing of the range is mapped any more
   delete_block(block);

@@ -30,6 +30,7 @@ BlockIndex CachingAllocator::new_segment(std::int32_t pool, std::int64_t size) {
   if (segment > device_free()) return kNoBlock;
   const BlockIndex block = new_block(take_address(segment), segment, pool, -1);
   note_reserved(pool, segment, 1);
+  record(HistoryAction::kSegmentAlloc, at(block).address, segment, pool);
   return block;
 }
 
@@ -152,6 +153,7 @@ void CachingAllocator::release_cached() {
 
 void CachingAllocator::release_segment(BlockIndex block) {
   note_reserved(at(block).pool, -at(block).size, -1);
+  record(HistoryAction::kSegmentFree, at(block).address, at(block).size, at(block).pool);
   uncache(at(block));
   return_address(at(block).address);
   delete_block(block);

@@ -2,29 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <optional>
 #include <unordered_map>
 
 namespace steelyard {
 namespace {
-
-struct ActionWord {
-  std::string_view word;
-  HistoryAction action;
-};
-constexpr std::array<ActionWord, 11> kActions = {{
-    {"alloc", HistoryAction::kAlloc},
-    {"free_requested", HistoryAction::kFreeRequested},
-    {"free_completed", HistoryAction::kFreeCompleted},
-    {"segment_alloc", HistoryAction::kSegmentAlloc},
-    {"segment_free", HistoryAction::kSegmentFree},
-    {"segment_map", HistoryAction::kSegmentMap},
-    {"segment_unmap", HistoryAction::kSegmentUnmap},
-    {"oom", HistoryAction::kOther},
-    {"snapshot", HistoryAction::kOther},
-    {"annotate", HistoryAction::kOther},
-    {"user_defined", HistoryAction::kOther},
-}};
 
 // What the record decides is not decided again.
 AllocatorSettings followed(AllocatorSettings settings) {
@@ -124,12 +106,6 @@ class Historian {
 };
 
 }  // namespace
-
-std::optional<HistoryAction> history_action_named(std::string_view word) {
-  for (const ActionWord& known : kActions)
-    if (known.word == word) return known.action;
-  return std::nullopt;
-}
 
 HistoryReplay replay_history(std::span<const HistoryEvent> events,
                              const AllocatorSettings& settings, const DeviceMemory& device) {

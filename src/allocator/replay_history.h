@@ -14,34 +14,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 
 #include "allocator/caching_allocator.h"
+#include "allocator/history.h"
 
 namespace steelyard {
-
-enum class HistoryAction : std::uint8_t {
-  kAlloc,
-  kFreeRequested,
-  kFreeCompleted,
-  kSegmentAlloc,
-  kSegmentFree,
-  kSegmentMap,
-  kSegmentUnmap,
-  kOther,  // oom, snapshot, annotations: nothing changes
-};
-// Nothing for a word that is none of PyTorch's.
-std::optional<HistoryAction> history_action_named(std::string_view word);
-
-struct HistoryEvent {
-  HistoryAction action = HistoryAction::kOther;
-  std::int64_t address = 0;
-  Bytes size{};  // as recorded: of alloc the request, not rounded
-  // Streams numbered from 0. A private pool (CUDA graphs) has numbers of its own, since it shares blocks with no other.
-  StreamId stream = 0;
-};
 
 struct HistoryReplay {
   AllocatorStatistics statistics;  // of the simulated allocator

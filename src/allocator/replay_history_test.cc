@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
 #include <vector>
 
@@ -59,61 +58,35 @@ TEST(ReplayHistory, FreesOfWhatCameBeforeAreCounted) {
 }
 
 TEST(ReplayHistory, WordsOfPyTorch) {
+  EXPECT_EQ(name_of(kFreeCompleted), "free_completed");
   EXPECT_EQ(history_action_named("segment_map"), kSegmentMap);
   EXPECT_EQ(history_action_named("oom"), kOther);
   EXPECT_EQ(history_action_named("malloc"), std::nullopt);
 }
 
-// Plays random requests on a small device, and writes down what PyTorch would have recorded: the segments that came and
-// went are seen from outside, by comparing what is held before and after.
+// Plays random requests on a small device while the allocator writes down what it does.
 class Recorder {
  public:
   Recorder(const AllocatorSettings& settings, const DeviceMemory& device)
-      : allocator_(settings, device) {}
+      : allocator_(settings, device) {
+    allocator_.record_history(&events_);
+  }
 
   void allocate(Bytes size, StreamId stream) {
-    auto block = allocator_.allocate(size, stream);
-    note_segments();
-    if (!block) return;
-    events_.push_back({kAlloc, allocator_.address_of(*block), size, stream});
-    live_.push_back({*block, size});
+    if (const auto block = allocator_.allocate(size, stream)) live_.push_back(*block);
   }
   void free(std::size_t which) {
-    const auto [block, size] = live_[which];
-    const std::int64_t address = allocator_.address_of(block);
+    allocator_.free(live_[which]);
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(which));
-    allocator_.free(block);
-    events_.push_back({kFreeRequested, address, size, 0});
-    events_.push_back({kFreeCompleted, address, size, 0});
   }
   std::size_t live() const { return live_.size(); }
   const CachingAllocator& allocator() const { return allocator_; }
   const std::vector<HistoryEvent>& events() const { return events_; }
 
  private:
-  // Stretches of pages are written down page by page, as if each had been mapped alone.
-  void note_segments() {
-    std::map<std::int64_t, Bytes> now;
-    for (const Segment& segment : allocator_.segments()) {
-      const Bytes piece = segment.page > Bytes{} ? segment.page : segment.size;
-      pages_ = segment.page > Bytes{};
-      for (Bytes at{}; at < segment.size; at += piece)
-        now[segment.address + at.value().value()] = piece;
-    }
-    for (const auto& [address, size] : held_)
-      if (now.count(address) == 0)
-        events_.push_back({pages_ ? kSegmentUnmap : kSegmentFree, address, size, 0});
-    for (const auto& [address, size] : now)
-      if (held_.count(address) == 0)
-        events_.push_back({pages_ ? kSegmentMap : kSegmentAlloc, address, size, 0});
-    held_ = std::move(now);
-  }
-
   CachingAllocator allocator_;
-  std::vector<std::pair<BlockIndex, Bytes>> live_;
+  std::vector<BlockIndex> live_;
   std::vector<HistoryEvent> events_;
-  std::map<std::int64_t, Bytes> held_;
-  bool pages_ = false;
 };
 
 TEST(ReplayHistory, ARecordOfAFullDeviceIsPlayedExactly) {

@@ -12,12 +12,15 @@ namespace {
 class Player {
  public:
   Player(const Program& program, const AllocatorSettings& settings, const DeviceMemory& device,
-         const SlotParts& parts, const ReplayLimits& limits)
+         const SlotParts& parts, const ReplayLimits& limits, ProgramWatcher* watcher)
       : program_(program),
         allocator_(settings, device),
         limits_(limits),
-        // Ages of cached blocks are part of the state then, and never repeat.
-        may_skip_(!settings.memory_fraction || settings.garbage_collection_threshold == 0) {
+        watcher_(watcher),
+        // Ages of cached blocks are part of the state where garbage is collected, and never repeat.
+        may_skip_(watcher == nullptr &&
+                  (!settings.memory_fraction || settings.garbage_collection_threshold == 0)) {
+    if (watcher_ != nullptr) allocator_.record_history(&history_);
     slots_.resize(program.slot_count());
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       const Slot& what = program.slot_at(static_cast<SlotId>(slot));
@@ -28,17 +31,20 @@ class Player {
   }
 
   ProgramReserve play(const StepPlan& plan) && {
+    begin_step(0);
     for (NodeId node : plan.first) walk(node);
     note_step();
     std::vector<StateDigest> seen = {digest()};
     for (int step = 0; step < limits_.steps && !stopped_ && !result_.settled; ++step) {
+      begin_step(step + 1);
       for (NodeId node : plan.step) walk(node);
       note_step();
       result_.settled = !stopped_ && has(seen, digest());
       seen.push_back(digest());
     }
     result_.statistics = allocator_.statistics();
-    result_.fragmentation = fragmentation_of(allocator_.segments());
+    result_.segments = allocator_.segments();
+    result_.fragmentation = fragmentation_of(result_.segments);
     return std::move(result_);
   }
 
@@ -67,7 +73,9 @@ class Player {
     const std::string_view label = node.label;
     if (label == "forward") micro_batch_ = ++forwards_;
     if (label == "backward") micro_batch_ = ++backwards_;
+    enter(node, 0);
     for (NodeId child : program_.children(node)) walk(child);
+    leave();
     micro_batch_ = outer;
   }
 
@@ -76,7 +84,9 @@ class Player {
     const bool returns = may_skip_ && node.times > 2 && node.span.change == 0;
     std::vector<StateDigest> seen;
     for (std::int64_t round = 0; round < node.times && !stopped_; ++round) {
+      enter(node, round);
       walk(body);
+      leave();
       if (!returns) continue;
       const StateDigest now = digest();
       const auto same = std::find(seen.begin(), seen.end(), now);
@@ -93,17 +103,36 @@ class Player {
     PhaseReserve& phase = result_.phases[static_cast<std::size_t>(tape.phase)];
     phase.occurs = true;
     note(phase);
+    enter(tape, 0);
     for (const Event& event : program_.events(tape)) {
-      if (stopped_) return;
+      if (stopped_) break;
       PlayedSlot& slot = slots_[static_cast<std::size_t>(event.slot)];
       for (std::int32_t i = 0; i < event.count && !stopped_; ++i) appear(slot, event.slot, phase);
       for (std::int32_t i = 0; i > event.count; --i) go(slot);
+      tell(event.slot, tape.phase);
     }
+    leave();
+  }
+
+  void begin_step(int step) {
+    if (watcher_ != nullptr) watcher_->begin_step(step);
+  }
+  void enter(const Node& node, std::int64_t round) {
+    if (watcher_ != nullptr) watcher_->enter(node, round);
+  }
+  void leave() {
+    if (watcher_ != nullptr) watcher_->leave();
+  }
+  void tell(SlotId slot, Phase phase) {
+    if (watcher_ == nullptr) return;
+    watcher_->played(slot, phase, history_);
+    history_.clear();
   }
 
   void appear(PlayedSlot& slot, SlotId id, PhaseReserve& phase) {
     for (Bytes bytes : slot.parts) {
       if (++result_.events > limits_.events) {
+        result_.cut = true;
         stopped_ = true;
         return;
       }
@@ -177,6 +206,8 @@ class Player {
   const Program& program_;
   CachingAllocator allocator_;
   ReplayLimits limits_;
+  ProgramWatcher* watcher_;
+  std::vector<HistoryEvent> history_;  // since it was told last
   bool may_skip_;
   bool stopped_ = false;
   std::vector<PlayedSlot> slots_;
@@ -189,8 +220,9 @@ class Player {
 
 ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const AllocatorSettings& settings, const DeviceMemory& device,
-                                   const SlotParts& parts, const ReplayLimits& limits) {
-  return Player(program, settings, device, parts, limits).play(plan);
+                                   const SlotParts& parts, const ReplayLimits& limits,
+                                   ProgramWatcher* watcher) {
+  return Player(program, settings, device, parts, limits, watcher).play(plan);
 }
 
 }  // namespace steelyard

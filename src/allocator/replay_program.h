@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "allocator/caching_allocator.h"
+#include "allocator/program_watcher.h"
 #include "ledger/program.h"
 
 namespace steelyard {
@@ -48,8 +49,10 @@ struct ProgramReserve {
   std::vector<Bytes> reserved_after;  // the first pass, then each step
   bool settled = false;               // a step ended as an earlier one had
   std::int64_t events = 0;
+  bool cut = false;  // ended by the limit of events
   AllocatorStatistics statistics;
-  Fragmentation fragmentation;  // at the end
+  std::vector<Segment> segments;  // at the end
+  Fragmentation fragmentation;    // of them
   std::optional<OutOfMemory> out_of_memory;
   SlotId refused = -1;
 };
@@ -57,6 +60,7 @@ struct ProgramReserve {
 ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const AllocatorSettings& settings = {},
                                    const DeviceMemory& device = {}, const SlotParts& parts = {},
-                                   const ReplayLimits& limits = {});
+                                   const ReplayLimits& limits = {},
+                                   ProgramWatcher* watcher = nullptr);
 
 }  // namespace steelyard

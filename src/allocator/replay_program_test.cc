@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
 #include <vector>
 
+#include "allocator/replay_history.h"
 #include "allocator/slot_streams.h"
 
 namespace steelyard {
@@ -115,7 +117,60 @@ TEST_F(ReplayProgramTest, ALimitOfEventsEndsIt) {
   const ProgramReserve reserve =
       replay_in_allocator(program_, {{tape({{kept, 1'000}})}, {}}, {}, {}, {}, limits);
   EXPECT_FALSE(reserve.settled);
+  EXPECT_TRUE(reserve.cut);
   EXPECT_EQ(reserve.events, 101);
+}
+
+// Where each request was made, and that what is seen is what the allocator did: played again it gives the same numbers.
+class Notes : public ProgramWatcher {
+ public:
+  void begin_step(int step) override { text_ += "step " + std::to_string(step) + "\n"; }
+  void enter(const Node& node, std::int64_t round) override {
+    path_.push_back(std::string(node.label) + "/" + std::to_string(round) + " ");
+  }
+  void leave() override { path_.pop_back(); }
+  void played(SlotId slot, Phase, std::span<const HistoryEvent> events) override {
+    for (const std::string& place : path_) text_ += place;
+    text_ += "slot " + std::to_string(slot) + ":";
+    for (const HistoryEvent& event : events) text_ += " " + std::string(name_of(event.action));
+    text_ += "\n";
+    events_.insert(events_.end(), events.begin(), events.end());
+  }
+  const std::string& text() const { return text_; }
+  const std::vector<HistoryEvent>& events() const { return events_; }
+
+ private:
+  std::vector<std::string> path_;
+  std::string text_;
+  std::vector<HistoryEvent> events_;
+};
+
+TEST_F(ReplayProgramTest, AWatcherSeesEveryRound) {
+  const SlotId kept = slot(12);
+  const NodeId layers =
+      program_.repeat("layer", program_.tape(Phase::kForward, "mlp", {{{kept, 1}}}), 2);
+  const NodeId back =
+      program_.repeat("layer", program_.tape(Phase::kBackward, "mlp", {{{kept, -1}}}), 2);
+  const NodeId step = program_.sequence("step", {forward({layers}), backward({back})});
+  Notes notes;
+  const ProgramReserve watched =
+      replay_in_allocator(program_, {{step}, {step}}, {}, {}, {}, {}, &notes);
+  EXPECT_EQ(notes.text(),
+            "step 0\n"
+            "step/0 forward/0 layer/0 mlp/0 slot 0: segment_alloc alloc\n"
+            "step/0 forward/0 layer/1 mlp/0 slot 0: segment_alloc alloc\n"
+            "step/0 backward/0 layer/0 mlp/0 slot 0: free_requested free_completed\n"
+            "step/0 backward/0 layer/1 mlp/0 slot 0: free_requested free_completed\n"
+            "step 1\n"
+            "step/0 forward/0 layer/0 mlp/0 slot 0: alloc\n"
+            "step/0 forward/0 layer/1 mlp/0 slot 0: alloc\n"
+            "step/0 backward/0 layer/0 mlp/0 slot 0: free_requested free_completed\n"
+            "step/0 backward/0 layer/1 mlp/0 slot 0: free_requested free_completed\n");
+  const HistoryReplay again = replay_history(notes.events());
+  EXPECT_EQ(again.first_difference, "");
+  EXPECT_EQ(again.statistics.all.reserved.bytes, watched.statistics.all.reserved.bytes);
+  ASSERT_EQ(watched.segments.size(), 2U);
+  EXPECT_EQ(watched.segments[0].size, 12_MiB);
 }
 
 // Random steps: layers that keep and pass tensors, and backward that undoes them, under many micro-batches.
