@@ -147,6 +147,8 @@ int weigh_command(const Invocation& invocation) {
                     "nothing written");
   }
 
+  if (const auto status = write_snapshot(invocation, job, prediction)) return *status;
+
   warn(invocation, job.warnings);
   if (invocation.json || brief) {
     const auto json = json_of(job, prediction, asked.suggestions, brief);

@@ -1,6 +1,7 @@
-// The parts of `weigh` that stand alone: many jobs on lines, and the check by replay.
+// The parts of `weigh` that stand alone: many jobs on lines, a snapshot for a viewer, and the check by replay.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/command.h"
@@ -10,6 +11,10 @@ namespace steelyard {
 
 // One run file as JSON a line, one answer a line, in order; a bad line is answered by an error object.
 int weigh_jobs(const Invocation& invocation, const std::string& file);
+
+// --snapshot: writes the predicted timeline of --rank; the status to end with when it could not.
+std::optional<int> write_snapshot(const Invocation& invocation, const Job& job,
+                                  const Prediction& prediction);
 
 // What differs between the prediction and the judge's, as sentences; empty when nothing does.
 std::string differences(const Prediction& spans, const Prediction& replayed);

@@ -1,0 +1,73 @@
+// The opcodes of Python's pickles, by the names of Lib/pickle.py (CPython 3.8 to 3.13).
+#pragma once
+
+namespace steelyard {
+
+enum PickleOpcode : int {
+  // values
+  kNone = 'N',
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kLong1 = 0x8a,
+  kLong4 = 0x8b,
+  kBinFloat = 'G',
+  kBinUnicode = 'X',
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kBinBytes8 = 0x8e,
+  kByteArray8 = 0x96,
+  kBinString = 'T',
+  kShortBinString = 'U',
+  // lists, tuples, dicts
+  kMark = '(',
+  kEmptyList = ']',
+  kList = 'l',
+  kAppend = 'a',
+  kAppends = 'e',
+  kEmptyTuple = ')',
+  kTuple = 't',
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kEmptyDict = '}',
+  kDict = 'd',
+  kSetItem = 's',
+  kSetItems = 'u',
+  // the memo, and the frame of the whole
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kMemoize = 0x94,
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kProto = 0x80,
+  kFrame = 0x95,
+  kPop = '0',
+  kPopMark = '1',
+  kStop = '.',
+  // what names, makes or calls things, and what only the oldest protocols write
+  kGlobal = 'c',
+  kStackGlobal = 0x93,
+  kReduce = 'R',
+  kBuild = 'b',
+  kInst = 'i',
+  kObj = 'o',
+  kNewObj = 0x81,
+  kNewObjEx = 0x92,
+  kExt1 = 0x82,
+  kExt2 = 0x83,
+  kExt4 = 0x84,
+  kPersId = 'P',
+  kBinPersId = 'Q',
+  kNextBuffer = 0x97,
+  kReadonlyBuffer = 0x98,
+  kEmptySet = 0x8f,
+  kAddItems = 0x90,
+  kFrozenSet = 0x91,
+};
+
+}  // namespace steelyard
