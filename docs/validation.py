@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""The tables of docs/validation.md, from what `steelyard validate` says: validation.py [--check] [--published FOLDER]
+
+    <!-- table: recordings -->      from truth/records: written anew, or compared with --check
+    <!-- published: errors -->      from published rows, which are not part of this repository: only with --published, and with
+                                    the day on which they were judged
+
+A table stands between its comment and <!-- end -->.
+"""
+
+import argparse
+import collections
+import datetime
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs/validation.md"
+BLOCK = re.compile(r"(?P<head><!-- (?P<kind>table|published): (?P<name>[a-z ]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)",
+                   re.DOTALL)
+PHASES = ("first forward", "first backward", "first optimizer", "later forward", "later backward", "later optimizer")
+
+
+def judged(binary, folder):
+    done = subprocess.run([binary, "validate", folder, "--rows", "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if not done.stdout.startswith("{"):
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout)["sources"]
+
+
+def table(head, rows):
+    """Columns after the first are numbers where they look like it."""
+    number = re.compile(r"^(< )?[-+]?[\d.,]+( [%A-Za-z]+)?$|^-?$")
+    right = [all(number.match(row[i]) for row in rows) for i in range(len(head))]
+    lines = ["| " + " | ".join(head) + " |", "|" + "|".join("---:" if r else "---" for r in right) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def percent(value):
+    """Zero is written only for zero."""
+    if value == 0:
+        return "0"
+    return f"{value:.1f} %" if abs(value) >= 0.05 else "< 0.1 %"
+
+
+def share(part, whole):
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def memory(count):
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= size:
+            return f"{count / size:+.1f} {unit}"
+    return f"{count:+d} B"
+
+
+# ---- recordings
+
+
+def peaks(row):
+    """The readings that are peaks of a phase; load also shows what the recording script itself holds."""
+    return [r for r in row["readings"] if r["reading"] in PHASES]
+
+
+def is_equal(row):
+    return all(r["measured_bytes"] == r["predicted_bytes"] for r in peaks(row))
+
+
+def farthest(rows):
+    return max((abs(r["error_percent"]) for row in rows for r in peaks(row)), default=0)
+
+
+def group_of(run):
+    parallel, training = run.get("parallel", {}), run.get("training", {})
+    if "adapter" in run:
+        return "adapters (LoRA and its like)"
+    if parallel.get("pipeline", 1) > 1:
+        return "pipeline stages (torch.distributed.pipelining)"
+    if parallel.get("tensor", 1) > 1:
+        return "tensor parallel (DTensor)"
+    if run.get("cluster", {}).get("devices", 1) > 1:
+        return {"fsdp2": "FSDP2", "ddp": "DDP"}.get(run["engine"], run["engine"])
+    return "one device, bf16 autocast" if training.get("precision") == "bf16-autocast" else "one device"
+
+
+def grouped(rows, key):
+    groups = collections.OrderedDict()
+    for row in rows:
+        groups.setdefault(key(row["run"]), []).append(row)
+    return groups
+
+
+def equal_rows(groups):
+    for name, rows in groups.items():
+        weighed = [row for row in rows if "readings" in row]
+        equal = sum(is_equal(row) for row in weighed)
+        refused = str(len(rows) - len(weighed)) if len(rows) > len(weighed) else "-"
+        yield [name, str(len(rows)), str(equal), refused, percent(farthest(weighed)) if weighed else "-"]
+
+
+def recordings(sources):
+    rows = sources[0]["judged"]
+    out = list(equal_rows(grouped(rows, group_of)))
+    weighed = [row for row in rows if "readings" in row]
+    out.append(["**all**", str(len(rows)), str(sum(is_equal(row) for row in weighed)), str(len(rows) - len(weighed)),
+                percent(farthest(weighed))])
+    return table(["recorded", "runs", "equal to the byte", "not weighed", "largest error of a phase"], out)
+
+
+def families(sources):
+    rows = [row for row in sources[0]["judged"] if group_of(row["run"]).startswith("one device")]
+    return table(["model_type", "runs", "equal to the byte", "not weighed", "largest error of a phase"],
+                 sorted(equal_rows(grouped(rows, lambda run: run["model"]["model_type"]))))
+
+
+def meters(sources):
+    names = {"resident": "held between steps", "reserved": "reserved (allocator's segments)",
+             "first backward": "highest of the first step", "later backward": "highest of a later step"}
+    rows = []
+    for error in sources[0]["errors"]:
+        if error["reading"] in names:
+            rows.append([names[error["reading"]], str(error["rows"]), str(error["equal"]), percent(error["bias_percent"]),
+                         percent(error["median_percent"]), percent(error["percentile_95_percent"]), percent(error["max_percent"])])
+    return table(["what PyTorch counted", "runs", "equal", "bias", "median error", "95 % within", "largest"], rows)
+
+
+def worst(sources):
+    rows = []
+    for row in sources[0]["judged"]:
+        found = [r for r in peaks(row) if r["measured_bytes"] != r["predicted_bytes"]] if "readings" in row else []
+        if found:
+            most = max(found, key=lambda r: abs(r["error_percent"]))
+            rows.append((abs(most["error_percent"]), [
+                row["id"], most["reading"], memory(most["predicted_bytes"] - most["measured_bytes"]),
+                percent(abs(most["error_percent"])), most.get("pile", "-")]))
+    rows.sort(key=lambda row: -row[0])
+    return table(["recording", "phase", "predicted too much (+)", "of the phase", "pile"], [row for _, row in rows[:10]])
+
+
+# ---- published rows
+
+
+def day(sources):
+    rows = sum(s["rows"] for s in sources)
+    weighed = sum(s["weighed"] for s in sources)
+    return (f"Judged on {datetime.date.today():%d %B %Y}: {rows:,} rows of {len(sources) - 1} sources, {weighed:,} weighed; "
+            "the others say too little, or ask what is not weighed yet.\n")
+
+
+def outcomes(sources):
+    rows = []
+    sums = collections.Counter()
+    for source in sources:
+        out = source["out_of_memory"]
+        sums.update(out)
+        if out["died"]:
+            rows.append([source["source"], f"{out['died']:,}", f"{out['called']:,}", f"{out['died_tight']:,}", f"{out['missed']:,}",
+                         f"{out['ran']:,}", f"{out['fit']:,}", f"{out['ran_tight']:,}", f"{out['false_alarms']:,}"])
+    rows.append(["**all**, with those where none died"] + [f"{sums[k]:,}" for k in (
+        "died", "called", "died_tight", "missed", "ran", "fit", "ran_tight", "false_alarms")])
+    return table(["source", "died", "said so", "tight", "**missed**", "ran", "said so", "tight", "**false alarm**"], rows)
+
+
+def errors(sources):
+    rows = []
+    for source in sources:
+        for error in source["errors"]:
+            if error["rows"] >= 5:
+                rows.append([source["source"], error["reading"], f"{error['rows']:,}", f"{error['bias_percent']:+.1f} %",
+                             percent(error["median_percent"]), percent(error["percentile_95_percent"])])
+    return table(["source", "what was measured", "rows", "bias", "median error", "95 % within"], rows)
+
+
+TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst}
+PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors}
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--binary", type=pathlib.Path, default=ROOT / "build/dev/steelyard")
+    arguments.add_argument("--published", type=pathlib.Path, help="folder of published rows")
+    arguments.add_argument("--check", action="store_true", help="writes nothing; fails where a table of recordings is stale")
+    chosen = arguments.parse_args()
+    binary = chosen.binary.resolve()
+    said = {"table": judged(binary, ROOT / "truth/records")}
+    makers = {"table": TABLES, "published": PUBLISHED}
+    if chosen.published:
+        said["published"] = judged(binary, chosen.published.resolve())
+
+    def block(found):
+        kind, name = found["kind"], found["name"]
+        if name not in makers[kind]:
+            raise SystemExit(f"{DOCUMENT.name}: there is no {kind} \"{name}\"")
+        body = makers[kind][name](said[kind]) if kind in said else found["body"]
+        return found["head"] + "\n" * (not body.startswith("\n")) + body + "\n" * (not body.endswith("\n\n")) + found["end"]
+
+    old = DOCUMENT.read_text(encoding="utf-8")
+    new = BLOCK.sub(block, old)
+    if new != old and not chosen.check:
+        DOCUMENT.write_text(new, encoding="utf-8")
+    if new != old and chosen.check:
+        print("docs/validation.md is stale; run: make docs")
+    return 1 if chosen.check and new != old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
