@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Records many runs: every case of cases.py that has no record yet, each in a process of its own.
+"""Records many runs: every case of cases.py that has no record yet, each in a process of its own, forked from one that has
+imported PyTorch and has not touched the device.
 
     campaign.py                        on paper: no GPU needed
     campaign.py --device gpu           on the GPU of this machine
@@ -11,34 +12,74 @@ import argparse
 import fnmatch
 import json
 import os
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
 
-def record_one(arguments):
-    """In the process of one case."""
-    sys.path.insert(0, str(HERE))
-    from cases import SEQUENCES, cases, stage_of
-    run = cases()[arguments.case]
-    if arguments.device == "paper":
+def prepare(arguments):
+    """What every case needs, before any of them: the device and the imports."""
+    if arguments.device == "paper" or arguments.dry_run:
         from recorder import paper
         paper.load(device_bytes=arguments.device_bytes)
+    import torch.distributed.fsdp
+    import torch.distributed.pipelining
+    import torch.distributed.tensor.parallel
+    import training  # noqa: F401
+    import transformers.models.llama.modeling_llama
+    from recorder.record import Recorder  # noqa: F401
+    assert not torch.cuda.is_initialized()
+
+
+def record_one(name, out):
+    """In the process of one case."""
     import training
+    from cases import SEQUENCES, cases, stage_of
     from recorder.record import Recorder
+    run = cases()[name]
     recorder = Recorder(run)
-    training.train_one(recorder, run, stage_of(arguments.case))
-    record = recorder.record(sequence=arguments.case in SEQUENCES, versions=("transformers", "accelerate", "peft"))
-    if "-stage-" in arguments.case:
-        record["coordinates"] = {"pipeline": stage_of(arguments.case)}
-    write(Path(arguments.out) / f"{arguments.case}.json", record)
-    # Communicators and watchdogs have nothing more to say.
-    sys.stdout.flush()
-    os._exit(0)
+    training.train_one(recorder, run, stage_of(name))
+    record = recorder.record(sequence=name in SEQUENCES, versions=training.packages_of(run))
+    if "-stage-" in name:
+        record["coordinates"] = {"pipeline": stage_of(name)}
+    write(out / f"{name}.json", record)
+
+
+def in_a_process(name, out, limit_seconds):
+    """Why there is no record; empty where there is one."""
+    with tempfile.TemporaryFile("w+") as words:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            os.dup2(words.fileno(), 1)
+            os.dup2(words.fileno(), 2)
+            failed = 1
+            try:
+                record_one(name, out)
+                failed = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(failed)  # communicators and watchdogs have nothing more to say
+        begun = time.time()
+        while time.time() - begun < limit_seconds:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                if status == 0:
+                    return ""
+                words.seek(0)
+                lines = words.read().strip().splitlines() or [f"ended with status {status}"]
+                return ([w for w in lines if "Error" in w or "Unsupported" in w] or lines)[-1][:200]
+            time.sleep(0.05)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return f"took longer than {limit_seconds} s"
 
 
 def write(path, record):
@@ -66,10 +107,7 @@ def main():
     parser.add_argument("--out", help="folder of the records")
     parser.add_argument("--limit-seconds", type=int, default=300, help="for one case")
     parser.add_argument("--device-bytes", type=int, default=2 * 10**12, help="memory of the device on paper")
-    parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.case:
-        return record_one(arguments)
     from cases import cases
     table = cases()
     chosen = [n for n in table if not arguments.only or any(fnmatch.fnmatch(n, pattern) for pattern in arguments.only)]
@@ -79,23 +117,14 @@ def main():
     default = HERE / ("records" if arguments.device == "paper" else "records-gpu")
     out = Path(tempfile.mkdtemp(prefix="records-")) if arguments.dry_run else Path(arguments.out or default)
     out.mkdir(parents=True, exist_ok=True)
-    device = "paper" if arguments.dry_run else arguments.device
+    prepare(arguments)
     failed, begun = [], time.time()
     for name in chosen:
         path = out / f"{name}.json"
         if path.exists() and not arguments.again and json.loads(path.read_text())["run"] == table[name]:
             continue
         start = time.time()
-        command = [sys.executable, __file__, "--case", name, "--device", device, "--out", str(out),
-                   "--device-bytes", str(arguments.device_bytes)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.limit_seconds)
-            words = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])
-            if words:
-                causes = [w for w in words if "Error" in w or "Unsupported" in w] or words
-                words = causes[-1][:200]
-        except subprocess.TimeoutExpired:
-            words = f"took longer than {arguments.limit_seconds} s"
+        words = in_a_process(name, out, arguments.limit_seconds)
         if words:
             failed.append(name)
         print(f"{time.time() - start:6.1f} s  {name}  {words or 'recorded'}", flush=True)

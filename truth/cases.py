@@ -183,6 +183,36 @@ PIPELINE = {  # a name ends with its stage
     for name, changes in {"": {}, "-full": FULL}.items() for stage in range(n)
 }
 
+# Several stages on a rank: with bf16-mixed each is divided over two data ranks, with bf16-pure each rank holds its stages whole.
+CHUNKED = {
+    f"pipeline-{n}-{schedule}{name}-stage-{rank}": {
+        "engine": "fsdp2", "implementation": "transformers", "parallel.pipeline": n, "parallel.virtual_pipeline": 2,
+        "parallel.schedule": schedule, "parallel.pipeline_layout": [2] * n, "model.num_hidden_layers": 2 * n,
+        "training.gradient_accumulation": 2 * n, "training.micro_batch": 1, **UNTIED, **changes, "cluster.devices": n * data}
+    for schedule in ("interleaved", "looped-bfs", "zb-h1", "zb-v", "dualpipe-v")
+    for name, changes, data in (("", {P: "bf16-mixed"}, 2), ("-whole", {P: "bf16-pure"}, 1), ("-full", {P: "bf16-pure", **FULL}, 1))
+    for n in (2, 4) for rank in ((0, 1) if n == 2 else (0, 3))
+}
+
+DEEPSPEED = {
+    f"deepspeed-{stage}-{n}{name}": {"engine": "deepspeed", "cluster.devices": n, "parallel.zero_stage": stage, P: "bf16-mixed",
+                                     F: "fused", **changes}
+    for stage in (0, 1, 2, 3)
+    for n, name, changes in (
+        (2, "", {}), (8, "", {}), (64, "", {}),
+        (8, "-small-vocabulary", {"model.vocab_size": 8000}),
+        (8, "-accumulation", {"training.gradient_accumulation": 4}),
+        (8, "-fp32", {P: "fp32", A: "efficient"}),
+        (8, "-fp16", {P: "fp16-mixed"}),
+        (8, "-full", FULL),
+        (8, "-foreach", {F: "foreach"}),
+        *(((8, "-fp32-gradients", {P: "bf16-mixed-fp32-gradients"}),
+           (8, "-small-buckets", {"buckets.reduce": 50_000_000, "buckets.gather": 50_000_000}),
+           (8, "-overlap", {"overlap.reduce": True}),
+           (8, "-overlap-small-buckets", {"overlap.reduce": True, "buckets.reduce": 50_000_000, "buckets.gather": 50_000_000}))
+          if stage else ()))
+}
+
 LORA = {
     "lora-8": {"adapter.rank": 8},
     "lora-64": {"adapter.rank": 64},
@@ -204,7 +234,7 @@ def cases():
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
-    for name, changes in {**ENGINES, **TENSOR, **PIPELINE}.items():
+    for name, changes in {**ENGINES, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in LORA.items():
         table[name] = changed(ONE_DEVICE, changes)

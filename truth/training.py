@@ -80,13 +80,13 @@ def is_masked(config):
     return "MaskedLM" in " ".join(config.architectures or []) or config.model_type == "bert"
 
 
-def build_model(run, real=False):
+def build_model(run, kind=None):
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
-    kind = AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM
-    with contextlib.nullcontext() if real else without_initialisation():
-        model = kind.from_config(config, dtype=parameter_type(run), attn_implementation="eager" if eager else "sdpa")
+    head = AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM
+    with without_initialisation():
+        model = head.from_config(config, dtype=kind or parameter_type(run), attn_implementation="eager" if eager else "sdpa")
     adapter = run.get("adapter")
     if adapter is not None:
         from peft import LoraConfig, get_peft_model
@@ -380,34 +380,54 @@ class Stage(torch.nn.Module):
         return x
 
 
+def schedule_of(run):
+    """The class, and which of `count` stages a rank holds: loops start again at the first rank, a V comes back from the last."""
+    from torch.distributed import pipelining
+    from torch.distributed.pipelining import schedules
+    one, loop, v = (lambda rank, ranks, count: [rank], lambda rank, ranks, count: list(range(rank, count, ranks)),
+                    lambda rank, ranks, count: [rank, count - 1 - rank])
+    return {
+        "1f1b": (pipelining.Schedule1F1B, one),
+        "gpipe": (pipelining.ScheduleGPipe, one),
+        "interleaved": (pipelining.ScheduleInterleaved1F1B, loop),
+        "looped-bfs": (pipelining.ScheduleLoopedBFS, loop),
+        "zb-h1": (pipelining.ScheduleInterleavedZeroBubble, loop),
+        "zb-v": (pipelining.ScheduleZBVZeroBubble, v),
+        "dualpipe-v": (schedules.ScheduleDualPipeV, v),
+    }[value(run, "parallel.schedule", "1f1b")]
+
+
 def train_pipeline(recorder, run, rank):
-    """torch.distributed.pipelining: one stage, one rank; what it would receive is there at once."""
-    stages, ranks = value(run, "parallel.pipeline"), value(run, "cluster.devices")
-    micro_batches = value(run, "training.gradient_accumulation", stages)
-    data = ranks // stages
+    """torch.distributed.pipelining: one rank with its stages; what it would receive is there at once."""
+    ways, ranks = value(run, "parallel.pipeline"), value(run, "cluster.devices")
+    stages = ways * value(run, "parallel.virtual_pipeline", 1)
+    micro_batches = value(run, "training.gradient_accumulation", ways)
+    data = ranks // ways
     dist = join(ranks, rank * data)
     from torch.distributed.device_mesh import init_device_mesh
-    mesh = init_device_mesh("cuda", (stages, data), mesh_dim_names=("pipeline", "data"))
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+    mesh = init_device_mesh("cuda", (ways, data), mesh_dim_names=("pipeline", "data"))
+    from torch.distributed.pipelining import PipelineStage
     b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
-    schedule = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[value(run, "parallel.schedule", "1f1b")]
-    first, last = rank == 0, rank == stages - 1
+    schedule, stages_of = schedule_of(run)
+    indices = stages_of(rank, ways, stages)
     with recorder.phase("load"):
         with torch.device("meta"):
             whole = build_model(run)
         recompute(run, whole)
         count = len(layers_of(whole)) // stages
-        model = Stage(whole, first, last, range(rank * count, (rank + 1) * count)).train()
+        parts = [Stage(whole, i == 0, i == stages - 1, range(i * count, (i + 1) * count)).train() for i in indices]
         del whole
-        if data > 1:
-            from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-            how = {"mesh": mesh["data"], "mp_policy": fsdp_policy(run, MixedPrecisionPolicy), "reshard_after_forward": False}
-            for layer in model.layers:
-                fully_shard(layer, **how)
-            fully_shard(model, **how)
-        model.to_empty(device="cuda")
-        recorder.models = [model]
-    config = model.config
+        for model in parts:
+            if data > 1:
+                from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+                how = {"mesh": mesh["data"], "mp_policy": fsdp_policy(run, MixedPrecisionPolicy), "reshard_after_forward": False}
+                for layer in model.layers:
+                    fully_shard(layer, **how)
+                fully_shard(model, **how)
+            model.to_empty(device="cuda")
+        held = parts[0] if len(parts) == 1 else torch.nn.ModuleList(parts)
+        recorder.models = [held]
+    config = parts[0].config
     kind = torch.bfloat16 if value(run, "training.precision").startswith("bf16") else torch.float32
     hidden = torch.empty(b, s, config.hidden_size, dtype=kind, device="meta")
     tokens = torch.empty(b, s, dtype=torch.int64, device="meta")
@@ -416,13 +436,15 @@ def train_pipeline(recorder, run, rank):
     def loss(output, target):
         return torch.nn.functional.cross_entropy(output.float().flatten(0, 1), target.flatten(0, 1))
 
-    stage = PipelineStage(model, rank, stages, torch.device("cuda"), input_args=(tokens if first else hidden,),
-                          output_args=(logits if last else hidden,),
-                          group=mesh["pipeline"].get_group())
-    pipeline = schedule(stage, micro_batches, loss_fn=loss)
-    optimizer = build_optimizer(run, model.parameters())
+    local = [PipelineStage(part, index, stages, torch.device("cuda"), input_args=(tokens if index == 0 else hidden,),
+                           output_args=(logits if index == stages - 1 else hidden,), group=mesh["pipeline"].get_group())
+             for part, index in zip(parts, indices)]
+    pipeline = schedule(local[0] if stages == ways else local, micro_batches, loss_fn=loss)
+    first, last = 0 in indices, stages - 1 in indices
+    optimizer = build_optimizer(run, held.parameters())
+    del parts, model
     with attention_kernel(run):
-        for _ in recorder.steps(model, optimizer):
+        for _ in recorder.steps(held, optimizer):
             # forward and backward of the micro-batches alternate: one phase
             with recorder.phase("backward"):
                 ids = torch.zeros(b * micro_batches, s, dtype=torch.int64, device="cuda")
@@ -456,11 +478,19 @@ def layers_of(model):
     raise Unsupported("no list of layers in this model")
 
 
+def packages_of(run):
+    """Whose versions a record names beside PyTorch's."""
+    return ("transformers", "accelerate", "peft", *(("deepspeed",) if run["engine"] == "deepspeed" else ()))
+
+
 def train_one(recorder, run, rank=0):
     if value(run, "parallel.pipeline", 1) > 1:
         return train_pipeline(recorder, run, rank)
     if value(run, "parallel.tensor", 1) > 1:
         return train_tensor(recorder, run)
+    if run["engine"] == "deepspeed":
+        import zero
+        return zero.train(recorder, run)
     if value(run, "cluster.devices", 1) == 1:
         return train_single(recorder, run)
     engines = {"ddp": train_ddp, "fsdp2": train_fsdp2}

@@ -14,6 +14,7 @@ every allocation of the watched step with the step before it, and where they dif
 import bisect
 
 import torch
+from torch.autograd.graph import GradientEdge
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 _set = torch._C._cuda_setMemoryMetadata
@@ -51,8 +52,10 @@ class Owners(TorchDispatchMode):
 
         def watched(run):
             def replaced(tensors, *args, **kwargs):
-                roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-                self.hook([t.grad_fn for t in roots if t.grad_fn is not None])
+                roots = [tensors] if isinstance(tensors, (torch.Tensor, GradientEdge)) else list(tensors)
+                nodes = [t.grad_fn if isinstance(t, torch.Tensor) else t.node for t in roots]
+                self.hook([n for n in nodes if n is not None])
+                del nodes
                 del roots
                 stack, self.stack = self.stack, []
                 self.backwards += 1

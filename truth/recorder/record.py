@@ -123,6 +123,8 @@ class Recorder:
                     put(parameter.grad, "gradients")
             for buffer in model.buffers():
                 put(buffer, "buffers")
+        for address, pile in self.more_states().items():
+            piles.setdefault(address, pile)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
@@ -132,8 +134,6 @@ class Recorder:
                     put(value, "optimizer_state")
         for tensor in self.inputs:
             put(tensor, "inputs")
-        for address, pile in self.more_states().items():
-            piles.setdefault(address, pile)
         return piles
 
     # ---- afterwards ----
