@@ -121,10 +121,9 @@ class Chronicler : public ProgramWatcher {
     if (!is_new) return known->second;
     const Slot& what = program_.slot_at(slot);
     const auto number = layer();
-    std::vector<FrameId> stack = {
-        frame(number ? in_layer(*number, what.owner) : what.owner, number.value_or(0),
-              entry_name(what)),
-        frame("docs/rules.md", 0, what.rule)};
+    std::vector<FrameId> stack = {frame(number ? in_layer(*number, what.owner) : what.owner,
+                                        number.value_or(0), entry_name(what)),
+                                  frame("docs/rules.md", 0, what.rule)};
     stack.push_back(batch_ != kNoFrame ? batch_ : frame("phase", 0, std::string(name_of(phase))));
     stack.push_back(step_);
     const auto next = static_cast<StackId>(snapshot_.stacks.size());
