@@ -75,7 +75,6 @@ docs rebase:
 	cmake --build --preset dev --target steelyard
 	python3 $(if $(filter docs,$@),docs/regenerate.py,tests/run_cases.py --rebase)
 	$(if $(filter docs,$@),python3 docs/rules.py)
-	$(if $(filter docs,$@),python3 docs/validation.py)
 
 clean:
 	rm -rf build

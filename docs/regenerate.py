@@ -12,7 +12,8 @@ A marked block of README.md or docs/*.md is a comment, an empty line and a fence
 
 The command runs in the root of the repository through sh, 80 columns wide, with steelyard on the path; its
 standard output is shown. A command that ends with another status says so: <!-- run, exit 1: ... -->.
---check writes nothing and fails where a document shows something else than its command prints.
+--check writes nothing and fails where a document shows something else than its command prints. The tables of
+docs/validation.md, which come from the recordings, are written and checked along with them (docs/validation.py).
 """
 
 import argparse
@@ -22,6 +23,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+import validation
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- run(?:, exit (?P<exit>\d+))?: (?P<command>.*?) -->\n\n(?P<fence>```\w*\n).*?(?P<end>^```$)",
@@ -70,6 +73,7 @@ def main():
                 path.write_text(new, encoding="utf-8")
             print("".join(difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True),
                                                path.name, f"{path.name} (as it is now)")))
+    stale += validation.regenerate(chosen.binary.resolve(), chosen.check)
     if chosen.check and stale:
         print("run: make docs")
     return 1 if chosen.check and stale else 0

@@ -178,32 +178,38 @@ TABLES = {"recordings": recordings, "families": families, "meters": meters, "wor
 PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors}
 
 
+def regenerate(binary, check, published=None):
+    """Whether the document was stale; unless it is only checked, it is written anew."""
+    said = {"table": judged(binary, ROOT / "truth/records")}
+    makers = {"table": TABLES, "published": PUBLISHED}
+    if published:
+        said["published"] = judged(binary, published.resolve())
+
+    def block(found):
+        kind, name = found["kind"], found["name"]
+        if name not in makers[kind]:
+            raise SystemExit(f"{DOCUMENT.name}: there is no {kind} \"{name}\"")
+        if kind not in said:
+            return found[0]
+        return f"{found['head']}\n{makers[kind][name](said[kind])}\n{found['end']}"
+
+    old = DOCUMENT.read_text(encoding="utf-8")
+    new = BLOCK.sub(block, old)
+    if new != old and not check:
+        DOCUMENT.write_text(new, encoding="utf-8")
+    if new != old and check:
+        print(f"{DOCUMENT.name} is stale")
+    return new != old
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--binary", type=pathlib.Path, default=ROOT / "build/dev/steelyard")
     arguments.add_argument("--published", type=pathlib.Path, help="folder of published rows")
     arguments.add_argument("--check", action="store_true", help="writes nothing; fails where a table of recordings is stale")
     chosen = arguments.parse_args()
-    binary = chosen.binary.resolve()
-    said = {"table": judged(binary, ROOT / "truth/records")}
-    makers = {"table": TABLES, "published": PUBLISHED}
-    if chosen.published:
-        said["published"] = judged(binary, chosen.published.resolve())
-
-    def block(found):
-        kind, name = found["kind"], found["name"]
-        if name not in makers[kind]:
-            raise SystemExit(f"{DOCUMENT.name}: there is no {kind} \"{name}\"")
-        body = makers[kind][name](said[kind]) if kind in said else found["body"]
-        return found["head"] + "\n" * (not body.startswith("\n")) + body + "\n" * (not body.endswith("\n\n")) + found["end"]
-
-    old = DOCUMENT.read_text(encoding="utf-8")
-    new = BLOCK.sub(block, old)
-    if new != old and not chosen.check:
-        DOCUMENT.write_text(new, encoding="utf-8")
-    if new != old and chosen.check:
-        print("docs/validation.md is stale; run: make docs")
-    return 1 if chosen.check and new != old else 0
+    stale = regenerate(chosen.binary.resolve(), chosen.check, chosen.published)
+    return 1 if chosen.check and stale else 0
 
 
 if __name__ == "__main__":
