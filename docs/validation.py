@@ -77,12 +77,16 @@ def group_of(run):
     parallel, training = run.get("parallel", {}), run.get("training", {})
     if "adapter" in run:
         return "adapters (LoRA and its like)"
+    if run["engine"] == "megatron":
+        return "Megatron-core, its local layers"
     if parallel.get("pipeline", 1) > 1:
         return "pipeline stages (torch.distributed.pipelining)"
     if parallel.get("tensor", 1) > 1:
         return "tensor parallel (DTensor)"
+    if parallel.get("context", 1) > 1:
+        return "context parallel (torch.distributed)"
     if run.get("cluster", {}).get("devices", 1) > 1:
-        return {"fsdp2": "FSDP2", "ddp": "DDP"}.get(run["engine"], run["engine"])
+        return {"fsdp1": "FSDP1", "fsdp2": "FSDP2", "ddp": "DDP", "deepspeed": "DeepSpeed ZeRO"}.get(run["engine"], run["engine"])
     return "one device, bf16 autocast" if training.get("precision") == "bf16-autocast" else "one device"
 
 

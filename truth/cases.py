@@ -91,6 +91,14 @@ SINGLE = {
     "llama-adafactor-fp32": {O: "adafactor", F: "loop", P: "fp32", A: "efficient"},
     "llama-fp32-fused": {P: "fp32", A: "efficient", F: "fused"},
     "llama-fp32-loop": {P: "fp32", A: "efficient", F: "loop"},
+    "llama-adamw-8bit": {O: "adamw-8bit", F: "fused"},
+    "llama-adamw-8bit-fp32": {O: "adamw-8bit", F: "fused", P: "fp32", A: "efficient"},
+    # some layers computed again
+    "llama-every-2": {"recompute.mode": "every", "recompute.every": 2},
+    "llama-every-3-small-vocabulary": {"recompute.mode": "every", "recompute.every": 3, "model.vocab_size": 8000},
+    "llama-block-1-small-vocabulary": {"recompute.mode": "block", "recompute.layers": 1, "model.vocab_size": 8000},
+    "llama-every-2-autocast": {"recompute.mode": "every", "recompute.every": 2, P: "bf16-autocast"},
+    "llama-every-4-16-layers": {"recompute.mode": "every", "recompute.every": 4, "model.num_hidden_layers": 16},
     # accumulation, clipping
     "llama-accumulation": {"training.gradient_accumulation": 4},
     "llama-accumulation-small-vocabulary": {"training.gradient_accumulation": 4, "model.vocab_size": 8000},
@@ -162,6 +170,31 @@ ENGINES = {
     "fsdp2-8-qwen3": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model": FAMILIES["qwen3-0.6b"]},
 }
 
+FSDP1 = {
+    **{f"fsdp1-{n}{name}": {"engine": "fsdp1", "cluster.devices": n, P: "bf16-mixed", **changes}
+       for n in (2, 8, 64)
+       for name, changes in {"": {}, "-full": FULL, "-small-vocabulary": {"model.vocab_size": 8000}}.items()},
+    **{f"fsdp1-8-{name}": {"engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed", **changes}
+       for name, changes in {
+           "fp32-gradients": {P: "bf16-mixed-fp32-gradients"},
+           "fp32": {P: "fp32", A: "efficient"},
+           "keep": {"parallel.zero_stage": 2},
+           "keep-small-vocabulary": {"parallel.zero_stage": 2, "model.vocab_size": 8000},
+           "accumulation": {"training.gradient_accumulation": 4},
+           "clip": {"training.gradient_clip": True},
+       }.items()},
+    "fsdp1-16-replicate-2": {"engine": "fsdp1", "cluster.devices": 16, P: "bf16-mixed", "parallel.replicate": 2},
+    "fsdp1-16-replicate-2-keep": {"engine": "fsdp1", "cluster.devices": 16, P: "bf16-mixed", "parallel.replicate": 2,
+                                  "parallel.zero_stage": 2},
+    # the second one replicated, too
+    "fsdp2-16-replicate-2-small-vocabulary": {"engine": "fsdp2", "cluster.devices": 16, P: "bf16-mixed", "parallel.replicate": 2,
+                                              "model.vocab_size": 8000},
+    "fsdp2-64-replicate-8-fp32-gradients": {"engine": "fsdp2", "cluster.devices": 64, P: "bf16-mixed-fp32-gradients",
+                                            "parallel.replicate": 8},
+    "fsdp2-16-replicate-2-accumulation": {"engine": "fsdp2", "cluster.devices": 16, P: "bf16-mixed", "parallel.replicate": 2,
+                                          "training.gradient_accumulation": 4},
+}
+
 UNTIED = {"model.tie_word_embeddings": False}
 TENSOR = {
     **{f"tensor-{n}": {"engine": "fsdp2", "cluster.devices": n, "parallel.tensor": n, **UNTIED} for n in (2, 4, 8)},
@@ -213,6 +246,35 @@ DEEPSPEED = {
           if stage else ()))
 }
 
+CONTEXT = {
+    f"context-{n}-{method}{name}": {"engine": "fsdp2", "cluster.devices": n, "parallel.context": n, "parallel.context_method": method,
+                                    "training.sequence_length": 8192, "training.micro_batch": 1, P: "bf16-mixed", **changes}
+    for n in (2, 4, 8) for method in ("ring", "allgather")
+    for name, changes in {"": {}, "-full": FULL, "-small-vocabulary": {"model.vocab_size": 8000}}.items()
+}
+
+# Without Transformer Engine and Apex: attention is written out, Adam is torch's.
+MEGATRON = {
+    f"megatron-{name}": {"engine": "megatron", "implementation": "megatron", P: "bf16-mixed-fp32-gradients", A: "eager",
+                         "training.gradient_accumulation": 2, "training.micro_batch": 1, **UNTIED, **changes}
+    for name, changes in {
+        "1": {"cluster.devices": 1},
+        "data-8": {"cluster.devices": 8},
+        "data-8-distributed": {"cluster.devices": 8, "parallel.zero_stage": 1},
+        "tensor-2-distributed": {"cluster.devices": 8, "parallel.tensor": 2, "parallel.zero_stage": 1},
+        "tensor-4": {"cluster.devices": 4, "parallel.tensor": 4},
+        "tensor-8-distributed": {"cluster.devices": 64, "parallel.tensor": 8, "parallel.zero_stage": 1},
+        "tensor-2-replicated-norms": {"cluster.devices": 2, "parallel.tensor": 2, "parallel.sequence_parallel": False},
+        "tensor-2-full": {"cluster.devices": 2, "parallel.tensor": 2, **FULL},
+        "tensor-2-selective": {"cluster.devices": 2, "parallel.tensor": 2, "recompute.mode": "selective"},
+        "tensor-2-small-vocabulary": {"cluster.devices": 2, "parallel.tensor": 2, "model.vocab_size": 8000},
+        **{f"tensor-2-pipeline-2{more}-stage-{stage}": {
+            "cluster.devices": 8, "parallel.tensor": 2, "parallel.pipeline": 2, "parallel.zero_stage": 1,
+            "training.gradient_accumulation": 4, **extra}
+           for more, extra in {"": {}, "-full": FULL}.items() for stage in (0, 1)},
+    }.items()
+}
+
 LORA = {
     "lora-8": {"adapter.rank": 8},
     "lora-64": {"adapter.rank": 64},
@@ -234,7 +296,7 @@ def cases():
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
-    for name, changes in {**ENGINES, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED}.items():
+    for name, changes in {**ENGINES, **FSDP1, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in LORA.items():
         table[name] = changed(ONE_DEVICE, changes)

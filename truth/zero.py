@@ -9,8 +9,8 @@
 import os
 
 import torch
-from training import (
-    Unsupported, attention_kernel, batch, build_model, build_optimizer, join, recompute, value)
+from ranks import join
+from training import Unsupported, attention_kernel, batch, build_model, build_optimizer, recompute, value
 
 TYPES = {  # precision -> parameters, and the type in which gradients are accumulated where it is another
     "bf16-mixed": (torch.bfloat16, None), "bf16-mixed-fp32-gradients": (torch.bfloat16, "fp32"),

@@ -1,0 +1,137 @@
+"""Megatron-core's own model, tensor and sequence parallelism, optimizers and schedules on one rank, without Transformer Engine and
+Apex: its local layers (PyTorch's linear layers and norms, attention written out), and torch's AdamW under its optimizers.
+"""
+
+import os
+
+import torch
+from ranks import join
+from training import Unsupported, batch, value
+
+
+def config_of(run, tensor):
+    from megatron.core.transformer.transformer_config import TransformerConfig
+    model = run["model"]
+    if model["model_type"] != "llama":
+        raise Unsupported(f"model_type {model['model_type']} with megatron")
+    mode = value(run, "recompute.mode", "none")
+    recompute = {"none": {}, "full": {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
+                 "selective": {"recompute_granularity": "selective"}}[mode]
+    return TransformerConfig(
+        num_layers=model["num_hidden_layers"], hidden_size=model["hidden_size"], num_attention_heads=model["num_attention_heads"],
+        num_query_groups=model["num_key_value_heads"], ffn_hidden_size=model["intermediate_size"],
+        kv_channels=model.get("head_dim", model["hidden_size"] // model["num_attention_heads"]),
+        normalization="RMSNorm", layernorm_epsilon=1e-5, gated_linear_unit=True, activation_func=torch.nn.functional.silu,
+        add_bias_linear=False, hidden_dropout=0.0, attention_dropout=0.0, bf16=True, params_dtype=torch.bfloat16,
+        pipeline_dtype=torch.bfloat16, tensor_model_parallel_size=tensor, sequence_parallel=tensor > 1 and value(
+            run, "parallel.sequence_parallel", True),
+        pipeline_model_parallel_size=value(run, "parallel.pipeline", 1),
+        perform_initialization=False, use_cpu_initialization=False, gradient_accumulation_fusion=False,
+        # compiled by PyTorch or Apex where those are there
+        masked_softmax_fusion=False, bias_activation_fusion=False, bias_dropout_fusion=False, apply_rope_fusion=False,
+        cross_entropy_loss_fusion=False, persist_layer_norm=False, **recompute)
+
+
+def layer_spec(sequence_parallel):
+    """Its local layers. Their norm is PyTorch's, which knows no sequence parallelism: here it says whose gradients are summed, as
+    Apex's and Transformer Engine's do."""
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    spec = get_gpt_layer_local_spec(normalization="RMSNorm")
+    if not sequence_parallel:
+        return spec, None
+
+    class Norm(torch.nn.RMSNorm):
+        def __init__(self, config, hidden_size, eps=1e-5, **_):
+            super().__init__(hidden_size, eps=eps, dtype=config.params_dtype)
+            self.weight.sequence_parallel = True
+
+    spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = Norm
+    return spec, Norm
+
+
+def answer_on_paper():
+    """What other ranks would send as Python objects is what this one sends."""
+    def gathered(found, mine, group=None):
+        found[:] = [mine] * len(found)
+    torch.distributed.all_gather_object = gathered
+
+
+def train(recorder, run, rank):
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # its small fusions want Triton
+    ranks, tensor = value(run, "cluster.devices"), value(run, "parallel.tensor", 1)
+    pipeline = value(run, "parallel.pipeline", 1)
+    data = ranks // tensor // pipeline
+    join(ranks, rank * tensor * data)
+    from megatron.core import parallel_state
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+    from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+    from recorder import paper
+    if paper.is_loaded():
+        answer_on_paper()
+    parallel_state.initialize_model_parallel(tensor, pipeline, create_gloo_process_groups=False)
+    model_parallel_cuda_manual_seed(1)
+    config, model = config_of(run, tensor), run["model"]
+    spec, norm = layer_spec(config.sequence_parallel)
+    if norm is not None:
+        from megatron.core.transformer import transformer_block
+        transformer_block.LayerNormImpl = norm
+    divided = value(run, "parallel.zero_stage", 0) >= 1
+    wide = value(run, "training.precision") == "bf16-mixed-fp32-gradients"
+    rows = -(-model["vocab_size"] // (128 * tensor)) * 128 * tensor
+    sequence, micro_batch = value(run, "training.sequence_length"), value(run, "training.micro_batch", 1)
+    with recorder.phase("load"):
+        whole = GPTModel(
+            config, spec, rows, sequence, position_embedding_type="rope",
+            pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
+            rotary_base=int(model.get("rope_theta", 10000)),
+            share_embeddings_and_output_weights=bool(model.get("tie_word_embeddings"))).cuda().bfloat16()
+        wrapped = DistributedDataParallel(
+            config, DistributedDataParallelConfig(grad_reduce_in_fp32=wide, use_distributed_optimizer=divided,
+                                                  overlap_grad_reduce=False), whole)
+        clip = float(value(run, "training.gradient_clip", True))
+        optimizer = get_megatron_optimizer(
+            OptimizerConfig(optimizer="adam", lr=1e-4, weight_decay=0.1, bf16=True, params_dtype=torch.bfloat16,
+                            use_distributed_optimizer=divided, clip_grad=clip), [wrapped], use_gloo_process_groups=False)
+        recorder.models = [whole]  # the wrapper calls its gradient buffers `buffers`
+        recorder.more_states = lambda: held_by(wrapped)
+    config.grad_scale_func = optimizer.scale_loss
+    config.finalize_model_grads_func = finalize_model_grads
+    run_schedule = get_forward_backward_func()
+
+    def forward_step(batches, module):
+        ids, labels, positions = next(batches)
+        output = module(ids, positions, None, labels=labels)
+        return output, lambda losses: (losses.float().mean(), {})
+
+    inner = getattr(optimizer, "chained_optimizers", [optimizer])
+    for _ in recorder.steps(whole, [o.optimizer for o in inner]):
+        # its schedules run the micro-batches forward and backward: one phase
+        with recorder.phase("backward"):
+            wrapped.zero_grad_buffer()
+            optimizer.zero_grad()
+
+            def batches():
+                while True:
+                    ids, labels = batch(run, None)
+                    positions = torch.arange(sequence, device="cuda").unsqueeze(0).expand_as(ids)
+                    recorder.inputs = [ids, labels]
+                    yield ids, labels, positions
+
+            run_schedule(forward_step_func=forward_step, data_iterator=batches(), model=[wrapped],
+                         num_microbatches=value(run, "training.gradient_accumulation", 1), seq_length=sequence,
+                         micro_batch_size=micro_batch, forward_only=False)
+            recorder.inputs = []
+        with recorder.phase("optimizer"):
+            optimizer.step()
+
+
+def held_by(wrapped):
+    found = {}
+    for buffer in [*wrapped.buffers, *wrapped.expert_parallel_buffers]:
+        for tensor, pile in ((buffer.grad_data, "gradients"), (buffer.param_data, "parameters")):
+            if tensor is not None:
+                found.setdefault(tensor.untyped_storage().data_ptr(), pile)
+    return found
