@@ -34,23 +34,23 @@ class FreeBlocks {
 
   void insert(const Entry& entry) {
     const std::size_t which = class_of(entry.size);
-    std::vector<Entry>& list = classes_[which];
+    List& list = classes_[which];
     occupied_[which / kWord] |= std::uint64_t{1} << (which % kWord);
     if (list.empty() || before(entry, list.back())) {
       list.push_back(entry);
       return;
     }
-    list.insert(list.begin() + position(list, entry), entry);
+    list.insert(position(list, entry), entry);
   }
 
   void remove(std::int64_t size, std::int64_t address) {
     const std::size_t which = class_of(size);
-    std::vector<Entry>& list = classes_[which];
+    List& list = classes_[which];
     const Entry entry{size, address, kNoBlock};
     if (list.back().address == address && list.back().size == size)
       list.pop_back();
     else
-      list.erase(list.begin() + position(list, entry));
+      list.erase(position(list, entry));
     if (list.empty()) occupied_[which / kWord] &= ~(std::uint64_t{1} << (which % kWord));
   }
 
@@ -62,12 +62,12 @@ class FreeBlocks {
   // The smallest block of at least `size`; of equals the one with the lowest address.
   Cursor best_fit(std::int64_t size) const {
     const std::size_t which = class_of(size);
-    const std::vector<Entry>& list = classes_[which];
+    const List& list = classes_[which];
     if (!list.empty()) {
       if (list.back().size >= size) return {which, list.size() - 1};
-      const std::ptrdiff_t larger =
+      const std::size_t larger =
           position(list, {size, std::numeric_limits<std::int64_t>::min(), kNoBlock});
-      if (larger > 0) return {which, static_cast<std::size_t>(larger) - 1};
+      if (larger > 0) return {which, larger - 1};
     }
     return first_from(which + 1);
   }
@@ -79,13 +79,63 @@ class FreeBlocks {
   bool is_end(const Cursor& cursor) const { return cursor.which == kClasses; }
   const Entry& at(const Cursor& cursor) const { return classes_[cursor.which][cursor.index]; }
   void remove(const Cursor& cursor) {
-    std::vector<Entry>& list = classes_[cursor.which];
-    list.erase(list.begin() + static_cast<std::ptrdiff_t>(cursor.index));
+    List& list = classes_[cursor.which];
+    list.erase(cursor.index);
     if (list.empty())
       occupied_[cursor.which / kWord] &= ~(std::uint64_t{1} << (cursor.which % kWord));
   }
 
  private:
+  // Sorted; grows and shrinks at whichever end is nearer: remainders of fresh segments come in rising order.
+  class List {
+   public:
+    bool empty() const { return first_ == entries_.size(); }
+    std::size_t size() const { return entries_.size() - first_; }
+    const Entry& back() const { return entries_.back(); }
+    const Entry& operator[](std::size_t index) const { return entries_[first_ + index]; }
+    auto begin() const { return entries_.begin() + static_cast<std::ptrdiff_t>(first_); }
+    auto end() const { return entries_.end(); }
+    void push_back(const Entry& entry) { entries_.push_back(entry); }
+    void pop_back() {
+      entries_.pop_back();
+      if (empty()) clear();
+    }
+    void insert(std::size_t index, const Entry& entry) {
+      const auto at = entries_.begin() + static_cast<std::ptrdiff_t>(first_ + index);
+      if (2 * index >= size()) {
+        entries_.insert(at, entry);
+      } else if (first_ > 0) {
+        const auto front = entries_.begin() + static_cast<std::ptrdiff_t>(first_);
+        std::move(front, at, std::prev(front));
+        *std::prev(at) = entry;
+        --first_;
+      } else {
+        first_ = size() + 4;  // as much room as there is content
+        entries_.insert(entries_.begin(), first_, Entry{});
+        insert(index, entry);
+      }
+    }
+    void erase(std::size_t index) {
+      const auto at = entries_.begin() + static_cast<std::ptrdiff_t>(first_ + index);
+      if (2 * index >= size()) {
+        entries_.erase(at);
+      } else {
+        const auto front = entries_.begin() + static_cast<std::ptrdiff_t>(first_);
+        std::move_backward(front, at, std::next(at));
+        ++first_;
+      }
+      if (empty()) clear();
+    }
+
+   private:
+    void clear() {
+      entries_.clear();
+      first_ = 0;
+    }
+    std::vector<Entry> entries_;
+    std::size_t first_ = 0;  // room before it
+  };
+
   static constexpr std::size_t kWord = 64;
   static constexpr int kUnitBits = 9;   // sizes are multiples of 512
   static constexpr int kClassBits = 4;  // sixteen classes in each power of two
@@ -104,10 +154,11 @@ class FreeBlocks {
     return a.size != b.size ? a.size < b.size : a.address < b.address;
   }
   // The first entry that is not lent after `entry`.
-  static std::ptrdiff_t position(const std::vector<Entry>& list, const Entry& entry) {
-    return std::lower_bound(list.begin(), list.end(), entry,
-                            [](const Entry& a, const Entry& b) { return before(b, a); }) -
-           list.begin();
+  static std::size_t position(const List& list, const Entry& entry) {
+    return static_cast<std::size_t>(
+        std::lower_bound(list.begin(), list.end(), entry,
+                         [](const Entry& a, const Entry& b) { return before(b, a); }) -
+        list.begin());
   }
   Cursor first_from(std::size_t which) const {
     std::size_t word = which / kWord;
@@ -122,7 +173,7 @@ class FreeBlocks {
   }
 
   std::array<std::uint64_t, kClasses / kWord> occupied_{};
-  std::vector<std::vector<Entry>> classes_ = std::vector<std::vector<Entry>>(kClasses);
+  std::vector<List> classes_ = std::vector<List>(kClasses);
 };
 
 }  // namespace steelyard

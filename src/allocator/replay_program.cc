@@ -12,7 +12,8 @@ namespace {
 class Player {
  public:
   Player(const Program& program, const AllocatorSettings& settings, const DeviceMemory& device,
-         const SlotParts& parts, const ReplayLimits& limits, ProgramWatcher* watcher)
+         const std::vector<SlotTensors>& tensors, const ReplayLimits& limits,
+         ProgramWatcher* watcher)
       : program_(program),
         allocator_(settings, device),
         limits_(limits),
@@ -25,14 +26,18 @@ class Player {
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       const Slot& what = program.slot_at(static_cast<SlotId>(slot));
       slots_[slot].stream = stream_of(what);
-      slots_[slot].parts = {what.bytes};
-      if (slot < parts.size() && !parts[slot].empty()) slots_[slot].parts = parts[slot];
+      if (slot < tensors.size()) {
+        slots_[slot].tensors = tensors[slot].tensors;
+        slots_[slot].woven = tensors[slot].woven;
+      }
+      if (slots_[slot].tensors.empty()) slots_[slot].tensors = {{what.bytes}};
     }
   }
 
   ProgramReserve play(const StepPlan& plan) && {
     begin_step(0);
     for (NodeId node : plan.first) walk(node);
+    result_.first_pass = result_.phases;
     note_step();
     std::vector<StateDigest> seen = {digest()};
     for (int step = 0; step < limits_.steps && !stopped_ && !result_.settled; ++step) {
@@ -54,7 +59,8 @@ class Player {
     std::int64_t micro_batch = 0;
   };
   struct PlayedSlot {
-    std::vector<Bytes> parts;
+    std::vector<SlotTensors::Tensor> tensors;
+    std::int32_t woven = 0;
     StreamId stream = 0;
     std::vector<Live> live;  // oldest first
   };
@@ -96,6 +102,10 @@ class Player {
         return;
       }
       seen.push_back(now);
+      if (round + 1 >= limits_.rounds) {
+        result_.shortened = result_.shortened || round + 1 < node.times;
+        return;
+      }
     }
   }
 
@@ -104,13 +114,19 @@ class Player {
     phase.occurs = true;
     note(phase);
     enter(tape, 0);
-    for (const Event& event : program_.events(tape)) {
-      if (stopped_) break;
-      PlayedSlot& slot = slots_[static_cast<std::size_t>(event.slot)];
-      for (std::int32_t i = 0; i < event.count && !stopped_; ++i) appear(slot, event.slot, phase);
-      for (std::int32_t i = 0; i > event.count; --i) go(slot);
-      tell(event.slot, tape.phase);
+    const std::span<const Event> events = program_.events(tape);
+    for (std::size_t i = 0; i < events.size() && !stopped_;) {
+      const std::span<const Event> group = events.subspan(i, woven_from(events, i));
+      const std::int32_t count = group.front().count;
+      if (count > 0) free_what_went();
+      for (std::int32_t instance = 0; instance < count && !stopped_; ++instance)
+        appear(group, tape.phase);
+      for (std::int32_t instance = 0; instance > count; --instance) go(played(group.front().slot));
+      if (watcher_ != nullptr) free_what_went();
+      tell(group.front().slot, tape.phase);
+      i += group.size();
     }
+    free_what_went();
     leave();
   }
 
@@ -129,28 +145,66 @@ class Player {
     history_.clear();
   }
 
-  void appear(PlayedSlot& slot, SlotId id, PhaseReserve& phase) {
-    for (Bytes bytes : slot.parts) {
-      if (++result_.events > limits_.events) {
-        result_.cut = true;
-        stopped_ = true;
-        return;
-      }
-      const auto block = allocator_.allocate(bytes, slot.stream);
-      if (!block) {
-        result_.out_of_memory = block.error();
-        result_.refused = id;
-        stopped_ = true;
-        return;
-      }
-      slot.live.push_back({*block, micro_batch_});
-      note(phase);
+  PlayedSlot& played(SlotId id) { return slots_[static_cast<std::size_t>(id)]; }
+  const PlayedSlot& played(SlotId id) const { return slots_[static_cast<std::size_t>(id)]; }
+
+  // How many events from `first` on appear tensor by tensor.
+  std::size_t woven_from(std::span<const Event> events, std::size_t first) const {
+    const Event& begin = events[first];
+    const std::int32_t woven = played(begin.slot).woven;
+    if (woven == 0 || begin.count <= 0) return 1;
+    std::size_t last = first + 1;
+    while (last < events.size() && played(events[last].slot).woven == woven &&
+           events[last].count == begin.count)
+      ++last;
+    return last - first;
+  }
+
+  // One instance of each slot.
+  void appear(std::span<const Event> group, Phase phase) {
+    if (group.size() == 1) {
+      const SlotId id = group.front().slot;
+      for (const SlotTensors::Tensor& tensor : played(id).tensors) appear(id, tensor, phase);
+      return;
     }
+    std::vector<std::size_t> next(group.size());
+    bool left = true;
+    for (std::int32_t place = 0; left; ++place) {
+      left = false;
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        const SlotId id = group[i].slot;
+        const std::vector<SlotTensors::Tensor>& tensors = played(id).tensors;
+        for (; next[i] < tensors.size() && tensors[next[i]].place <= place; ++next[i]) {
+          appear(id, tensors[next[i]], phase);
+          tell(id, phase);
+        }
+        left = left || next[i] < tensors.size();
+      }
+    }
+  }
+
+  void appear(SlotId id, const SlotTensors::Tensor& tensor, Phase phase) {
+    if (stopped_) return;
+    if (++result_.events > limits_.events) {
+      result_.cut = true;
+      stopped_ = true;
+      return;
+    }
+    PlayedSlot& slot = played(id);
+    const auto block = allocator_.allocate(tensor.bytes, slot.stream);
+    if (!block) {
+      result_.out_of_memory = block.error();
+      result_.refused = id;
+      stopped_ = true;
+      return;
+    }
+    slot.live.push_back({*block, micro_batch_});
+    note(result_.phases[static_cast<std::size_t>(phase)]);
   }
 
   void go(PlayedSlot& slot) {
     std::vector<Live>& live = slot.live;
-    for (std::size_t part = 0; part < slot.parts.size() && !live.empty(); ++part) {
+    for (std::size_t tensor = 0; tensor < slot.tensors.size() && !live.empty(); ++tensor) {
       auto freed = std::prev(live.end());
       if (freed->micro_batch != micro_batch_) {
         const auto own = std::find_if(live.rbegin(), live.rend(), [&](const Live& other) {
@@ -158,10 +212,20 @@ class Player {
         });
         if (own != live.rend()) freed = std::prev(own.base());
       }
-      allocator_.free(freed->block);
+      if (freed->block != kNoBlock) went_.push_back(freed->block);
       live.erase(freed);
       ++result_.events;
     }
+  }
+
+  // From the highest address down: so the lists of free blocks grow at their ends.
+  void free_what_went() {
+    if (went_.size() > 1)
+      std::sort(went_.begin(), went_.end(), [&](BlockIndex a, BlockIndex b) {
+        return allocator_.address_of(a) > allocator_.address_of(b);
+      });
+    for (BlockIndex block : went_) allocator_.free(block);
+    went_.clear();
   }
 
   void note(PhaseReserve& phase) {
@@ -211,6 +275,7 @@ class Player {
   bool may_skip_;
   bool stopped_ = false;
   std::vector<PlayedSlot> slots_;
+  std::vector<BlockIndex> went_;  // not yet handed back
   std::int64_t forwards_ = 0, backwards_ = 0;
   std::int64_t micro_batch_ = 0;  // 0: outside of forward and backward
   ProgramReserve result_;
@@ -220,9 +285,9 @@ class Player {
 
 ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const AllocatorSettings& settings, const DeviceMemory& device,
-                                   const SlotParts& parts, const ReplayLimits& limits,
-                                   ProgramWatcher* watcher) {
-  return Player(program, settings, device, parts, limits, watcher).play(plan);
+                                   const std::vector<SlotTensors>& tensors,
+                                   const ReplayLimits& limits, ProgramWatcher* watcher) {
+  return Player(program, settings, device, tensors, limits, watcher).play(plan);
 }
 
 }  // namespace steelyard

@@ -8,20 +8,23 @@
 // 1. Which instance goes. Slots are counted, but it matters which of several equal blocks is freed. The newest goes
 //    first, as backward undoes forward. Where several micro-batches are in flight, the k-th "backward" frees what the
 //    k-th "forward" made, and of that the newest.
-// 2. One block for each slot's instance, unless `parts` says which tensors it is made of; they appear in that order and
-//    go in reverse.
+// 2. One block for each slot's instance, unless `tensors` says of which it is made; they appear in that order. Slots that
+//    are woven and follow one another with equal counts appear tensor by tensor.
 // 3. Each slot has one stream (allocator/slot_streams.h), and a freed block can be used at once.
 // 4. A repeat that ends where it began is played until a round leaves the allocator and every live block as an earlier
 //    round left them. What follows is then known: the rounds between the two, over and over. All peaks have been seen.
+// 5. Frees that follow one another leave the same blocks in any order.
 #pragma once
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "allocator/caching_allocator.h"
 #include "allocator/program_watcher.h"
 #include "ledger/program.h"
+#include "ledger/slot_tensors.h"
 
 namespace steelyard {
 
@@ -29,11 +32,11 @@ struct StepPlan {
   std::vector<NodeId> first, step;
 };
 
-// Bytes of each tensor of a slot, in their order; empty: the slot is one tensor. Sums to the slot's bytes.
-using SlotParts = std::vector<std::vector<Bytes>>;
-
 struct ReplayLimits {
-  int steps = 12;                    // beyond the first
+  static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+  int steps = 12;  // beyond the first
+  // Of a repeat that ends where it began; those that follow are taken to be like these.
+  std::int64_t rounds = kNoLimit;
   std::int64_t events = 40'000'000;  // requests and frees
 };
 
@@ -45,11 +48,12 @@ struct PhaseReserve {
 };
 
 struct ProgramReserve {
-  std::array<PhaseReserve, kPhaseCount> phases;
-  std::vector<Bytes> reserved_after;  // the first pass, then each step
-  bool settled = false;               // a step ended as an earlier one had
+  std::array<PhaseReserve, kPhaseCount> first_pass, phases;  // `phases`: of all passes
+  std::vector<Bytes> reserved_after;                         // the first pass, then each step
+  bool settled = false;                                      // a step ended as an earlier one had
   std::int64_t events = 0;
-  bool cut = false;  // ended by the limit of events
+  bool cut = false;        // ended by the limit of events
+  bool shortened = false;  // a repeat was longer than the limit of rounds
   AllocatorStatistics statistics;
   std::vector<Segment> segments;  // at the end
   Fragmentation fragmentation;    // of them
@@ -59,7 +63,8 @@ struct ProgramReserve {
 
 ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const AllocatorSettings& settings = {},
-                                   const DeviceMemory& device = {}, const SlotParts& parts = {},
+                                   const DeviceMemory& device = {},
+                                   const std::vector<SlotTensors>& tensors = {},
                                    const ReplayLimits& limits = {},
                                    ProgramWatcher* watcher = nullptr);
 

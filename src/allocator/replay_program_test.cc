@@ -93,7 +93,7 @@ TEST_F(ReplayProgramTest, ASlotMayBeSeveralTensors) {
   const StepPlan plan{{tape({{weights, 2}}, Phase::kLoad), tape({{weights, -2}})}, {}};
   EXPECT_EQ(replay_in_allocator(program_, plan).statistics.all.reserved.bytes.peak, 24 << 20);
   const ProgramReserve parted =
-      replay_in_allocator(program_, plan, {}, {}, SlotParts{{1_MiB, 11_MiB}});
+      replay_in_allocator(program_, plan, {}, {}, {{{{1_MiB}, {11_MiB}}, 0}});
   EXPECT_EQ(parted.statistics.all.reserved.bytes.peak, 26 << 20);  // 2 with both small ones, 12, 12
   EXPECT_EQ(parted.statistics.all.allocated.count.current, 0);
   EXPECT_EQ(parted.events, 8);

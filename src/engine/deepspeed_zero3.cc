@@ -30,27 +30,27 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                          this->stored_);
     for (const Unit<N>* unit : this->all_units()) {
       N small{};
-      Bytes bytes{};
+      TensorSum tensors = this->book_.tensor_sum();
       for (const TensorShare<N>& share : unit->tensors)
         if (persists(share)) {
           small = small + N(share.copies) * share.elements;
-          bytes +=
-              allocated_size(bytes_of(Elements(Checked(plain(share.elements))), this->stored_)) *
-              Checked(share.copies);
+          tensors.add(
+              allocated_size(bytes_of(Elements(Checked(plain(share.elements))), this->stored_)),
+              share.copies, 0);
         }
-      persistent_.slots.push_back(this->book_.slot_of_bytes(
+      persistent_.slots.push_back(this->book_.slot_of_tensors(
           {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}, Pile::kParameters,
-          small, this->stored_, bytes));
+          small, this->stored_, std::move(tensors)));
       fetched_.slots.push_back(this->slot(unit->name, "flat copy of a fetched group",
                                           "deepspeed.zero3-fetch", Pile::kCommunication,
                                           largest_group(*unit), this->stored_));
     }
     if (context.frozen)
       for (const Unit<N>* unit : this->all_units(Of::kFrozen))
-        frozen_shares_.slots.push_back(this->book_.slot_of_bytes(
+        frozen_shares_.slots.push_back(this->book_.slot_of_tensors(
             {unit->name, "frozen parameters, partitions", "deepspeed.zero3-frozen"},
             Pile::kParameters, flat_shard_elements(*unit, this->ranks_), this->stored_,
-            flat_shard_bytes(*unit, this->ranks_, this->stored_)));
+            flat_shards(*unit, this->ranks_, this->stored_, this->book_.tensor_sum())));
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)

@@ -74,8 +74,8 @@ SlotSet EngineModel<N>::whole_set(const char* name, const char* rule, Pile pile,
                                   Of of) {
   SlotSet set;
   for (const Unit<N>* unit : all_units(of))
-    set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, unit->elements, type,
-                                            rounded_bytes(*unit, type)));
+    set.slots.push_back(book_.slot_of_tensors({unit->name, name, rule}, pile, unit->elements, type,
+                                              whole_tensors(*unit, type, book_.tensor_sum())));
   return set;
 }
 
@@ -88,9 +88,10 @@ SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pil
     const bool rows = sharding == Sharding::kRows;
     const N elements =
         rows ? padded_shard_elements(*unit, ranks) : flat_shard_elements(*unit, ranks);
-    const Bytes bytes =
-        rows ? padded_shard_bytes(*unit, ranks, type) : flat_shard_bytes(*unit, ranks, type);
-    set.slots.push_back(book_.slot_of_bytes({unit->name, name, rule}, pile, elements, type, bytes));
+    set.slots.push_back(
+        book_.slot_of_tensors({unit->name, name, rule}, pile, elements, type,
+                              rows ? padded_shards(*unit, ranks, type, book_.tensor_sum())
+                                   : flat_shards(*unit, ranks, type, book_.tensor_sum())));
   }
   return set;
 }
@@ -117,14 +118,18 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
   StateSlots states;
   struct Sum {
     N elements{};
-    Bytes bytes{};
+    TensorSum tensors;
     ElementType type = ElementType::kFloat32;
   };
   const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
-  std::vector<std::vector<Sum>> sums(optimizer.slots.size(), std::vector<Sum>(units.size()));
+  std::vector<std::vector<Sum>> sums(optimizer.slots.size(),
+                                     std::vector<Sum>(units.size(), Sum{N{}, book_.tensor_sum()}));
   paged_.assign(units.size(), Bytes{});
-  for (std::size_t u = 0; u < units.size(); ++u)
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    std::int64_t next = 0;
     for (const TensorShare<N>& share : units[u]->tensors) {
+      const std::int64_t place = next;
+      next += share.copies;
       if (!share.trainable) continue;
       std::vector<std::int64_t> shape = share.shape;
       N cut = share.elements;
@@ -138,10 +143,9 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
       }
       for (const StateTensor& state : state_tensors(optimizer, *share.tensor, shape, stepped)) {
         const Checked copies = Checked(state.count) * Checked(share.copies);
-        const Bytes bytes =
-            allocated_size(bytes_of(Elements(Checked(state.elements)), state.type)) * copies;
+        const Bytes each = allocated_size(bytes_of(Elements(Checked(state.elements)), state.type));
         if (state.paged) {  // managed memory: on the host, outside PyTorch's allocator
-          paged_[u] += bytes;
+          paged_[u] += each * copies;
           continue;
         }
         Sum& sum = sums[static_cast<std::size_t>(state.slot - optimizer.slots.data())][u];
@@ -150,19 +154,20 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
         sum.elements = sum.elements +
                        N(copies.value()) *
                            (state.slot->extent == SlotExtent::kParameter ? cut : N(state.elements));
-        sum.bytes += bytes;
+        sum.tensors.add(each, share.copies, place, state.count);
       }
     }
+  }
   for (std::size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
     SlotSet set;
     for (std::size_t u = 0; u < units.size(); ++u) {
       const Sum& sum = sums[slot][u];
       set.slots.push_back(
-          sum.bytes == Bytes{}
+          sum.tensors.bytes() == Bytes{}
               ? -1
-              : book_.slot_of_bytes(
+              : book_.slot_of_tensors(
                     {units[u]->name, optimizer.slots[slot].name.c_str(), "optimizer.state"},
-                    Pile::kOptimizerMoments, sum.elements, sum.type, sum.bytes));
+                    Pile::kOptimizerMoments, sum.elements, sum.type, sum.tensors));
     }
     states.sets.push_back(std::move(set));
   }
@@ -171,12 +176,21 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
       job_.engine != Engine::kMegatron && job_.engine != Engine::kDeepSpeed;
   if (form == OptimizerForm::kFused && optimizer.step_on_device_when_fused && torch_optimizer) {
     SlotSet steps;
-    for (const Unit<N>* unit : units)
-      steps.slots.push_back(book_.slot_of_bytes(
+    for (const Unit<N>* unit : units) {
+      TensorSum counters = book_.tensor_sum();
+      counters.add(Bytes(kAllocationGranularity), unit->tensor_count, 0);
+      steps.slots.push_back(book_.slot_of_tensors(
           {unit->name, "step counters", "optimizer.step-on-device"}, Pile::kOptimizerMoments,
-          N(unit->tensor_count), ElementType::kFloat32,
-          Bytes(Checked(kAllocationGranularity) * Checked(unit->tensor_count))));
-    states.sets.push_back(std::move(steps));
+          N(unit->tensor_count), ElementType::kFloat32, std::move(counters)));
+    }
+    states.sets.insert(states.sets.begin(), std::move(steps));
+  }
+  // An optimizer makes the states of one parameter, then those of the next.
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    std::vector<SlotId> of_unit;
+    for (const SlotSet& set : states.sets)
+      if (set.slots[u] >= 0) of_unit.push_back(set.slots[u]);
+    book_.weave(of_unit);
   }
   // The list of square roots that foreach Adam makes is as large as its second moments.
   if (form == OptimizerForm::kForeach && optimizer.foreach_list_of_second_moment > 0 &&
@@ -184,9 +198,9 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     SlotSet list;
     for (std::size_t u = 0; u < units.size(); ++u) {
       const Sum& sum = sums[1][u];
-      list.slots.push_back(book_.slot_of_bytes(
+      list.slots.push_back(book_.slot_of_tensors(
           {units[u]->name, "square roots of the second moment", "optimizer.foreach-list"},
-          Pile::kTemporary, sum.elements, sum.type, sum.bytes));
+          Pile::kTemporary, sum.elements, sum.type, sum.tensors));
     }
     states.second_moment = std::move(list);
   }
@@ -216,38 +230,44 @@ SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding, st
   // The tensor before: for the first one of a layer it stands in the layer before.
   Checked before = unit.tensors.size() < 2 ? Checked(0) : part(unit.tensors.back());
   Checked elements = 0;
-  Bytes bytes{};
+  TensorSum most = book_.tensor_sum();
   for (const TensorShare<N>& share : unit.tensors) {
     const Checked size = part(share);
     if (share.copies > 1) before = size;
     const bool matrix = share.shape.size() >= 2;
     Checked needed = times * size;
-    Bytes with_rest = rounded(size) * times;
+    TensorSum with_rest = book_.tensor_sum();
     if (matrix && share.tensor->role == TensorRole::kMatrix) {
       const Checked shorter = std::min(share.shape[0], share.shape[1]);
       const Checked iteration =
           Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_matrix)) * size +
           Checked(static_cast<std::int64_t>(optimizer.newton_schulz_largest_gram)) * shorter *
               shorter;
+      if (rounded(size) * times < rounded(iteration)) with_rest.add(rounded(iteration), 1, 0);
       needed = std::max(needed, iteration);
-      with_rest = std::max(with_rest, rounded(iteration));
     }
+    if (with_rest.bytes() == Bytes{}) with_rest.add(rounded(size), times.value(), 0);
     if (optimizer.loop_keeps_last) {
       const bool factors = optimizer.loop_factors && matrix && sharding != Sharding::kFlat;
       const Checked rows = factors ? size / Checked(share.shape.back()) : Checked(0);
       const Checked columns = factors ? Checked(share.shape.back()) : Checked(0);
-      with_rest += std::max(rounded(rows) + rounded(columns), rounded(before));
+      if (rounded(rows) + rounded(columns) < rounded(before)) {
+        with_rest.add(rounded(before), 1, 0);
+      } else {
+        with_rest.add(rounded(rows), 1, 0);
+        with_rest.add(rounded(columns), 1, 0);
+      }
       needed += std::max(rows + columns, before);
     }
-    if (bytes < with_rest) {
-      bytes = with_rest;
+    if (most.bytes() < with_rest.bytes()) {
+      most = with_rest;
       elements = needed;
     }
     before = size;
   }
-  return book_.slot_of_bytes(
+  return book_.slot_of_tensors(
       {unit.name, "temporaries of the largest tensor", "optimizer.loop-temporary"},
-      Pile::kTemporary, N(elements.value()), type, bytes);
+      Pile::kTemporary, N(elements.value()), type, std::move(most));
 }
 
 OptimizerForm form_of(const Training& training) {
@@ -267,7 +287,11 @@ Bytes EngineModel<N>::paged_states(const Stage<N>& stage) const {
 template <class N>
 void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage,
                                  Events& events) const {
-  for (const SlotSet& set : states.sets) hold(set, stage, events);
+  const std::vector<std::int64_t>& count = counts(stage);
+  for (std::size_t unit = 0; unit < count.size(); ++unit)
+    for (const SlotSet& set : states.sets)
+      if (count[unit] > 0 && set.slots[unit] >= 0)
+        events.push_back({set.slots[unit], static_cast<std::int32_t>(count[unit])});
 }
 
 template <class N>

@@ -40,9 +40,10 @@ class Fsdp2 final : public EngineModel<N> {
     gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication,
                            compute, 1);
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
-      parameters_.slots.push_back(this->book_.slot_of_bytes(
+      parameters_.slots.push_back(this->book_.slot_of_tensors(
           {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,
-          padded_elements(*unit), compute, padded_whole_bytes(*unit, ranks_, compute)));
+          padded_elements(*unit), compute,
+          padded_wholes(*unit, ranks_, compute, this->book_.tensor_sum())));
       copy_out_.slots.push_back(
           table(*unit, numbers_to_copy_out(*unit, ranks_, compute, context.style.multiprocessors)));
     }

@@ -17,9 +17,10 @@ GradientNorm<N>::GradientNorm(Workbook<N>& book) : book_(book) {
 
 template <class N>
 SlotId GradientNorm<N>::norms(std::int64_t tensors, ElementType type, const char* rule) {
-  return book_.slot_of_bytes({"optimizer", "norms of the gradients", rule}, Pile::kTemporary,
-                             N(tensors), type,
-                             Bytes(Checked(kAllocationGranularity) * Checked(tensors)));
+  TensorSum each = book_.tensor_sum();
+  each.add(Bytes(kAllocationGranularity), tensors, 0);
+  return book_.slot_of_tensors({"optimizer", "norms of the gradients", rule}, Pile::kTemporary,
+                               N(tensors), type, std::move(each));
 }
 
 template <class N>

@@ -32,8 +32,9 @@ std::int64_t attention_masks(const Job& job, const OperatorStyle& style) {
 }  // namespace
 
 template <class N>
-StagePrograms<N>::StagePrograms(const Job& job)
+StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
     : job_(job),
+      book_(detail),
       style_(style_of(job)),
       sizes_(sizes_of<N>(job)),
       units_(units_of<N>(job)),

@@ -42,7 +42,7 @@ std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage);
 template <class N>
 class StagePrograms {
  public:
-  explicit StagePrograms(const Job& job);
+  explicit StagePrograms(const Job& job, SlotDetail detail = SlotDetail::kSums);
   ~StagePrograms();
 
   StageProgram build(std::int64_t stage);

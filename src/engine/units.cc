@@ -1,6 +1,7 @@
 #include "engine/units.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "operators/style.h"
 
@@ -71,8 +72,16 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
   return unit;
 }
 
-Bytes rounded(Checked elements, ElementType type) {
-  return allocated_size(bytes_of(Elements(elements), type));
+// Adds what `elements_of` a tensor makes, for each tensor of the unit.
+template <class N, class ElementsOf>
+TensorSum each_tensor(const Unit<N>& unit, ElementType type, ElementsOf elements_of,
+                      TensorSum sum) {
+  std::int64_t place = 0;
+  for (const TensorShare<N>& share : unit.tensors) {
+    sum.add(allocated_size(bytes_of(Elements(elements_of(share)), type)), share.copies, place);
+    place += share.copies;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -85,11 +94,10 @@ std::int64_t Unit<N>::largest() const {
 }
 
 template <class N>
-Bytes rounded_bytes(const Unit<N>& unit, ElementType type) {
-  Bytes sum{};
-  for (const TensorShare<N>& share : unit.tensors)
-    sum += rounded(Checked(plain(share.elements)), type) * Checked(share.copies);
-  return sum;
+TensorSum whole_tensors(const Unit<N>& unit, ElementType type, TensorSum sum) {
+  return each_tensor(
+      unit, type, [](const TensorShare<N>& share) { return Checked(plain(share.elements)); },
+      std::move(sum));
 }
 
 template <class N>
@@ -107,20 +115,21 @@ N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
 }
 
 template <class N>
-Bytes padded_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
-  Bytes sum{};
-  for (const TensorShare<N>& share : unit.tensors)
-    sum += rounded(Checked(plain(padded_shard(share, ranks))), type) * Checked(share.copies);
-  return sum;
+TensorSum padded_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum) {
+  return each_tensor(
+      unit, type,
+      [ranks](const TensorShare<N>& share) { return Checked(plain(padded_shard(share, ranks))); },
+      std::move(sum));
 }
 
 template <class N>
-Bytes padded_whole_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
-  Bytes sum{};
-  for (const TensorShare<N>& share : unit.tensors)
-    sum += rounded(Checked(plain(padded_shard(share, ranks))) * Checked(ranks), type) *
-           Checked(share.copies);
-  return sum;
+TensorSum padded_wholes(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum) {
+  return each_tensor(
+      unit, type,
+      [ranks](const TensorShare<N>& share) {
+        return Checked(plain(padded_shard(share, ranks))) * Checked(ranks);
+      },
+      std::move(sum));
 }
 
 template <class N>
@@ -132,13 +141,13 @@ N flat_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
 }
 
 template <class N>
-Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type) {
-  Bytes sum{};
-  for (const TensorShare<N>& share : unit.tensors)
-    sum += rounded(Checked(plain(ceil_divide(share.elements, Workbook<N>::symbol("N", ranks)))),
-                   type) *
-           Checked(share.copies);
-  return sum;
+TensorSum flat_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum) {
+  return each_tensor(
+      unit, type,
+      [ranks](const TensorShare<N>& share) {
+        return ceil_divide(Checked(plain(share.elements)), Checked(ranks));
+      },
+      std::move(sum));
 }
 
 template <class N>
@@ -158,15 +167,15 @@ ModelUnits<N> units_of(const Job& job, Of of) {
   return units;
 }
 
-#define STEELYARD_UNITS(N)                                                      \
-  template struct Unit<N>;                                                      \
-  template Bytes rounded_bytes(const Unit<N>&, ElementType);                    \
-  template N padded_shard_elements(const Unit<N>&, std::int64_t);               \
-  template N padded_shard(const TensorShare<N>&, std::int64_t);                 \
-  template Bytes padded_shard_bytes(const Unit<N>&, std::int64_t, ElementType); \
-  template Bytes padded_whole_bytes(const Unit<N>&, std::int64_t, ElementType); \
-  template N flat_shard_elements(const Unit<N>&, std::int64_t);                 \
-  template Bytes flat_shard_bytes(const Unit<N>&, std::int64_t, ElementType);   \
+#define STEELYARD_UNITS(N)                                                                \
+  template struct Unit<N>;                                                                \
+  template TensorSum whole_tensors(const Unit<N>&, ElementType, TensorSum);               \
+  template N padded_shard_elements(const Unit<N>&, std::int64_t);                         \
+  template N padded_shard(const TensorShare<N>&, std::int64_t);                           \
+  template TensorSum padded_shards(const Unit<N>&, std::int64_t, ElementType, TensorSum); \
+  template TensorSum padded_wholes(const Unit<N>&, std::int64_t, ElementType, TensorSum); \
+  template N flat_shard_elements(const Unit<N>&, std::int64_t);                           \
+  template TensorSum flat_shards(const Unit<N>&, std::int64_t, ElementType, TensorSum);   \
   template ModelUnits<N> units_of(const Job&, Of);
 STEELYARD_UNITS(Checked)
 STEELYARD_UNITS(Traced)

@@ -35,9 +35,9 @@ struct Unit {
   std::int64_t largest() const;  // elements of the largest tensor
 };
 
-// Each tensor rounded to 512 bytes on its own.
+// Each tensor rounded to 512 bytes on its own. All of these add to `sum`, which says whether it lists what it is given.
 template <class N>
-Bytes rounded_bytes(const Unit<N>& unit, ElementType type);
+TensorSum whole_tensors(const Unit<N>& unit, ElementType type, TensorSum sum);
 
 // Rows cut into equal chunks of ceil(rows / ranks), the last ones padded (torch FSDP2: _fsdp_param.py).
 template <class N>
@@ -45,16 +45,16 @@ N padded_shard(const TensorShare<N>& share, std::int64_t ranks);
 template <class N>
 N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks);
 template <class N>
-Bytes padded_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type);
+TensorSum padded_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum);
 // All chunks of one tensor in one piece.
 template <class N>
-Bytes padded_whole_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type);
+TensorSum padded_wholes(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum);
 
 // Each tensor flattened and cut into ceil(elements / ranks) (DeepSpeed ZeRO-3, nanotron ZeRO-1).
 template <class N>
 N flat_shard_elements(const Unit<N>& unit, std::int64_t ranks);
 template <class N>
-Bytes flat_shard_bytes(const Unit<N>& unit, std::int64_t ranks, ElementType type);
+TensorSum flat_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum);
 
 template <class N>
 struct ModelUnits {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ledger/program.h"
+#include "ledger/slot_tensors.h"
 #include "quantity/element_type.h"
 #include "quantity/traced.h"
 
@@ -32,18 +33,30 @@ template <class N>
 class Workbook {
  public:
   Program program;
-  std::vector<Formula> formulas;  // by slot; empty for Checked
+  std::vector<Formula> formulas;     // by slot; empty for Checked
+  std::vector<SlotTensors> tensors;  // by slot, as far as it goes; empty for SlotDetail::kSums
+
+  explicit Workbook(SlotDetail detail = SlotDetail::kSums) : detail_(detail) {}
+  TensorSum tensor_sum() const { return TensorSum(detail_); }
 
   SlotId slot(const SlotName& what, Pile pile, const N& elements, ElementType type) {
     const Bytes bytes = allocated_size(bytes_of(Elements(Checked(plain(elements))), type));
     if constexpr (std::is_same_v<N, Traced>) formulas.push_back({elements, type});
     return program.slot({what.owner, what.name, what.rule, pile, bytes});
   }
-  // A slot of many tensors that are each rounded on their own: `bytes` is their exact sum.
-  SlotId slot_of_bytes(const SlotName& what, Pile pile, const N& elements, ElementType type,
-                       Bytes bytes) {
+  // A slot of many tensors, each a block of its own.
+  SlotId slot_of_tensors(const SlotName& what, Pile pile, const N& elements, ElementType type,
+                         TensorSum sum) {
     if constexpr (std::is_same_v<N, Traced>) formulas.push_back({elements, type});
-    return program.slot({what.owner, what.name, what.rule, pile, bytes});
+    const SlotId slot = program.slot({what.owner, what.name, what.rule, pile, sum.bytes()});
+    if (detail_ == SlotDetail::kTensors) tensors_of(slot).tensors = std::move(sum).take_tensors();
+    return slot;
+  }
+  // These are made together, tensor by tensor.
+  void weave(const std::vector<SlotId>& slots) {
+    if (detail_ == SlotDetail::kSums) return;
+    ++woven_;
+    for (SlotId slot : slots) tensors_of(slot).woven = woven_;
   }
   static N symbol(const char* letter, std::int64_t value) {
     if constexpr (std::is_same_v<N, Traced>)
@@ -51,6 +64,16 @@ class Workbook {
     else
       return N(value);
   }
+
+ private:
+  SlotTensors& tensors_of(SlotId slot) {
+    const auto index = static_cast<std::size_t>(slot);
+    if (tensors.size() <= index) tensors.resize(index + 1);
+    return tensors[index];
+  }
+
+  SlotDetail detail_;
+  std::int32_t woven_ = 0;
 };
 
 }  // namespace steelyard
