@@ -26,12 +26,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "allocator/allocator_settings.h"
 #include "allocator/free_blocks.h"
 #include "allocator/history.h"
 #include "allocator/request_sizes.h"
 #include "allocator/segments.h"
 #include "allocator/statistics.h"
+#include "machine/allocator_settings.h"
 #include "quantity/quantity.h"
 
 namespace steelyard {

@@ -13,7 +13,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "allocator/allocator_settings.h"
+#include "machine/allocator_settings.h"
 #include "quantity/quantity.h"
 
 namespace steelyard {

@@ -30,9 +30,7 @@ class Ddp final : public EngineModel<N> {
     if (precision.accumulated_gradients)
       accumulated_ = this->whole_set("accumulated gradients", "gradients.accumulated",
                                      Pile::kGradients, *precision.accumulated_gradients);
-    if (this->job_.parallel.data > 1)
-      buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
-                                 this->context_.style.gradient, Of::kTrained);
+    if (this->job_.parallel.data > 1) buckets_ = this->bucket_set(this->context_.style.gradient);
     states_ = this->state_slots(sharding, ranks,
                                 state_type(precision, this->job_.training.optimizer.keeps_master));
   }

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "recipe/optimizer.h"
 
@@ -106,6 +107,29 @@ SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, 
         divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by))
                        : unit->elements,
         type));
+  return set;
+}
+
+// Gradients are joined as they arrive, from the last tensor to the first, until a bucket is full (reducer.cpp,
+// compute_bucket_assignment_by_size, as the second forward rebuilds them). Here no bucket reaches over two units.
+template <class N>
+SlotSet EngineModel<N>::bucket_set(ElementType type) {
+  SlotSet set;
+  for (const Unit<N>* unit : all_units(Of::kTrained)) {
+    TensorSum buckets = book_.tensor_sum();
+    Bytes filled{};
+    for (auto share = unit->tensors.rbegin(); share != unit->tensors.rend(); ++share)
+      for (std::int64_t copy = 0; copy < share->copies; ++copy) {
+        filled += bytes_of(Elements(Checked(plain(share->elements))), type);
+        if (filled < Bytes(job_.buckets.ddp_bytes)) continue;
+        buckets.add(allocated_size(filled), 1, 0);
+        filled = Bytes{};
+      }
+    if (filled > Bytes{}) buckets.add(allocated_size(filled), 1, 0);
+    set.slots.push_back(book_.slot_of_tensors({unit->name, "gradient buckets", "ddp.buckets"},
+                                              Pile::kCommunication, unit->elements, type,
+                                              std::move(buckets)));
+  }
   return set;
 }
 

@@ -148,6 +148,8 @@ class EngineModel {
   }
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
                    std::int64_t divided_by, Of of);
+  // Where DistributedDataParallel joins gradients to reduce them.
+  SlotSet bucket_set(ElementType type);
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;

@@ -31,9 +31,7 @@ class Nanotron final : public EngineModel<N> {
       master_ = this->flat_set("master weights", "nanotron.master", Pile::kMasterWeights,
                                ElementType::kFloat32, ranks);
     }
-    if (data > 1 && !(accumulates_ && sharded_))
-      buckets_ = this->whole_set("gradient buckets", "ddp.buckets", Pile::kCommunication,
-                                 precision.gradients, Of::kTrained);
+    if (data > 1 && !(accumulates_ && sharded_)) buckets_ = this->bucket_set(precision.gradients);
     states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks,
                                 accumulates_ ? ElementType::kFloat32 : state_type(precision, true));
     if (context.style.gathers_into_buffers) {
@@ -87,22 +85,24 @@ class Nanotron final : public EngineModel<N> {
     }
     this->step_temporaries(states_, stage, events);
     if (!sharded_) return;
-    // All parameters of the stage in one call: one flat input, and the output flattened twice.
+    // All parameters of the stage in one call: this rank's slices, flattened; a flat copy for the slices of each rank; and
+    // what ProcessGroupNCCL gathers into before it copies.
     N elements{};
     const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
     for (std::size_t unit = 0; unit < units.size(); ++unit)
       elements = elements + N(this->counts(stage)[unit]) * units[unit]->elements;
     const ElementType type = this->job_.training.precision.parameters;
-    const SlotId input = this->book_.slot(
-        {"optimizer", "slices to gather, flattened", "nanotron.zero-gather"}, Pile::kCommunication,
-        ceil_divide(elements, Workbook<N>::symbol("N", this->job_.parallel.data)), type);
+    const std::int64_t ranks = this->job_.parallel.data;
+    const SlotId slices = this->book_.slot(
+        {"optimizer", "slices of one rank, flattened", "nanotron.zero-gather"},
+        Pile::kCommunication, ceil_divide(elements, Workbook<N>::symbol("N", ranks)), type);
     const SlotId output =
         this->book_.slot({"optimizer", "gathered parameters, flattened", "nanotron.zero-gather"},
                          Pile::kCommunication, elements, type);
-    events.push_back({input, 1});
-    events.push_back({output, 2});
-    events.push_back({output, -2});
-    events.push_back({input, -1});
+    events.push_back({slices, static_cast<std::int32_t>(1 + ranks)});
+    events.push_back({output, 1});
+    events.push_back({output, -1});
+    events.push_back({slices, static_cast<std::int32_t>(-1 - ranks)});
   }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/cached_blocks.h"
 #include "operators/ends.h"
 
 namespace steelyard {
@@ -288,9 +287,6 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.optimizer = program.tape(Phase::kOptimizer, "optimizer", optimizer);
   parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"),
                                            program.tape(Phase::kCheckpoint, "checkpoint", save)});
-  const Bytes largest = std::max(largest_allocation(program, parts.first_forward),
-                                 largest_allocation(program, parts.first_backward));
-  parts.beyond_cached_blocks = blocks_beyond(largest, program, optimizer);
   parts_.push_back(std::move(parts));
   return parts_.back();
 }
@@ -301,7 +297,6 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   const Parts& parts = parts_of(index);
   StageProgram result;
   result.in_flight = micro_batches_in_flight(job_, index);
-  result.beyond_cached_blocks = parts.beyond_cached_blocks;
   const NodeId step =
       program.sequence("step", {micro_batches_node(parts, parts.first_backward, result.in_flight),
                                 parts.reduce, parts.optimizer});

@@ -30,9 +30,6 @@ struct StageProgram {
   NodeId later_step = 0;  // each step after it, with its checkpoint; ends as it began
   NodeId before_first_step = 0;  // its part before the first micro-batch
   std::int64_t in_flight = 1;
-  // Temporaries of the optimizer step that are larger than any tensor of forward and backward: no cached block holds
-  // them, so the allocator reserves them in addition.
-  Bytes beyond_cached_blocks{};
 };
 
 // Micro-batches whose activations a stage holds at once (torch/distributed/pipelining/schedules.py; Megatron-LM
@@ -104,7 +101,6 @@ class StagePrograms {
   struct Parts {
     bool embedding = false, head = false, input_gradient = true, output_gradient = true;
     std::vector<Group> groups;
-    Bytes beyond_cached_blocks{};
     NodeId load = 0, states = 0, forward_workspaces = 0, held_later = 0, left = 0,
            first_step_backward = 0, first_forward = 0, first_backward = 0, forward = 0,
            backward = 0, reduce = 0, optimizer = 0, checkpoint = 0;

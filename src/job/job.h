@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "document/diagnostic.h"
+#include "machine/allocator_settings.h"
 #include "machine/device.h"
 #include "model/architecture.h"
 #include "recipe/optimizer.h"
@@ -156,6 +157,7 @@ struct Job {
   std::optional<Adapter> adapter;
   CheckpointSave checkpoint = CheckpointSave::kSharded;
   Buckets buckets;
+  AllocatorSettings allocator;         // PYTORCH_CUDA_ALLOC_CONF of [environment]
   std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
   std::vector<Assumption> assumptions;
   Diagnostics warnings;

@@ -65,8 +65,8 @@ struct Key {
 std::span<const Key> run_file_keys();
 const Key& key_of(KeyId id);
 
-// The sections, in order: "cluster", "training", ... and those whose content is carried, not read:
-// "environment" and "carried".
+// The sections, in order: "cluster", "training", ... and those whose names are free: "environment" (of which
+// environment_choice.h reads one) and "carried".
 std::span<const std::string_view> run_file_sections();
 bool is_carried_section(std::string_view section);
 

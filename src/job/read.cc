@@ -9,6 +9,7 @@
 
 #include "job/device_choice.h"
 #include "job/draft.h"
+#include "job/environment_choice.h"
 #include "job/frozen_choice.h"
 #include "job/layout_choice.h"
 #include "job/recipe_choice.h"
@@ -101,6 +102,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_offload(draft);
   choose_adapter(draft);
   choose_buffers(draft);
+  choose_environment(draft, document, problems);
   validate(draft);
   refuse_unsupported(draft);
 

@@ -68,7 +68,7 @@ Moment phase_moment(const Job& job, std::size_t rank_index, Phase phase) {
 }
 
 Moment peak_moment(const Job& job, std::size_t rank_index) {
-  const Prediction prediction = predict(job);
+  const Prediction prediction = estimate(job);
   return phase_moment(job, rank_index, prediction.ranks.at(rank_index).phase);
 }
 

@@ -1,22 +1,17 @@
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
 
 #include "engine/stage_program.h"
 #include "ledger/replay.h"
 #include "predict/prediction.h"
+#include "predict/reserve.h"
 #include "predict/runtime.h"
+#include "quantity/print.h"
 
 namespace steelyard {
 
 namespace {
-
-// Large segments come in multiples of 2 MiB (CUDACachingAllocator.cpp, kRoundLarge).
-Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), std::int64_t{2} << 20)); }
-
-Bytes share(Bytes bytes, double part) {
-  return Bytes(
-      static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.value().value()) * part)));
-}
 
 // Height and piles of one phase, from spans or from the judge.
 struct PhaseReading {
@@ -50,10 +45,6 @@ RootReading read_replay(const Program& program, NodeId root) {
   return reading;
 }
 
-struct Band {
-  Bytes low, high;
-};
-
 Phase highest_phase(const RootReading& reading) {
   std::size_t highest = 0;
   for (std::size_t phase = 1; phase < kPhaseCount; ++phase)
@@ -72,16 +63,12 @@ PhasePrediction phase_of(const RootReading& reading, Phase phase, Bytes reserved
   return result;
 }
 
-// `held`: what came before the first micro-batch and stays.
-FirstStep first_step_of(const RootReading& reading, Bytes held, Bytes runtime) {
+FirstStep first_step_of(const RootReading& reading, const StageReserve& reserve, Bytes runtime) {
   FirstStep step;
   for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) {
-    const Bytes peak(reading.phases[static_cast<std::size_t>(phase)].peak);
-    // What the allocator has reserved it keeps for the phases that follow.
-    step.reserved =
-        std::max(step.reserved,
-                 segments(peak + share(peak - std::min(peak, held), slack_allowance().expected)));
+    step.reserved = reserve.first[static_cast<std::size_t>(phase)];
     step.phases.push_back(phase_of(reading, phase, step.reserved, runtime));
+    const Bytes peak = step.phases.back().allocated;
     if (peak <= step.allocated) continue;
     step.allocated = peak;
     step.phase = phase;
@@ -90,9 +77,31 @@ FirstStep first_step_of(const RootReading& reading, Bytes held, Bytes runtime) {
   return step;
 }
 
+// The one place where it is decided: what certainly is too much does not fit, what certainly is not fits.
+Verdict verdict_of(const PeakPrediction& peak, Bytes usable) {
+  if (peak.low > usable) return Verdict::kDoesNotFit;
+  return peak.high > usable ? Verdict::kTight : Verdict::kFits;
+}
+
+// What is left to the allocator of a device on which so much stands outside of it.
+Bytes room_beside(Bytes outside, Bytes usable) { return usable - std::min(outside, usable); }
+
+void warn_of_retries(const StageReserve& reserve, const RankPrediction& rank,
+                     Prediction& prediction) {
+  if (reserve.retries == 0) return;
+  prediction.warnings.push_back(
+      fmt::format("rank {}: the allocator would reserve {}; on this device it gives cached memory "
+                  "back and asks "
+                  "again, which stops the device each time (num_alloc_retries)",
+                  rank.rank, print(reserve.most)));
+}
+
+enum class ReserveBy : std::uint8_t { kSimulation, kEstimate };
+
 template <class Read>
-Prediction predict_with(const Job& job, Read read) {
-  StagePrograms<Checked> stages(job);
+Prediction predict_with(const Job& job, Read read, ReserveBy by) {
+  const bool simulates = by == ReserveBy::kSimulation;
+  StagePrograms<Checked> stages(job, simulates ? SlotDetail::kTensors : SlotDetail::kSums);
   Prediction prediction;
   prediction.parameters = count_parameters(*job.model);
   prediction.trainable = prediction.parameters.trainable;
@@ -103,10 +112,13 @@ Prediction predict_with(const Job& job, Read read) {
   prediction.assumptions = job.assumptions;
   for (const Diagnostic& warning : job.warnings) prediction.warnings.push_back(warning.message);
 
-  const SlackAllowance slack = slack_allowance();
   const std::int64_t replicas = job.cluster.devices / job.parallel.pipeline;
   const RuntimeBytes runtime = runtime_bytes(job);
-  std::vector<Band> bands;
+  const AllocatorRoom room{room_beside(runtime.low, prediction.usable),
+                           room_beside(runtime.expected, prediction.usable),
+                           room_beside(runtime.high, prediction.usable)};
+  PeakPrediction& peak = prediction.peak;
+  bool unsimulated = false;
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
     const StageProgram built = stages.build(stage);
     const RootReading reading = read(stages.program(), built.root);
@@ -119,30 +131,24 @@ Prediction predict_with(const Job& job, Read read) {
     rank.resident = Bytes(reading.resident);
     rank.phase = highest_phase(reading);
     rank.allocated = Bytes(reading.phases[static_cast<std::size_t>(rank.phase)].peak);
-    const Bytes moving = rank.allocated - std::min(rank.allocated, rank.resident);
-    // Forward and backward leave many smaller blocks behind; a flat buffer of the step does not fit into any of them.
-    const Bytes before_step(
-        std::max(reading.phases[static_cast<std::size_t>(Phase::kForward)].peak,
-                 reading.phases[static_cast<std::size_t>(Phase::kBackward)].peak));
-    const Bytes stacked = before_step + built.beyond_cached_blocks;
-    rank.reserved =
-        std::max(segments(rank.allocated + share(moving, slack.expected)), segments(stacked));
+    const StageReserve reserve = simulates ? simulated_reserve(stages, built, job.allocator, room)
+                                           : estimated_reserve(stages.program(), built);
+    rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
     prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
-    bands.push_back(
-        {segments(rank.allocated + share(moving, slack.low)) + runtime.low,
-         std::max(segments(rank.allocated + share(moving, slack.high)), segments(stacked)) +
-             runtime.high});
+    // It fits when every rank fits.
+    peak.low = std::max(peak.low, reserve.least + runtime.low);
+    peak.high = std::max(peak.high, reserve.most + runtime.high);
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
-      const Bytes reserved =
-          phase == Phase::kLoad ? segments(Bytes(reading.phases[index].peak)) : rank.reserved;
+      const Bytes reserved = phase == Phase::kLoad ? reserve.first[index] : rank.reserved;
       rank.phases.push_back(phase_of(reading, phase, reserved, runtime.expected));
     }
-    const Bytes held(stages.program().span(built.before_first_step).change);
     rank.first_step =
-        first_step_of(read(stages.program(), built.first_step), held, runtime.expected);
+        first_step_of(read(stages.program(), built.first_step), reserve, runtime.expected);
+    warn_of_retries(reserve, rank, prediction);
+    unsimulated = unsimulated || (simulates && !reserve.simulated);
     prediction.ranks.push_back(std::move(rank));
   }
 
@@ -150,14 +156,16 @@ Prediction predict_with(const Job& job, Read read) {
   for (std::size_t i = 1; i < prediction.ranks.size(); ++i)
     if (prediction.ranks[i].device > prediction.ranks[worst].device) worst = i;
   const RankPrediction& rank = prediction.ranks[worst];
-  prediction.peak = {rank.rank,     rank.pipeline, rank.phase,       rank.allocated,
-                     rank.reserved, rank.device,   bands[worst].low, bands[worst].high};
-  for (const Band& band : bands) prediction.peak.high = std::max(prediction.peak.high, band.high);
-  if (prediction.peak.low > prediction.usable)
-    prediction.verdict = Verdict::kDoesNotFit;
-  else
-    prediction.verdict =
-        prediction.peak.high > prediction.usable ? Verdict::kTight : Verdict::kFits;
+  peak.rank = rank.rank;
+  peak.pipeline = rank.pipeline;
+  peak.phase = rank.phase;
+  peak.allocated = rank.allocated;
+  peak.reserved = rank.reserved;
+  peak.device = rank.device;
+  prediction.verdict = verdict_of(peak, prediction.usable);
+  if (unsimulated)
+    prediction.assumptions.push_back(
+        {"reserved", "estimated", "too many tensors to play each through the allocator"});
   return prediction;
 }
 
@@ -175,8 +183,16 @@ std::string_view name_of(Verdict verdict) {
   return "";
 }
 
-Prediction predict(const Job& job) { return predict_with(job, read_spans); }
+Prediction predict(const Job& job) { return predict_with(job, read_spans, ReserveBy::kSimulation); }
 
-Prediction predict_by_replay(const Job& job) { return predict_with(job, read_replay); }
+Prediction estimate(const Job& job) { return predict_with(job, read_spans, ReserveBy::kEstimate); }
+
+Prediction predict_by_replay(const Job& job) {
+  return predict_with(job, read_replay, ReserveBy::kSimulation);
+}
+
+Prediction estimate_by_replay(const Job& job) {
+  return predict_with(job, read_replay, ReserveBy::kEstimate);
+}
 
 }  // namespace steelyard

@@ -111,8 +111,11 @@ struct Predicted {
   std::optional<Diagnostic> error;
 };
 
-// Memory of every distinct rank. Pure; the cost does not grow with layers, micro-batches or ranks.
+// Memory of every distinct rank, with what the allocator reserves for it, simulated request by request. Pure.
 Prediction predict(const Job& job);
+// The same with what the allocator reserves estimated, for searches that ask thousands of times: the cost does not grow
+// with layers, micro-batches or ranks. An answer that is shown comes from predict().
+Prediction estimate(const Job& job);
 
 // The moment of the peak of one of `prediction.ranks`, with everything alive.
 Moment peak_moment(const Job& job, std::size_t rank_index);
@@ -121,7 +124,8 @@ Moment phase_moment(const Job& job, std::size_t rank_index, Phase phase);
 // Changes that make `job` fit, each alone sufficient, cheapest in step time first; empty if it fits already or nothing helps.
 std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction);
 
-// The judge: replays every single event of every rank. Equal to predict() to the byte, only slower.
+// The judge: replays every single event of every rank. Equal to predict() and estimate() to the byte, only slower.
 Prediction predict_by_replay(const Job& job);
+Prediction estimate_by_replay(const Job& job);
 
 }  // namespace steelyard

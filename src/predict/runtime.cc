@@ -45,11 +45,4 @@ RuntimeBytes runtime_bytes(const Job& job) {
   return sum;
 }
 
-SlackAllowance slack_allowance() {
-  return {0.0, 0.10, 0.25,
-          "87 stages of published Mist and Aceso runs and 81 of BigScience print max allocated and "
-          "max reserved: "
-          "reserved is 1.02 to 1.24 times allocated, median 1.11 and 1.21"};
-}
-
 }  // namespace steelyard

@@ -13,6 +13,12 @@ namespace steelyard {
 
 namespace {
 
+// What certainly does not fit needs no simulation to be passed over.
+Prediction weighed(const Job& job) {
+  Prediction quick = estimate(job);
+  return quick.verdict == Verdict::kDoesNotFit ? quick : predict(job);
+}
+
 // One change of one or a few keys, with what it costs instead of memory.
 struct Move {
   std::string change;
@@ -350,7 +356,7 @@ bool is_minimal(const Job& job, const std::vector<std::size_t>& applied,
     bool possible = applied.size() > 1;
     for (std::size_t move : applied)
       if (move != without) possible = possible && all[move].apply(trial, edits);
-    if (possible && predict(trial).verdict == Verdict::kFits) return false;
+    if (possible && weighed(trial).verdict == Verdict::kFits) return false;
   }
   return true;
 }
@@ -375,7 +381,7 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
     waiting.erase(waiting.begin());
     if (!attempt.applied.empty()) {
       if (contains_one_of(attempt.applied, found_sets, all)) continue;
-      const Prediction after = predict(attempt.job);
+      const Prediction after = weighed(attempt.job);
       ++weighings;
       Suggestion& suggestion = attempt.suggestion;
       const Bytes phases = sum_of_phases(after);

@@ -88,10 +88,10 @@ std::string judge_stage(StagePrograms<Checked>& stages, std::int64_t stage) {
 }  // namespace
 
 std::string judge(const Job& job) {
-  const Prediction replayed = predict_by_replay(job);
+  const Prediction replayed = estimate_by_replay(job);
   for (const std::string& warning : replayed.warnings)
     if (warning.find("judge") != std::string::npos) return warning;
-  if (std::string wrong = compare(predict(job), replayed); !wrong.empty()) return wrong;
+  if (std::string wrong = compare(estimate(job), replayed); !wrong.empty()) return wrong;
   StagePrograms<Checked> stages(job);
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage)
     if (const std::string wrong = judge_stage(stages, stage); !wrong.empty())

@@ -3,7 +3,7 @@
 //   judge(job)    "" where all is sound, else the first thing that is not, in words
 //
 // What is held, for every stage of the pipeline:
-//   predict() and predict_by_replay() give the same bytes in every pile of every phase
+//   estimate() and estimate_by_replay() give the same bytes in every pile of every phase
 //   the moment that find_peak() names has exactly the peak's height, and nothing is there a negative number of times
 //   nothing is freed that is not alive
 //   a step leaves behind exactly what load and the optimizer's states hold: a second step peaks where the first did

@@ -76,7 +76,7 @@ TEST(Judge, EveryMutatedJobIsRefused) {
       continue;
     }
     try {
-      predict(*job);
+      estimate(*job);
     } catch (const OverflowError&) {
       continue;  // more bytes than 64 bits hold: what answers jobs turns it into an error
     }

@@ -118,7 +118,7 @@ TEST(Properties, EveryLayerIsFullRecomputation) {
   for_random_jobs([](RunFile run_file) {
     const auto peak_with = [&](const char* recompute) {
       run_file["recompute"] = RunFile::parse(recompute);
-      return predict(*job_of(run_file)).peak.allocated;
+      return estimate(*job_of(run_file)).peak.allocated;
     };
     EXPECT_EQ(peak_with(R"({"mode": "every", "every": 1})"), peak_with(R"({"mode": "full"})"));
     return true;
@@ -144,7 +144,7 @@ bool never_lowers_a_peak(RunFile run_file, const char* key,
     run_file["training"][key] = value;
     const std::optional<Job> job = job_of(run_file);
     if (!job || changes_kernel(*job)) continue;
-    const Prediction prediction = predict(*job);
+    const Prediction prediction = estimate(*job);
     for (std::size_t rank = 0; before && rank < prediction.ranks.size(); ++rank) {
       asked = true;
       EXPECT_GE(prediction.ranks[rank].allocated, before->ranks[rank].allocated) << value;
@@ -176,7 +176,7 @@ TEST(Properties, GPipeNeverNeedsLessThanOneForwardOneBackward) {
     std::vector<Prediction> predictions;
     for (const char* schedule : {"1f1b", "gpipe"}) {
       run_file["parallel"]["schedule"] = schedule;
-      predictions.push_back(predict(*job_of(run_file)));
+      predictions.push_back(estimate(*job_of(run_file)));
     }
     for (std::size_t rank = 0; rank < predictions[0].ranks.size(); ++rank)
       EXPECT_GE(predictions[1].ranks[rank].allocated, predictions[0].ranks[rank].allocated);
@@ -188,7 +188,7 @@ TEST(Properties, EveryRankIsCountedOnce) {
   for_random_jobs([](const RunFile& run_file) {
     const std::optional<Job> job = job_of(run_file);
     std::int64_t ranks = 0;
-    for (const RankPrediction& rank : predict(*job).ranks) ranks += rank.replicas;
+    for (const RankPrediction& rank : estimate(*job).ranks) ranks += rank.replicas;
     EXPECT_EQ(ranks, job->cluster.devices);
     return true;
   });
@@ -199,7 +199,7 @@ TEST(Properties, TheOrderOfKeysIsNothing) {
   for_random_jobs([](const RunFile& run_file) {
     RunFile turned = RunFile::object();
     for (auto item = run_file.rbegin(); item != run_file.rend(); ++item) turned[item.key()] = *item;
-    const Prediction a = predict(*job_of(run_file)), b = predict(*job_of(turned));
+    const Prediction a = estimate(*job_of(run_file)), b = estimate(*job_of(turned));
     EXPECT_EQ(a.peak.allocated, b.peak.allocated);
     EXPECT_EQ(a.peak.device, b.peak.device);
     return true;

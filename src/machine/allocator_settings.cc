@@ -1,4 +1,4 @@
-#include "allocator/allocator_settings.h"
+#include "machine/allocator_settings.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,95 @@
+#include "predict/reserve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "allocator/replay_program.h"
+
+namespace steelyard {
+namespace {
+
+// A stage that asks for more than this is a model of thousands of experts: a second at most.
+constexpr std::int64_t kMostEvents = 3'000'000;
+// Equal micro-batches that are played. Twice as many as are in flight have met every block there is.
+constexpr std::int64_t kLeastRounds = 16;
+
+// Of what comes and goes in a step, reserved beyond what is allocated (docs/how-it-works.md has the error of this).
+constexpr double kEstimatedShare = 0.10, kMostShare = 0.25;
+
+// Large segments come in multiples of 2 MiB (CUDACachingAllocator.cpp, kRoundLarge).
+Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), std::int64_t{2} << 20)); }
+
+Bytes share(Bytes bytes, double part) {
+  return Bytes(
+      static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.value().value()) * part)));
+}
+
+Bytes at(std::int64_t height) { return Bytes(std::max<std::int64_t>(height, 0)); }
+
+Bytes highest_of(const ProgramReserve& played) {
+  return Bytes(played.statistics.all.reserved.bytes.peak);
+}
+
+void take(const ProgramReserve& played, StageReserve& reserve) {
+  for (std::size_t phase = 0; phase < kPhaseCount; ++phase)
+    reserve.first[phase] = played.first_pass[phase].reserved;
+  reserve.later = highest_of(played);
+  reserve.retries = played.statistics.retries;
+}
+
+}  // namespace
+
+StageReserve estimated_reserve(const Program& program, const StageProgram& built) {
+  const Span &later = program.span(built.root), &first = program.span(built.first_step);
+  StageReserve reserve;
+  const Bytes held = at(program.span(built.before_first_step).change);
+  Bytes before{};
+  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+    const Bytes peak = at(first.peak[phase]);
+    const bool loads = static_cast<Phase>(phase) == Phase::kLoad;
+    // What the allocator has reserved it keeps for the phases that follow.
+    before = std::max(
+        before,
+        segments(loads ? peak : peak + share(peak - std::min(peak, held), kEstimatedShare)));
+    reserve.first[phase] = before;
+  }
+  const Bytes allocated = at(later.highest());
+  const Bytes moving = allocated - std::min(allocated, at(later.change));
+  reserve.least = segments(allocated);
+  reserve.later = segments(allocated + share(moving, kEstimatedShare));
+  reserve.most = segments(allocated + share(moving, kMostShare));
+  return reserve;
+}
+
+StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
+                               const AllocatorSettings& settings, const AllocatorRoom& room) {
+  const Program& program = stages.program();
+  const StepPlan plan{{built.first_step}, {built.later_step}};
+  ReplayLimits limits;
+  limits.events = kMostEvents;
+  limits.rounds = std::max(kLeastRounds, 2 * built.in_flight);
+  const auto play = [&](const DeviceMemory& device) {
+    return replay_in_allocator(program, plan, settings, device, stages.book().tensors, limits);
+  };
+  const ProgramReserve free = play({});
+  if (free.cut) return estimated_reserve(program, built);
+  StageReserve reserve;
+  reserve.simulated = true;
+  take(free, reserve);
+  reserve.most = reserve.later;
+  reserve.least =
+      std::min(reserve.most, segments(at(std::max(program.span(built.root).highest(),
+                                                  program.span(built.first_step).highest()))));
+  if (reserve.most <= room.expected || reserve.least > room.most) return reserve;
+  const ProgramReserve pressed = play({room.most, Bytes{}});
+  if (pressed.out_of_memory) {
+    // So much was reserved when nothing was left to give back, and so much was asked for.
+    reserve.least = room.most - pressed.out_of_memory->free + pressed.out_of_memory->tried;
+    return reserve;
+  }
+  const ProgramReserve expected = play({room.expected, Bytes{}});
+  if (!expected.out_of_memory) take(expected, reserve);
+  return reserve;
+}
+
+}  // namespace steelyard
