@@ -11,6 +11,7 @@
 
 #include "allocator/caching_allocator.h"
 #include "allocator/plain_allocator.h"
+#include "allocator/replay_program.h"
 #include "document/read.h"
 #include "engine/stage_program.h"
 #include "job/read.h"
@@ -81,16 +82,11 @@ Stream stream_of(const std::string& run_file) {
   const auto job = steelyard::read_job(*steelyard::read_json(run_file, "bench"));
   if (!job) throw std::runtime_error(job.error().front().message);
   steelyard::StagePrograms<steelyard::Checked> stages(*job);
-  const NodeId root = stages.build(0).root;
-  const Program& program = stages.program();
-  Line line(program);
+  const steelyard::StageProgram built = stages.build(0);
+  Line line(stages.program());
   Stream stream;
-  const auto parts = program.children(program.node(root));
-  const std::vector<Request> load = line.play(parts[0]);
-  const std::vector<Request> states = line.play(parts[1]);
-  stream.held = load;
-  stream.held.insert(stream.held.end(), states.begin(), states.end());
-  stream.step = line.play(parts[2]);
+  stream.held = line.play(built.first_step);
+  stream.step = line.play(built.later_step);
   stream.places = line.places();
   return stream;
 }
@@ -123,6 +119,23 @@ constexpr const char* kReplicated =
 BENCHMARK_CAPTURE(allocator_steps, fsdp2, kSharded, "");
 BENCHMARK_CAPTURE(allocator_steps, ddp, kReplicated, "");
 BENCHMARK_CAPTURE(allocator_steps, expandable, kSharded, "expandable_segments:True");
+
+// All that a prediction asks: the program with the tensors of its slots, step after step until nothing changes.
+void program_replay(benchmark::State& state, const char* run_file) {
+  const auto job = steelyard::read_job(*steelyard::read_json(run_file, "bench"));
+  if (!job) throw std::runtime_error(job.error().front().message);
+  steelyard::StagePrograms<steelyard::Checked> stages(*job, steelyard::SlotDetail::kTensors);
+  const steelyard::StageProgram built = stages.build(0);
+  std::int64_t events = 0;
+  for (auto _ : state) {
+    const auto played = steelyard::replay_in_allocator(
+        stages.program(), {{built.first_step}, {built.later_step}}, {}, {}, stages.book().tensors);
+    events += played.events;
+  }
+  state.SetItemsProcessed(events);
+}
+BENCHMARK_CAPTURE(program_replay, fsdp2, kSharded)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(program_replay, ddp, kReplicated)->Unit(benchmark::kMicrosecond);
 
 // The judge on the same stream, for comparison; it counts everything anew, so it plays little of it.
 void allocator_judge(benchmark::State& state) {

@@ -1,12 +1,13 @@
 // How long an answer takes, and that it does not take longer for more layers, micro-batches or ranks.
 //
 //   make bench                                                             all of it
-//   build/release/bench/steelyard_bench --benchmark_filter=weigh           the core alone: job in, prediction out
+//   build/release/bench/steelyard_bench --benchmark_filter=weigh           the core alone: job in, what is allocated out
+//   build/release/bench/steelyard_bench --benchmark_filter=predict         with the allocator simulated: an answer
 //
 // Seconds depend on the machine; instructions hardly do. This counts those of 100 predictions ("Collected"), in which
 // reading the runtime's constants, once, is about a hundredth:
 //
-//   valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='steelyard::predict(steelyard::Job const&)'
+//   valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='steelyard::estimate(steelyard::Job const&)'
 //       build/release/bench/steelyard_bench --benchmark_filter=weigh_hundred
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -51,7 +52,7 @@ Job job_of(const std::string& text) {
 
 void weigh_sized(benchmark::State& state, const Size& size) {
   const Job job = job_of(run_file(size));
-  for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict(job));
+  for (auto _ : state) benchmark::DoNotOptimize(steelyard::estimate(job));
 }
 
 void weigh_405b(benchmark::State& state) { weigh_sized(state, {}); }
@@ -81,7 +82,7 @@ void weigh_one_stage(benchmark::State& state, const char* model, const char* eng
   const Job job = job_of(fmt::format(
       R"({{"model": "{}", "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": 64}}}})",
       model, engine));
-  for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict(job));
+  for (auto _ : state) benchmark::DoNotOptimize(steelyard::estimate(job));
 }
 BENCHMARK_CAPTURE(weigh_one_stage, llama_fsdp2, "llama-3.1-8b", "fsdp2")
     ->Unit(benchmark::kMicrosecond);
@@ -90,10 +91,27 @@ BENCHMARK_CAPTURE(weigh_one_stage, llama_deepspeed, "llama-3.1-8b", "deepspeed")
 BENCHMARK_CAPTURE(weigh_one_stage, deepseek_v3_fsdp2, "deepseek-v3", "fsdp2")
     ->Unit(benchmark::kMicrosecond);
 
+// The same with the allocator simulated, as `weigh` answers.
+void predict_405b(benchmark::State& state) {
+  const Job job = job_of(run_file({}));
+  for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict(job));
+}
+BENCHMARK(predict_405b)->Unit(benchmark::kMillisecond);
+void predict_one_stage(benchmark::State& state, const char* model, const char* engine) {
+  const Job job = job_of(fmt::format(
+      R"({{"model": "{}", "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": 64}}}})",
+      model, engine));
+  for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict(job));
+}
+BENCHMARK_CAPTURE(predict_one_stage, llama_fsdp2, "llama-3.1-8b", "fsdp2")
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(predict_one_stage, llama_deepspeed, "llama-3.1-8b", "deepspeed")
+    ->Unit(benchmark::kMicrosecond);
+
 // The judge, for comparison: every event of every stage, one after the other.
 void replay_405b(benchmark::State& state) {
   const Job job = job_of(run_file({}));
-  for (auto _ : state) benchmark::DoNotOptimize(steelyard::predict_by_replay(job));
+  for (auto _ : state) benchmark::DoNotOptimize(steelyard::estimate_by_replay(job));
 }
 BENCHMARK(replay_405b)->Unit(benchmark::kMillisecond);
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "allocator/allocator_settings.h"
+#include "machine/allocator_settings.h"
 #include "allocator/history.h"
 #include "allocator/segments.h"
 

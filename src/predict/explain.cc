@@ -10,6 +10,7 @@
 #include "document/edit_distance.h"
 #include "engine/stage_program.h"
 #include "predict/entry_name.h"
+#include "quantity/print.h"
 
 namespace steelyard {
 
@@ -161,6 +162,21 @@ const char* kScoresNote =
     "5·a·s·s·b bytes, which is s·b·h times 5·a·s/h, so s belongs there. Flash attention removes "
     "it.";
 
+// Slack is no tensor: it is what the allocator has reserved and nobody holds.
+Derivation slack_of(const RankPrediction& rank) {
+  Derivation derivation;
+  derivation.subject = "slack";
+  derivation.total = rank.reserved - rank.allocated;
+  derivation.notes.push_back(fmt::format("reserved {} - allocated {}, at the peak of {}",
+                                         print_exact(rank.reserved), print_exact(rank.allocated),
+                                         name_of(rank.phase)));
+  if (const Rule* rule = find_rule("allocator.segments")) {
+    derivation.notes.push_back(rule->sentence);
+    derivation.notes.push_back("source: " + rule->source);
+  }
+  return derivation;
+}
+
 }  // namespace
 
 Explained explain(const Job& job, std::string_view selection) {
@@ -168,6 +184,8 @@ Explained explain(const Job& job, std::string_view selection) {
   std::size_t rank = 0;
   for (std::size_t i = 0; i < prediction.ranks.size(); ++i)
     if (prediction.ranks[i].rank == prediction.peak.rank) rank = i;
+
+  if (selection == "slack") return {slack_of(prediction.ranks[rank]), std::nullopt};
 
   Phase phase = prediction.ranks[rank].phase;
   std::optional<Pile> pile;

@@ -157,7 +157,7 @@ class Chronicler : public ProgramWatcher {
 }  // namespace
 
 Timeline timeline_of(const Job& job, std::size_t rank_index, std::int64_t most_requests) {
-  StagePrograms<Checked> stages(job);
+  StagePrograms<Checked> stages(job, SlotDetail::kTensors);
   const auto stage = static_cast<std::int64_t>(rank_index);
   const StageProgram built = stages.build(stage);
   const auto& layers = job.parallel.stage_layers;
@@ -167,11 +167,10 @@ Timeline timeline_of(const Job& job, std::size_t rank_index, std::int64_t most_r
   ReplayLimits limits;
   limits.steps = 1;
   limits.events = most_requests;
-  const AllocatorSettings settings;
   ProgramReserve played =
-      replay_in_allocator(stages.program(), {{built.first_step}, {built.later_step}}, settings, {},
-                          {}, limits, &chronicler);
-  return {std::move(chronicler).snapshot(std::move(played.segments), settings), played.cut};
+      replay_in_allocator(stages.program(), {{built.first_step}, {built.later_step}}, job.allocator,
+                          {}, stages.book().tensors, limits, &chronicler);
+  return {std::move(chronicler).snapshot(std::move(played.segments), job.allocator), played.cut};
 }
 
 }  // namespace steelyard
