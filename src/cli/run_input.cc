@@ -193,7 +193,8 @@ tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& 
   return read_job(document, context);
 }
 
-Weighed weigh_document(const Value& document, const std::string& folder) {
+Weighed weigh_document(const Value& document, const std::string& folder,
+                       Prediction (*by)(const Job&)) {
   Weighed weighed;
   try {
     tl::expected<Job, Diagnostics> job = job_of(document, folder);
@@ -201,7 +202,7 @@ Weighed weigh_document(const Value& document, const std::string& folder) {
       weighed.problems = std::move(job.error());
       return weighed;
     }
-    weighed.prediction = predict(*job);
+    weighed.prediction = by(*job);
     weighed.job = std::move(*job);
   } catch (const OverflowError& fault) {
     weighed.job.reset();

@@ -43,8 +43,9 @@ tl::expected<std::shared_ptr<const Architecture>, Diagnostics> model_of(const Ru
 
 tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& folder);
 
-// Document in, prediction or problems out; overflow is a problem like any other.
-Weighed weigh_document(const Value& document, const std::string& folder);
+// Document in, prediction or problems out; overflow is a problem like any other. `by`: predict or estimate.
+Weighed weigh_document(const Value& document, const std::string& folder,
+                       Prediction (*by)(const Job&) = predict);
 
 // The arguments that weigh this again: the words and the keys as typed, quoted where a shell needs it.
 std::string arguments_of(const Invocation& invocation);

@@ -98,8 +98,12 @@ int sweep_command(const Invocation& invocation) {
   if (!input) return refuse(invocation, input.error(), "nothing weighed");
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));
-  const Weigh weigh = [&input](const Value& run) { return weigh_document(run, input->folder); };
-  if (invocation.has("largest")) return largest_command(invocation, *axes, document, weigh);
+  const bool largest = invocation.has("largest");
+  // The search for a size weighs hundreds of models; the points of a sweep are answers.
+  const Weigh weigh = [&](const Value& run) {
+    return weigh_document(run, input->folder, largest ? estimate : predict);
+  };
+  if (largest) return largest_command(invocation, *axes, document, weigh);
 
   const std::vector<SweepPoint> points = sweep(document, *axes, weigh);
   // When no point can be weighed, the run itself is wrong: its problems say more than a table of dashes.

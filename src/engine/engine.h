@@ -47,6 +47,7 @@ struct Stage {
 // One slot for each unit: [embedding, kinds..., head, tied head copy].
 struct SlotSet {
   std::vector<SlotId> slots;
+  SlotId root = -1;  // embedding and head in one, where an engine joins them
 };
 
 template <class N>

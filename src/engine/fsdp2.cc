@@ -119,11 +119,10 @@ class Fsdp2 final : public EngineModel<N> {
     copy_in(here.unit, events);
     const SlotId last = last_gradient_of(static_cast<std::size_t>(here.unit));
     drop_gradients(static_cast<std::size_t>(here.unit), last, events);
-    one(reduce_output_, here.unit, 1, events);
     if (first) {
-      one(gradients_, here.unit, 1, events);
-      one(reduce_output_, here.unit, -1, events);
+      keep_gradients(here.unit, events);
     } else {
+      one(reduce_output_, here.unit, 1, events);
       if (reduction_is_cast_) {
         one(gradients_, here.unit, 1, events);
         one(gradients_, here.unit, -1, events);
@@ -165,9 +164,7 @@ class Fsdp2 final : public EngineModel<N> {
         copy_in(unit, events);
         const SlotId last = last_gradient_of(kind);
         drop_gradients(kind, last, events);
-        one(reduce_output_, unit, 1, events);
-        one(gradients_, unit, 1, events);
-        one(reduce_output_, unit, -1, events);
+        keep_gradients(unit, events);
         if (last >= 0) events.push_back({last, -1});
         previous = unit;
       }
@@ -183,7 +180,11 @@ class Fsdp2 final : public EngineModel<N> {
     }
     this->step_temporaries(states_, stage, events);
     if (this->clips()) this->norm_.hold(-1, events);
-    this->hold(gradients_, stage, events, -1);
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      if (stage.layers_of_kind[kind] > 0)
+        one(gradients_, static_cast<int>(kind),
+            static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
+    root(gradients_, stage, events, -1);
   }
   // get_model_state_dict(full_state_dict=True, cpu_offload=True) gathers one tensor at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -202,14 +203,19 @@ class Fsdp2 final : public EngineModel<N> {
   SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type,
                      std::int64_t divided_by, Of of = Of::kAll) {
     SlotSet set;
-    for (const Unit<N>* unit : this->all_units(of)) {
-      const N elements =
-          divided_by > 1 ? padded_shard_elements(*unit, ranks_) : padded_elements(*unit);
-      // A unit that is not trained has no such buffer.
-      set.slots.push_back(plain(elements) == 0
-                              ? -1
-                              : this->book_.slot({unit->name, name, rule}, pile, elements, type));
-    }
+    // A unit that is not trained has no such buffer.
+    const auto slot = [&](const char* owner, const N& elements) {
+      return plain(elements) == 0 ? -1
+                                  : this->book_.slot({owner, name, rule}, pile, elements, type);
+    };
+    const auto elements = [&](const Unit<N>& unit) {
+      return divided_by > 1 ? padded_shard_elements(unit, ranks_) : padded_elements(unit);
+    };
+    const std::vector<const Unit<N>*> units = this->all_units(of);
+    for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, elements(*unit)));
+    // The root is one group: its parameters are gathered and reduced in one piece.
+    if (this->job_.parallel.pipeline == 1)
+      set.root = slot("root", elements(*units.front()) + elements(*units[units.size() - 2]));
     return set;
   }
   N padded_elements(const Unit<N>& unit) const {
@@ -229,6 +235,7 @@ class Fsdp2 final : public EngineModel<N> {
     const auto put = [&](SlotId slot) {
       if (slot >= 0) events.push_back({slot, count});
     };
+    if (set.root >= 0) return put(set.root);
     if (stage.embedding) put(set.slots.front());
     if (stage.head) put(set.slots[set.slots.size() - 2]);
     if (stage.head && !stage.embedding && this->job_.model->tied_head) put(set.slots.back());
@@ -247,6 +254,12 @@ class Fsdp2 final : public EngineModel<N> {
     one(reduce_input_, kind, 1, events);
     one(copy_in_, kind, 1, events);
     one(copy_in_, kind, -1, events);
+  }
+  // Without a cast what has been reduced is the gradient itself.
+  void keep_gradients(int kind, Events& events) const {
+    if (reduction_is_cast_) one(reduce_output_, kind, 1, events);
+    one(gradients_, kind, 1, events);
+    if (reduction_is_cast_) one(reduce_output_, kind, -1, events);
   }
   void free_previous_gather(int previous, Events& events) const {
     if (previous >= 0)
@@ -275,10 +288,12 @@ class Fsdp2 final : public EngineModel<N> {
     };
     if (stage.embedding) drop(of_embedding);
     if (stage.head) drop(of_head);
-    root(reduce_output_, stage, events, 1);
+    // Without a cast what has been reduced is the gradient itself.
+    const bool is_gradient = first && !reduction_is_cast_;
+    if (!is_gradient) root(reduce_output_, stage, events, 1);
     if (first || reduction_is_cast_) root(gradients_, stage, events, 1);
     if (!first && reduction_is_cast_) root(gradients_, stage, events, -1);
-    root(reduce_output_, stage, events, -1);
+    if (!is_gradient) root(reduce_output_, stage, events, -1);
     if (last >= 0) events.push_back({last, -1});
   }
   // The last gradient in the order of the parameters: a name in foreach_reduce holds it until that returns. Equal tensors

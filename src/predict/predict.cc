@@ -93,7 +93,7 @@ void warn_of_retries(const StageReserve& reserve, const RankPrediction& rank,
       fmt::format("rank {}: the allocator would reserve {}; on this device it gives cached memory "
                   "back and asks "
                   "again, which stops the device each time (num_alloc_retries)",
-                  rank.rank, print(reserve.most)));
+                  rank.rank, print(reserve.with_room)));
 }
 
 enum class ReserveBy : std::uint8_t { kSimulation, kEstimate };

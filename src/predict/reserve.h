@@ -7,7 +7,8 @@
 //   reserve.first[backward]   17.2 GiB      reserve.later   18.4      reserve.least   17.9      reserve.most   18.4
 //
 // Where the device has less room than the allocator would take, it gives cached segments back and asks again. Then
-// `later` is what it comes to reserve on this device, and `most` what it would take with room to spare.
+// `later` is what it comes to reserve on this device, and `with_room` what it would take with room to spare. The band
+// ends where published runs end: streams that lag, and what a run does beside its steps, are not simulated.
 #pragma once
 
 #include <array>
@@ -27,6 +28,7 @@ struct StageReserve {
   std::array<Bytes, kPhaseCount>
       first{};               // max_memory_reserved within each phase until the first step has ended
   Bytes later{};             // in every phase once nothing changes any more
+  Bytes with_room{};         // the same on a device with room to spare
   Bytes least{}, most{};     // the band of `later`
   std::int64_t retries = 0;  // how often cached segments went back for want of room, until then
   bool simulated = false;

@@ -191,6 +191,7 @@ std::string largest_models_text(const LargestModelAnswer& answer, const Style& s
     plot.series.push_back(std::move(series));
   }
   if (style.bars) result += plot_text(plot, style);
+  result += "what the allocator reserves is estimated here: 10 % of what comes and goes\n";
   return without_trailing_blanks(result);
 }
 
@@ -207,7 +208,9 @@ Json json_of(const LargestModelAnswer& answer) {
                       {"zero_stage", curve.strategy.zero_stage},
                       {"points", std::move(points)}});
   }
-  return {{"schema", "steelyard.largest_models/1"}, {"curves", std::move(curves)}};
+  return {{"schema", "steelyard.largest_models/1"},
+          {"reserve", "estimated"},
+          {"curves", std::move(curves)}};
 }
 
 }  // namespace steelyard
