@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "machine/allocator_settings.h"
 #include "allocator/history.h"
 #include "allocator/segments.h"
+#include "machine/allocator_settings.h"
 
 namespace steelyard {
 

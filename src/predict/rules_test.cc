@@ -130,9 +130,10 @@ const std::map<std::string, std::string> kOutOfReach = {
 constexpr std::string_view kOfSlack = "allocator.segments";
 
 TEST(Rules, EachIsSomeSlotsReason) {
-  for (const Rule& rule : rules())
-    if (rule.id != kOfSlack)
-      EXPECT_NE(use().of_rule.count(rule.id), kOutOfReach.count(rule.id)) << rule.id;
+  for (const Rule& rule : rules()) {
+    if (rule.id == kOfSlack) continue;
+    EXPECT_NE(use().of_rule.count(rule.id), kOutOfReach.count(rule.id)) << rule.id;
+  }
 }
 
 TEST(Rules, AreSentencesWithSources) {
