@@ -5,6 +5,7 @@ imported PyTorch and has not touched the device.
     campaign.py                        on paper: no GPU needed
     campaign.py --device gpu           on the GPU of this machine
     campaign.py --device gpu --dry-run the same commands, on paper, into a folder that is thrown away
+    campaign.py --device gpu --budget-seconds 420 --snapshots     what fits into the time, the most wanted first
     campaign.py --only 'llama-f*' --again --list
 """
 
@@ -36,13 +37,13 @@ def prepare(arguments):
     assert not torch.cuda.is_initialized()
 
 
-def record_one(name, out):
+def record_one(name, out, snapshots):
     """In the process of one case."""
     import training
     from cases import SEQUENCES, cases, stage_of
     from recorder.record import Recorder
     run = cases()[name]
-    recorder = Recorder(run)
+    recorder = Recorder(run, snapshot=out / f"{name}.pickle" if snapshots else None)
     training.train_one(recorder, run, stage_of(name))
     record = recorder.record(sequence=name in SEQUENCES, versions=training.packages_of(run))
     if "-stage-" in name:
@@ -50,7 +51,7 @@ def record_one(name, out):
     write(out / f"{name}.json", record)
 
 
-def in_a_process(name, out, limit_seconds):
+def in_a_process(name, out, limit_seconds, snapshots):
     """Why there is no record; empty where there is one."""
     with tempfile.TemporaryFile("w+") as words:
         sys.stdout.flush()
@@ -60,7 +61,7 @@ def in_a_process(name, out, limit_seconds):
             os.dup2(words.fileno(), 2)
             failed = 1
             try:
-                record_one(name, out)
+                record_one(name, out, snapshots)
                 failed = 0
             except BaseException:
                 traceback.print_exc()
@@ -106,10 +107,15 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--out", help="folder of the records")
     parser.add_argument("--limit-seconds", type=int, default=300, help="for one case")
+    parser.add_argument("--budget-seconds", type=float, help="no case begins after that")
+    parser.add_argument("--snapshots", action="store_true", help="the allocator's snapshot at the end of each steady step, too")
     parser.add_argument("--device-bytes", type=int, default=2 * 10**12, help="memory of the device on paper")
     arguments = parser.parse_args()
-    from cases import cases
+    from cases import FIRST_ON_A_GPU, cases
     table = cases()
+    if arguments.device == "gpu":  # one device, and no ranks that are not there; the most wanted first
+        alone = [n for n, run in table.items() if run["cluster"]["devices"] == 1]
+        table = {n: table[n] for n in [*FIRST_ON_A_GPU, *(n for n in alone if n not in FIRST_ON_A_GPU)]}
     chosen = [n for n in table if not arguments.only or any(fnmatch.fnmatch(n, pattern) for pattern in arguments.only)]
     if arguments.list:
         print("\n".join(chosen))
@@ -124,11 +130,15 @@ def main():
         if path.exists() and not arguments.again and json.loads(path.read_text())["run"] == table[name]:
             continue
         start = time.time()
-        words = in_a_process(name, out, arguments.limit_seconds)
+        if arguments.budget_seconds and start - begun > arguments.budget_seconds:
+            print(f"{arguments.budget_seconds:.0f} s are over before {name}")
+            break
+        words = in_a_process(name, out, arguments.limit_seconds, arguments.snapshots)
         if words:
             failed.append(name)
         print(f"{time.time() - start:6.1f} s  {name}  {words or 'recorded'}", flush=True)
-    print(f"{time.time() - begun:6.1f} s  {len(chosen) - len(failed)} of {len(chosen)} have a record")
+    recorded = sum((out / f"{name}.json").exists() for name in chosen)
+    print(f"{time.time() - begun:6.1f} s  {recorded} of {len(chosen)} have a record")
     return 1 if failed else 0
 
 

@@ -283,6 +283,11 @@ LORA = {
     "lora-8-small-vocabulary": {"adapter.rank": 8, "model.vocab_size": 8000},
 }
 
+# What a short hour on a GPU should say first: each precision, kernel, optimizer and recomputation once.
+FIRST_ON_A_GPU = ("llama", "llama-autocast", "llama-fp32", "llama-full", "llama-adamw-fused", "llama-adamw-loop", "llama-eager",
+                  "llama-efficient", "llama-accumulation", "llama-clip", "llama-every-2", "llama-sgd", "llama-adafactor",
+                  "llama-adamw-8bit", "llama-long", "llama-16-layers", "family-gpt2", "family-qwen3-0.6b", "family-gemma-2b",
+                  "family-mixtral", "lora-8")
 SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 

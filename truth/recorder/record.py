@@ -52,14 +52,19 @@ class Phase:
 
 
 class Recorder:
-    def __init__(self, run, frames=False, note=None):
-        self.run, self.note, self.frames = run, note, frames
+    def __init__(self, run, frames=False, note=None, snapshot=None):
+        """`snapshot`: a file for the allocator's snapshot (torch.cuda.memory._dump_snapshot) at the end of the steady step."""
+        self.run, self.note, self.frames, self.snapshot = run, note, frames, snapshot
         self.phases = []
         self.step = "load"
         self.models, self.optimizers, self.inputs = [], [], []
         self.more_states = lambda: {}
         self.history = History(torch, frames)
         torch.cuda.init()
+        from . import paper
+        if not paper.is_loaded():
+            torch.empty(1, device="cuda")  # the context is made with the first call
+        self.context_bytes = self.outside_allocator()
         gc.collect()
         torch._C._cuda_clearCublasWorkspaces()
         self.history.start()
@@ -81,10 +86,17 @@ class Recorder:
         phase.stats = {key + "_bytes": statistics[f"{key}_bytes.all.peak"]
                        for key in ("allocated", "active", "reserved", "requested")}
         phase.stats["allocated_at_end_bytes"] = statistics["allocated_bytes.all.current"]
-        free, total = torch.cuda.mem_get_info()
-        phase.device_used = total - free - statistics["reserved_bytes.all.current"]
+        phase.device_used = self.outside_allocator()
+        if self.snapshot and phase.step == STEADY and name == "optimizer":
+            torch.cuda.memory._dump_snapshot(str(self.snapshot))
         phase.states = self.held()
         phase.span = self.history.span(phase.index)
+
+    @staticmethod
+    def outside_allocator():
+        """Used on the device and not reserved by PyTorch: the context, libraries, communicators, and other processes."""
+        free, total = torch.cuda.mem_get_info()
+        return total - free - torch.cuda.memory_reserved()
 
     def steps(self, models, optimizers, steps=STEPS):
         self.models = models if isinstance(models, (list, tuple)) else [models]
@@ -227,6 +239,7 @@ class Recorder:
             record["outside_allocator_bytes"] = None
         else:
             record["outside_allocator_bytes"] = self.phases[-1].device_used
+            record["context_bytes"] = self.context_bytes
         if self.note:
             record["note"] = self.note
         if sequence:
