@@ -31,8 +31,8 @@ TEST(AllocatorReplay, AsksForWhatTheProgramHolds) {
       const Program& program = stages.program();
       const NodeId root = built.root;
       const StepPlan plan{{built.first_step}, {built.later_step}};
-      AllocatorSettings settings;
-      settings.expandable_segments = seed % 4 == 0;
+      AllocatorSettings settings = job->allocator;
+      if (seed % 4 == 0) settings.expandable_segments = true;
       const ProgramReserve reserve =
           replay_in_allocator(program, plan, settings, {}, stages.book().tensors);
       if (reserve.out_of_memory) continue;

@@ -74,6 +74,9 @@ class JobWriter {
       job["buckets"]["sub_group"] =
           dice_.one_of<std::int64_t>({1'000'000, 30'000'000, 1'000'000'000});
     }
+    if (dice_.chance(15))
+      job["environment"]["PYTORCH_ALLOC_CONF"] = dice_.one_of<const char*>(
+          {"expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:8", ""});
     return job;
   }
 
