@@ -14,15 +14,11 @@
 namespace steelyard {
 namespace {
 
-bool ends_with(std::string_view word, std::string_view end) {
-  return word.size() >= end.size() && word.substr(word.size() - end.size()) == end;
-}
-
 // A name that can only be a file: a typo in it should not be looked for among the models.
 bool is_path(std::string_view word) {
   if (word.find("://") != std::string_view::npos || word.substr(0, 15) == "huggingface.co/")
     return false;
-  return ends_with(word, ".toml") || ends_with(word, ".json") || ends_with(word, "/") ||
+  return word.ends_with(".toml") || word.ends_with(".json") || word.ends_with("/") ||
          word.substr(0, 1) == "/" || word.substr(0, 2) == "./" || word.substr(0, 3) == "../" ||
          word.substr(0, 1) == "~";
 }
@@ -142,7 +138,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   input.word = word;
   input.name = standard_input ? "stdin" : fs::path(word).stem().string();
   input.document = std::move(*document);
-  input.toml = !ends_with(word, ".json") &&
+  input.toml = !word.ends_with(".json") &&
                text->find_first_not_of(" \t\r\n") != std::string::npos &&
                (*text)[text->find_first_not_of(" \t\r\n")] != '{';
   input.text = std::move(*text);

@@ -25,10 +25,6 @@ namespace files = std::filesystem;
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kFileName = "model.safetensors";
 
-bool ends_with(std::string_view text, std::string_view ending) {
-  return text.size() >= ending.size() && text.substr(text.size() - ending.size()) == ending;
-}
-
 Diagnostic unreadable(const std::string& path) {
   Diagnostic problem;
   problem.code = "E001";
@@ -55,7 +51,7 @@ tl::expected<StoredTensors, Diagnostics> read_header(const std::string& path) {
 }
 
 tl::expected<StoredTensors, Diagnostics> read_checkpoint(const std::string& path) {
-  if (!ends_with(path, ".json")) return read_header(path);
+  if (!path.ends_with(".json")) return read_header(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) return tl::unexpected(Diagnostics{unreadable(path)});
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -85,7 +81,7 @@ void tell_counts(const StoredTensors& tensors) {
 }  // namespace
 
 std::optional<std::string> stored_checkpoint(const std::string& word) {
-  if (ends_with(word, ".safetensors") || ends_with(word, ".safetensors.index.json")) return word;
+  if (word.ends_with(".safetensors") || word.ends_with(".safetensors.index.json")) return word;
   std::error_code ignored;
   if (!files::is_directory(word, ignored)) return std::nullopt;
   for (const std::string_view name : {kIndexName, kFileName})

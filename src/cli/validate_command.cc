@@ -31,10 +31,6 @@ constexpr std::size_t kWorst = 3;
 // What is wrong in a file is said line by line, up to here.
 constexpr std::size_t kMostProblems = 20;
 
-bool ends_with(std::string_view word, std::string_view end) {
-  return word.size() >= end.size() && word.substr(word.size() - end.size()) == end;
-}
-
 // The files that the words name: a folder means its *.json and *.jsonl, in order of their names.
 std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnostics& problems) {
   std::vector<std::string> files;
@@ -52,7 +48,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnos
     for (fs::directory_iterator entry(word, failed), end; !failed && entry != end;
          entry.increment(failed)) {
       const std::string path = entry->path().string();
-      if (ends_with(path, ".json") || ends_with(path, ".jsonl")) found.push_back(path);
+      if (path.ends_with(".json") || path.ends_with(".jsonl")) found.push_back(path);
     }
     if (found.empty())
       problems.push_back(
@@ -73,7 +69,7 @@ class Reader {
         problems_(problems) {}
 
   void read(const std::string& file) {
-    if (ends_with(file, ".json")) {
+    if (file.ends_with(".json")) {
       const std::optional<std::string> text = text_of_file(file);
       if (text) return row(*text, file, file, 0);
     } else if (file == "-") {

@@ -10,6 +10,7 @@
 #include "report/amount.h"
 #include "report/prediction_json.h"
 #include "report/table.h"
+#include "report/verdict_words.h"
 #include "report/weighing.h"
 
 namespace steelyard {
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSigns = 14;  // the longest row of plus or minus signs, where there is room
 
-struct Row {
+struct PileRow {
   std::string label;
   Bytes before{}, after{};
 
@@ -35,8 +36,8 @@ const PhasePrediction* peak_phase(const Prediction& prediction) {
 }
 
 // Piles at each peak, then slack and runtime: together they are the bytes on the device.
-std::vector<Row> rows_of(const Prediction& before, const Prediction& after) {
-  std::vector<Row> rows;
+std::vector<PileRow> rows_of(const Prediction& before, const Prediction& after) {
+  std::vector<PileRow> rows;
   const PhasePrediction* a = peak_phase(before);
   const PhasePrediction* b = peak_phase(after);
   for (int i = 0; i < kPileCount; ++i) {
@@ -49,7 +50,7 @@ std::vector<Row> rows_of(const Prediction& before, const Prediction& after) {
   rows.push_back({"runtime", before.peak.device - before.peak.reserved,
                   after.peak.device - after.peak.reserved});
   std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& x, const Row& y) { return x.size() > y.size(); });
+                   [](const PileRow& x, const PileRow& y) { return x.size() > y.size(); });
   return rows;
 }
 
@@ -58,15 +59,11 @@ std::int64_t tokens_of(const Job& job) {
 }
 
 // `room` is the longest row of signs.
-std::string signs(const Row& row, Bytes largest, int room) {
+std::string signs(const PileRow& row, Bytes largest, int room) {
   const double share = static_cast<double>(row.size().value().value()) /
                        static_cast<double>(std::max<std::int64_t>(largest.value().value(), 1));
   const auto count = static_cast<std::size_t>(std::max(1L, std::lround(share * room)));
   return std::string(count, row.delta() > Bytes() ? '+' : '-');
-}
-
-std::string verdict_words(Verdict verdict) {
-  return verdict == Verdict::kDoesNotFit ? "does not fit" : std::string(name_of(verdict));
 }
 
 Scale scale_of(const Compared& before, const Compared& after, const Style& style) {
@@ -84,7 +81,7 @@ bool same_batch(const Job& before, const Job& after) {
 bool differ(const Compared& before, const Compared& after) {
   if (before.prediction.verdict != after.prediction.verdict || !same_batch(before.job, after.job))
     return true;
-  for (const Row& row : rows_of(before.prediction, after.prediction))
+  for (const PileRow& row : rows_of(before.prediction, after.prediction))
     if (row.delta() != Bytes()) return true;
   return false;
 }
@@ -155,11 +152,11 @@ std::string batch_text(const Compared& before, const Compared& after, const Styl
 
 std::string piles_table(const Compared& before, const Compared& after, const Style& style) {
   const Scale scale = scale_of(before, after, style);
-  const std::vector<Row> rows = rows_of(before.prediction, after.prediction);
+  const std::vector<PileRow> rows = rows_of(before.prediction, after.prediction);
   // Rounded so that each column adds up to its total as printed.
   std::vector<Bytes> left;
   std::vector<Bytes> right;
-  for (const Row& row : rows) {
+  for (const PileRow& row : rows) {
     left.push_back(row.before);
     right.push_back(row.after);
   }
@@ -203,10 +200,10 @@ std::string changed_keys_text(const std::vector<ChangedKey>& changed) {
 std::string comparison_text(const Compared& before, const Compared& after,
                             const std::vector<ChangedKey>& changed, const Style& style) {
   const Scale scale = scale_of(before, after, style);
-  const std::vector<Row> rows = rows_of(before.prediction, after.prediction);
+  const std::vector<PileRow> rows = rows_of(before.prediction, after.prediction);
   std::string result = comparison_line(before, after, style);
   Bytes moved{};
-  for (const Row& row : rows) moved += row.size();
+  for (const PileRow& row : rows) moved += row.size();
   if (moved > Bytes() && rows.front().size().value() * Checked(5) >= moved.value() * Checked(4))
     result += fmt::format("       one pile explains it: {} {}\n", rows.front().label,
                           signed_number_of_ticks(ticks_of(rows.front().delta(), scale), scale));
@@ -219,7 +216,7 @@ std::string comparison_text(const Compared& before, const Compared& after,
 Json json_of(const Compared& before, const Compared& after,
              const std::vector<ChangedKey>& changed) {
   Json piles = Json::array();
-  for (const Row& row : rows_of(before.prediction, after.prediction)) {
+  for (const PileRow& row : rows_of(before.prediction, after.prediction)) {
     std::string name = row.label;
     std::replace(name.begin(), name.end(), ' ', '_');
     piles.push_back({{"pile", name},

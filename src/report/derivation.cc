@@ -6,14 +6,13 @@
 #include <set>
 
 #include "report/amount.h"
+#include "report/json_values.h"
 #include "report/table.h"
 
 namespace steelyard {
 namespace {
 
 constexpr std::size_t kScreenRows = 12;
-
-std::int64_t number(Bytes bytes) { return bytes.value().value(); }
 
 // A label at the left and an amount at the right of one line.
 std::string spread(const std::string& left, const std::string& right, int width) {

@@ -12,15 +12,15 @@
 namespace steelyard {
 namespace {
 
-struct Row {
+struct ModelRow {
   Preset preset;
   std::shared_ptr<const Architecture> architecture;
   ParameterCounts counts;
 };
 
 // Counted from the tensors, not copied from the data: what is listed is what is weighed.
-std::vector<Row> rows() {
-  std::vector<Row> result;
+std::vector<ModelRow> rows() {
+  std::vector<ModelRow> result;
   for (const std::string_view name : preset_names()) {
     std::optional<Preset> preset = find_preset(name);
     Diagnostics problems;
@@ -38,8 +38,8 @@ std::string models_text(const Style& style) {
   Table table(
       {{"model"}, {"family"}, {"parameters", true}, {"active", true}, {"published", true}, {""}});
   std::vector<std::string> disputes;
-  const std::vector<Row> all = rows();
-  for (const Row& row : all) {
+  const std::vector<ModelRow> all = rows();
+  for (const ModelRow& row : all) {
     const bool mixture = row.counts.active != row.counts.total;
     table.add({row.preset.name, row.architecture->family, print_count(row.counts.total),
                mixture ? print_parameters(row.counts.active) : "", row.preset.published,
@@ -56,7 +56,7 @@ std::string models_text(const Style& style) {
 nlohmann::ordered_json models_json() {
   using Json = nlohmann::ordered_json;
   Json listed = Json::array();
-  for (const Row& row : rows()) {
+  for (const ModelRow& row : rows()) {
     Json beside = Json::object();
     for (const Architecture::Beside& part : row.architecture->beside_total)
       beside[part.name] = part.parameters;

@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/json_values.h"
+
 namespace steelyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::int64_t number(Bytes bytes) { return bytes.value().value(); }
 
 Json coordinates_of(std::int64_t pipeline) { return {{"pipeline", pipeline}}; }
 

@@ -10,7 +10,7 @@
 namespace steelyard {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   std::string result = "\"";
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
@@ -34,7 +34,9 @@ bool is_bare(std::string_view key) {
   return !key.empty() && std::all_of(key.begin(), key.end(), plain);
 }
 
-std::string key_text(std::string_view key) { return is_bare(key) ? std::string(key) : quoted(key); }
+std::string key_text(std::string_view key) {
+  return is_bare(key) ? std::string(key) : quoted_text(key);
+}
 
 std::string value_text(const Value& value) {
   switch (value.kind()) {
@@ -50,7 +52,7 @@ std::string value_text(const Value& value) {
       return text;
     }
     case Value::Kind::kString:
-      return quoted(value.as_string());
+      return quoted_text(value.as_string());
     case Value::Kind::kArray: {
       std::string text = "[";
       for (const Value& item : value.items())

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "report/amount.h"
+#include "report/json_values.h"
 #include "report/plot.h"
 #include "report/prediction_json.h"
 #include "report/table.h"
+#include "report/verdict_words.h"
 #include "report/weighing.h"
 
 namespace steelyard {
@@ -18,14 +20,6 @@ using Json = nlohmann::ordered_json;
 
 std::string cell_of(const Value& value) {
   if (value.is_integer()) return print_count(value.as_integer());
-  if (value.is_string()) return value.as_string();
-  return shown(value);
-}
-
-Json json_of(const Value& value) {
-  if (value.is_integer()) return value.as_integer();
-  if (value.is_bool()) return value.as_bool();
-  if (value.is_number()) return value.as_number();
   if (value.is_string()) return value.as_string();
   return shown(value);
 }
@@ -40,14 +34,8 @@ std::string largest_pile(const Prediction& prediction) {
   return "";
 }
 
-Ink ink_of(Verdict verdict) {
-  if (verdict == Verdict::kFits) return Ink::kGood;
-  return verdict == Verdict::kTight ? Ink::kWarning : Ink::kBad;
-}
-
 std::string verdict_cell(Verdict verdict, const Style& style) {
-  return painted(style, ink_of(verdict),
-                 verdict == Verdict::kDoesNotFit ? "does not fit" : name_of(verdict));
+  return painted(style, ink_of(verdict), verdict_words(verdict));
 }
 
 double bytes_of(Bytes bytes) { return static_cast<double>(bytes.value().value()); }

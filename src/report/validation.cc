@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "report/json_values.h"
 #include "report/prediction_json.h"
 #include "report/table.h"
 
@@ -197,32 +198,6 @@ Json json_of(const JudgedReading& reading) {
       {"error_percent", thousandths(percent_error(reading.reading.bytes, reading.predicted))}};
   if (!reading.suspect.empty()) json["pile"] = reading.suspect;
   return json;
-}
-
-Json json_of(const Value& value) {
-  switch (value.kind()) {
-    case Value::Kind::kNull:
-      break;
-    case Value::Kind::kBool:
-      return value.as_bool();
-    case Value::Kind::kInteger:
-      return value.as_integer();
-    case Value::Kind::kNumber:
-      return value.as_number();
-    case Value::Kind::kString:
-      return value.as_string();
-    case Value::Kind::kArray: {
-      Json list = Json::array();
-      for (const Value& item : value.items()) list.push_back(json_of(item));
-      return list;
-    }
-    case Value::Kind::kTable: {
-      Json table = Json::object();
-      for (const Value::Member& member : value.members()) table[member.key] = json_of(member.value);
-      return table;
-    }
-  }
-  return nullptr;
 }
 
 Json json_of(const JudgedRow& row) {

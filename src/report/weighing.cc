@@ -8,6 +8,7 @@
 
 #include "report/bar.h"
 #include "report/table.h"
+#include "report/verdict_words.h"
 
 namespace steelyard {
 namespace {
@@ -22,22 +23,6 @@ struct Row {
   Bytes bytes{};
   std::string note;
 };
-
-std::string verdict_words(Verdict verdict) {
-  return verdict == Verdict::kDoesNotFit ? "does not fit" : std::string(name_of(verdict));
-}
-
-Ink ink_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kFits:
-      return Ink::kGood;
-    case Verdict::kTight:
-      return Ink::kWarning;
-    case Verdict::kDoesNotFit:
-      return Ink::kBad;
-  }
-  return Ink::kPlain;
-}
 
 const PhasePrediction* phase_of(const RankPrediction& rank, Phase phase) {
   for (const PhasePrediction& candidate : rank.phases)
