@@ -5,7 +5,7 @@
 //   stages 1 and 2   DeepSpeedZeroOptimizer
 //   stage 3          DeepSpeedZeroOptimizer_Stage3
 //
-// Source: deepspeed/runtime/engine.py, _do_optimizer_sanity_check (0.19.6).
+// Source: deepspeed/runtime/engine.py, _do_optimizer_sanity_check (0.19.8).
 #include "engine/deepspeed.h"
 
 #include <algorithm>
@@ -21,6 +21,10 @@ DeepSpeedModel<N>::DeepSpeedModel(const EngineContext<N>& context) : EngineModel
   stored_ = precision.parameters;
   // The wrapper makes the copy, whatever optimizer it wraps.
   master_ = precision.master.value_or(precision.parameters);
+  scaled_loss_ = slot("loss", "loss, divided and scaled", "deepspeed.scaled-loss", Pile::kTemporary,
+                      N(1), ElementType::kFloat32);
+  kernel_flag_ = slot("optimizer", "flag of the fused kernel", "deepspeed.kernel-flag",
+                      Pile::kTemporary, N(1), ElementType::kFloat32);
 }
 
 template <class N>

@@ -19,11 +19,21 @@ class DeepSpeedModel : public EngineModel<N> {
   using typename EngineModel<N>::Events;
 
   explicit DeepSpeedModel(const EngineContext<N>& context);
-  // initialize_optimizer_states() steps once on zeros (runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py,
-  // runtime/fp16/fused_optimizer.py).
-  bool makes_states_at_load() const override { return true; }
+
+  // engine.backward() divides the loss by the micro-batches of a step, and a ZeRO optimizer scales the quotient.
+  void begin_backward(const Stage<N>& stage, bool, Events& events) override {
+    if (stage.head) events.push_back({scaled_loss_, scaled_losses_});
+  }
 
  protected:
+  void drop_scaled_loss(const Stage<N>& stage, Events& events) const {
+    if (stage.head) events.push_back({scaled_loss_, -scaled_losses_});
+  }
+  // What the fused kernel is given on construction.
+  void hold_kernel_flag(Events& events) const {
+    if (form_of(this->job_.training) == OptimizerForm::kFused) events.push_back({kernel_flag_, 1});
+  }
+
   // The optimizer's states on a flat share; -1: not needed.
   struct FlatStates {
     std::vector<SlotId> states;
@@ -66,8 +76,14 @@ class DeepSpeedModel : public EngineModel<N> {
     events.push_back({slot, 1});
     events.push_back({slot, -1});
   }
+  // Not finite? A count, the largest value and the smallest, what says so of each, and both together.
+  void look_for_overflow(Events& events) const {
+    if (bits_of(stored_) == 16) this->norm_.numbers(5, events);
+  }
   bool offloads_states() const { return this->job_.offload.optimizer != OffloadTarget::kNone; }
 
+  std::int32_t scaled_losses_ = 1;
+  SlotId scaled_loss_ = -1, kernel_flag_ = -1;
   std::int64_t ranks_ = 1;                       // that share gradients and states: data x context
   ElementType stored_ = ElementType::kBFloat16;  // of the parameters
   ElementType master_ = ElementType::kFloat32;   // of what is stepped

@@ -4,7 +4,7 @@
 //   backward   2P gradients, zeroed in place between micro-batches; each is widened and added to the buffer
 //   reduction  the buffer cast to 16 bits, all at once: 2P
 //
-// Sources: deepspeed/runtime/bf16_optimizer.py, deepspeed/runtime/engine.py, allreduce_bucket (0.19.6).
+// Sources: deepspeed/runtime/bf16_optimizer.py, deepspeed/runtime/engine.py, allreduce_bucket (0.19.8).
 #include "engine/deepspeed.h"
 
 namespace steelyard {
@@ -31,6 +31,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
+    this->hold_kernel_flag(events);
     EngineModel<N>::hold(frozen_, stage, events);
     EngineModel<N>::hold(original_, stage, events);
     events.push_back({buffers.flat, 1});
@@ -41,12 +42,12 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold(buffers_.at(stage).states, events);
   }
-  void left_by_first_step(const Stage<N>& stage, Events& events) const override {
-    events.push_back({buffers_.at(stage).norms, 1});
+  void left_by_first_step(const Stage<N>&, Events& events) const override {
     this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
   // Gradients are widened one tensor at a time after each backward.
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
+    this->drop_scaled_loss(stage, events);
     if (accumulated_ != this->stored_) this->pass(buffers_.at(stage).widened, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {
@@ -55,10 +56,8 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     const Buffers& buffers = buffers_.at(stage);
-    // The norm is taken whether or not gradients are clipped, into numbers that are there.
-    if (accumulated_ != ElementType::kFloat32) this->pass(buffers.norm_copy, events);
-    this->norm_.numbers(2, events);  // of one tensor, and its square
-    this->norm_.hold(1, events);
+    // The norm is taken whether or not gradients are clipped.
+    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat32, buffers.norm_copy, true, events);
     this->norm_.numbers(4, events);  // finite? two flags, their union, and what stands for no
     if (this->clips())
       this->norm_.numbers(4, events);  // norm + 1e-6, its reciprocal, the factor; below one?
@@ -72,7 +71,8 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
  private:
   struct Buffers {
     SlotId flat = -1, master = -1, gradients = -1, widened = -1, sent = -1, stepped = -1,
-           norms = -1, norm_copy = -1;
+           norm_copy = -1;
+    std::int64_t tensors = 0;
     typename DeepSpeedModel<N>::FlatStates states;
   };
   Buffers make_buffers(const Stage<N>& stage) {
@@ -95,8 +95,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
     buffers.stepped =
         this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients",
                    Pile::kTemporary, share, this->master_);
-    buffers.norms = this->norm_.norms(this->trained_tensors(stage), ElementType::kFloat32,
-                                      "deepspeed.norm-buffers");
+    buffers.tensors = this->trained_tensors(stage);
     if (accumulated_ != ElementType::kFloat32)
       buffers.norm_copy = this->slot(
           "optimizer", "largest gradient, fp32, for its norm", "deepspeed.norm-copy",

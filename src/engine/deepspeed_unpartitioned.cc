@@ -4,7 +4,7 @@
 //            step: gradients cast one by one (4P), then joined (4P more), then the casts go
 //   fp32     4P parameters + 8P moments, 4P gradients
 //
-// Sources: deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, deepspeed/runtime/engine.py (0.19.6).
+// Sources: deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, deepspeed/runtime/engine.py (0.19.8).
 #include "engine/deepspeed.h"
 
 namespace steelyard {
@@ -34,6 +34,8 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
                                   this->master_);
     casts_ = this->whole_set("gradients, cast for the step", "deepspeed.gradient-casts",
                              Pile::kTemporary, this->master_, Of::kTrained);
+    zeros_ = this->whole_set("zero gradients of the first step", "deepspeed.first-zeros",
+                             Pile::kTemporary, this->stored_, Of::kTrained);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -46,6 +48,7 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     const Buffers& buffers = known ? *known : buffers_.add(stage, make_buffers(stage));
+    this->hold_kernel_flag(events);
     EngineModel<N>::hold(frozen_, stage, events);
     EngineModel<N>::hold(parameters_, stage, events);
     if (!wraps_) return;
@@ -57,10 +60,23 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     events.push_back({buffers.master, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
-    if (wraps_ && joins_)
+    if (!wraps_) return this->hold_states(states_, stage, events);
+    // initialize_optimizer_states steps on zeros: what it steps on, and where nothing is joined the parameters', too.
+    if (joins_) {
+      events.push_back({buffers_.at(stage).gradients, 1});
       DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
-    else
-      this->hold_states(states_, stage, events);
+      events.push_back({buffers_.at(stage).gradients, -1});
+      return;
+    }
+    EngineModel<N>::hold(casts_, stage, events);
+    EngineModel<N>::hold(zeros_, stage, events);
+    this->hold_states(states_, stage, events);
+    this->step_temporaries(states_, stage, events);
+    EngineModel<N>::hold(casts_, stage, events, -1);
+    EngineModel<N>::hold(zeros_, stage, events, -1);
+  }
+  void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
+    this->drop_scaled_loss(stage, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {
     if (reduces_) this->pass(buffers_.at(stage).bucket, events);
@@ -147,7 +163,7 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   bool reduces_ = false;
   bool wraps_ = false;  // 16 bit: an fp32 copy is stepped
   bool joins_ = false;  // FP16_Optimizer, around a fused optimizer: one flat tensor
-  SlotSet parameters_, frozen_, master_set_, casts_;
+  SlotSet parameters_, frozen_, master_set_, casts_, zeros_;
   typename EngineModel<N>::StateSlots states_;
   ByStage<N, Buffers> buffers_;
 };

@@ -9,7 +9,7 @@
 //   step        +owned gradients, joined (2P/N)  +cast to fp32 (4P/N)  -joined -owned  ...step...  -cast
 //
 // An owner keeps whole tensors: those that its share cuts, too. A gradient larger than the bucket does not go through
-// it. Source: deepspeed/runtime/zero/stage_1_and_2.py (0.19.6).
+// it. Source: deepspeed/runtime/zero/stage_1_and_2.py (0.19.8).
 #include <algorithm>
 
 #include "engine/deepspeed.h"
@@ -26,6 +26,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   explicit DeepSpeedZero12(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
     const Job& job = this->job_;
     pipeline_ = job.parallel.pipeline > 1;
+    this->scaled_losses_ = pipeline_ ? 1 : 2;
     const bool overlaps = job.overlap_reduce.value_or(false) && !pipeline_;
     // Hooks reduce while backward runs: always in stage 2; in stage 1 only in a lone micro-batch, and when told to.
     reduces_early_ =
@@ -53,6 +54,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
+    this->hold_kernel_flag(events);
     EngineModel<N>::hold(frozen_, stage, events);
     // Parameters are joined on the device when both copies have room there, else by way of the host.
     const bool room = this->book_.program.slot_at(here_.flat).bytes * Checked(2) <=
@@ -61,6 +63,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     events.push_back({here_.flat, 1});
     if (room) EngineModel<N>::hold(original_, stage, events, -1);
     if (here_.master >= 0) events.push_back({here_.master, 1});
+    if (here_.stepped >= 0)
+      this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
     if (here_.returned >= 0) events.push_back({here_.returned, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
@@ -76,6 +80,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     here_ = buffers_.at(stage);
     if (!this->gradients_reach_layers(stage, last_unit)) first_gradients(first, events);
+    this->drop_scaled_loss(stage, events);
     if (!reduces_early_) return;
     if (!here_.overflows_bucket) own(1, events);
     events.push_back({bucket_, -bucket_count_});
@@ -94,7 +99,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) return;
     const Buffers& buffers = buffers_.at(stage);
-    check_overflow(buffers, events);
+    this->look_for_overflow(events);
     // The norm is taken whether or not gradients are clipped.
     this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
     this->norm_.numbers(4, events);  // finite? two flags, their union, and what stands for no
@@ -125,8 +130,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
 
  private:
   struct Buffers {
-    SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, checked = -1,
-           checked_flags = -1, norm_copy = -1, returned = -1;
+    SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, norm_copy = -1,
+           returned = -1;
     std::int64_t tensors = 0;  // of which this rank's share has a part
     bool overflows_bucket = false;
     typename DeepSpeedModel<N>::FlatStates states;
@@ -160,16 +165,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
         this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients",
                    Pile::kTemporary, share, this->master_);
     const N largest = this->at_most(share, this->largest_tensor(stage, Of::kTrained));
-    buffers.checked =
-        this->slot("optimizer", "largest gradient, fp32, looked at for overflow",
-                   "deepspeed.overflow-check", Pile::kTemporary, largest, ElementType::kFloat32);
     buffers.tensors = this->tensors_of_share(stage, plain(share));
     buffers.norm_copy =
         this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
                    Pile::kTemporary, largest, ElementType::kFloat64);
-    buffers.checked_flags =
-        this->slot("optimizer", "its elements that are not finite", "deepspeed.overflow-check",
-                   Pile::kTemporary, largest, ElementType::kBool);
     return buffers;
   }
 
@@ -210,15 +209,6 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   }
   void own(std::int32_t count, Events& events) const {
     if (here_.owned >= 0) events.push_back({here_.owned, count});
-  }
-  // x.float(), isnan, isinf, their union, and that as fp32 again.
-  void check_overflow(const Buffers& buffers, Events& events) const {
-    if (bits_of(this->stored_) != 16) return;
-    events.push_back({buffers.checked, 1});
-    events.push_back({buffers.checked_flags, 3});
-    events.push_back({buffers.checked, 1});
-    events.push_back({buffers.checked, -2});
-    events.push_back({buffers.checked_flags, -3});
   }
   bool pipeline_ = false, reduces_early_ = false;
   std::int32_t bucket_count_ = 1;

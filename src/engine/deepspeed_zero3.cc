@@ -8,7 +8,7 @@
 //   step      sub-group by sub-group: +gradients, joined  +cast to fp32  -joined  ...step...  -cast
 //
 // Sources: deepspeed/runtime/zero/{stage3,partition_parameters,partitioned_param_coordinator}.py,
-// deepspeed/runtime/comm/coalesced_collectives.py (0.19.6).
+// deepspeed/runtime/comm/coalesced_collectives.py (0.19.8).
 #include <algorithm>
 
 #include "engine/deepspeed.h"
@@ -24,10 +24,13 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   explicit DeepSpeedZero3(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
+    this->scaled_losses_ = 2;
     accumulated_ = precision.accumulated_gradients.value_or(this->stored_);
     bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.zero3-bucket",
                          Pile::kCommunication, Workbook<N>::symbol("B", this->job_.buckets.reduce),
                          this->stored_);
+    flags_ = this->slot("optimizer", "overflow flag; the barrier's", "deepspeed.zero3-flags",
+                        Pile::kCommunication, N(1), ElementType::kBool);
     for (const Unit<N>* unit : this->all_units()) {
       N small{};
       TensorSum tensors = this->book_.tensor_sum();
@@ -65,16 +68,19 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
     here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
+    this->hold_kernel_flag(events);
+    events.push_back({flags_, 2});
     if (!offloads_parameters()) {
       events.push_back({here_.shares, 1});
       EngineModel<N>::hold(frozen_shares_, stage, events);
     }
-    EngineModel<N>::hold(persistent_, stage, events);
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
-      this->pass(here_.stepped, events);  // initialize_optimizer_states, for a moment
+      this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
     events.push_back({bucket_, 1});
     if (!this->offloads_states()) events.push_back({here_.gradients, 1});
+    this->pass(here_.hooked, events);
+    EngineModel<N>::hold(persistent_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
@@ -101,14 +107,17 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void after_backward(const Neighbours&, bool, Events& events) override {
     this->pass(here_.scattered, events);
   }
-  void end_backward(const Stage<N>&, int last_unit, bool, Events& events) override {
+  void end_backward(const Stage<N>& stage, int last_unit, bool, Events& events) override {
     if (last_unit < 0) pass_by(events);
+    this->drop_scaled_loss(stage, events);
     this->pass(here_.scattered, events);
     events.push_back({here_.gathered, -1});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) return;
     const Buffers& buffers = buffers_.at(stage);
+    EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
+    this->look_for_overflow(events);
     // A norm for each sub-group, whether or not gradients are clipped; here the last of them.
     this->norm_.hold(buffers.sub_groups - 1, events);
     this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
@@ -125,6 +134,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    EngineModel<N>::hold(persistent_, stage, events);
     this->norm_.hold(-1, events);
   }
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
@@ -149,7 +159,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
  private:
   struct Buffers {
     SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
-           stepped = -1, saved = -1, norm_copy = -1;
+           stepped = -1, saved = -1, norm_copy = -1, hooked = -1;
     std::int32_t sub_groups = 1;
     std::int64_t tensors = 0;  // of the sub-group that has most
     typename DeepSpeedModel<N>::FlatStates states;
@@ -236,16 +246,18 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
     const N sub_group = this->at_most(share, buckets.sub_group);
     Buffers buffers;
+    buffers.hooked = this->slot("model", "largest parameter, gathered to hook its gradient",
+                                "deepspeed.zero3-hooks", Pile::kTemporary,
+                                N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
     buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
                                 Pile::kParameters, share, this->stored_);
     buffers.gradients = this->slot("gradients", "gradient partitions", "deepspeed.zero3-gradients",
                                    Pile::kGradients, share, accumulated_);
     buffers.states = this->flat_states(stage, share, sub_group, this->master_);
     if (!this->offloads_states()) {
-      // Partitions that have the stepped type already are stepped in place.
-      if (this->master_ != this->stored_)
-        buffers.master = this->slot("optimizer", "fp32 partitions", "deepspeed.fp32-partition",
-                                    Pile::kMasterWeights, share, this->master_);
+      // Also where the partitions have the stepped type already.
+      buffers.master = this->slot("optimizer", "fp32 partitions", "deepspeed.fp32-partition",
+                                  Pile::kMasterWeights, share, this->master_);
       count_sub_groups(stage, buffers);
       buffers.norm_copy = this->slot("optimizer", "largest gradient partition, fp64, for its norm",
                                      "deepspeed.norm-copy", Pile::kTemporary,
@@ -283,7 +295,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
 
   ElementType accumulated_ = ElementType::kBFloat16;
-  SlotId bucket_ = -1;
+  SlotId bucket_ = -1, flags_ = -1;
   SlotSet frozen_shares_, persistent_, fetched_;  // by unit
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last

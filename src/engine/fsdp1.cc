@@ -55,9 +55,12 @@ class Fsdp1 final : public EngineModel<N> {
   bool uses_neighbours() const override { return true; }
 
   void load(const Stage<N>& stage, Events& events) override {
+    // One layer after the other is wrapped, the root last: its parameters on the device, joined, and the shard of that.
+    const Flat* root = root_of(stage);
     for_each(stage, [&](const Flat& flat, std::int32_t count) {
-      events.push_back({flat.shard, count});
+      if (&flat != root) wrap(flat, count, events);
     });
+    if (root) wrap(*root, 1, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
@@ -140,7 +143,7 @@ class Fsdp1 final : public EngineModel<N> {
   // Everything that one flat parameter allocates. -1: not needed.
   struct Flat {
     SlotId shard = -1, cast_shard = -1, whole = -1, gradient = -1, cast_gradient = -1, reduced = -1,
-           gradient_shard = -1, saved = -1;
+           gradient_shard = -1, saved = -1, joined = -1;
     bool has_gradient = false;  // one for all that it joins, or none
     std::vector<std::pair<std::int64_t, std::int64_t>> trained;  // from, until: each trained tensor
     std::int64_t shard_elements = 0;
@@ -187,11 +190,18 @@ class Fsdp1 final : public EngineModel<N> {
     if (reduction_ != stored_)
       flat.reduced = slot("reduce-scatter output", "fsdp1.reduce-scatter-output",
                           Pile::kCommunication, shard, reduction_);
+    flat.joined = slot("parameters while they are wrapped", "fsdp1.wrapping", Pile::kParameters,
+                       elements, stored_);
     flat.saved = slot("flat parameter, gathered to be saved", "fsdp1.full-state-dict",
                       Pile::kTemporary, elements, stored_);
     return flat;
   }
 
+  static void wrap(const Flat& flat, std::int32_t count, Events& events) {
+    events.push_back({flat.shard, count});
+    events.push_back({flat.joined, 2});
+    events.push_back({flat.joined, -2});
+  }
   const Flat& kind(int unit) const { return kinds_[static_cast<std::size_t>(unit)]; }
   Bytes bytes(SlotId slot) const { return this->book_.program.slot_at(slot).bytes; }
   // Middle stages of a pipeline have none.

@@ -240,8 +240,8 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   // Where units look at their neighbours, the first layer also looks at what else stands on its stage.
   if (engine_->uses_neighbours()) cache_.clear();
   std::vector<Event> load, states, reduce, optimizer, save;
-  engine_->load(stage, load);
   hold_buffers(load);
+  engine_->load(stage, load);
   engine_->states(stage, states);
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
