@@ -57,7 +57,7 @@ class Ddp final : public EngineModel<N> {
                                 this->context_.style.gradient),
                             events);
     this->step_temporaries(states_, stage, events);
-    if (this->clips()) this->norm_.hold(-1, events);
+    if (this->loop_keeps_norm()) this->norm_.hold(-1, events);
   }
 
  private:

@@ -343,6 +343,40 @@ void EngineModel<N>::clip_by_foreach(const Stage<N>& stage, std::int64_t largest
                                      Events& events) {
   norm_.by_foreach(trained_tensors(stage), largest, type, events);
   norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; then the factor, limited
+  if (!loop_keeps_norm()) norm_.hold(-1, events);
+}
+
+template <class N>
+int EngineModel<N>::largest_loop_unit(const Stage<N>& stage) const {
+  const std::vector<std::int64_t>& count = counts(stage);
+  int largest = -1;
+  Bytes bytes{};
+  for (std::size_t u = 0; u < loop_temporary_.slots.size(); ++u) {
+    const Bytes of_unit = book_.program.slot_at(loop_temporary_.slots[u]).bytes;
+    if (count[u] == 0 || of_unit <= bytes) continue;
+    largest = static_cast<int>(u);
+    bytes = of_unit;
+  }
+  return largest;
+}
+
+template <class N>
+typename EngineModel<N>::Events EngineModel<N>::states_behind_largest(const Stage<N>& stage,
+                                                                      Events& states) const {
+  Events late;
+  if (!job_.training.optimizer.states_in_turn || makes_states_at_load()) return late;
+  const int largest = largest_loop_unit(stage);
+  if (largest < 0) return late;
+  // The order of parameters: embedding, layers, head. Its place among the layers is not told apart.
+  const auto place = [](std::string_view owner) {
+    return owner == "embedding" ? 0 : owner == "layer" ? 1 : 2;
+  };
+  const int last = place(all_units(Of::kTrained)[static_cast<std::size_t>(largest)]->name);
+  Events early;
+  for (const Event& event : states)
+    (place(book_.program.slot_at(event.slot).owner) <= last ? early : late).push_back(event);
+  states = std::move(early);
+  return late;
 }
 
 template <class N>
@@ -358,13 +392,9 @@ void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& 
       return;
     case OptimizerForm::kLoop: {
       // one tensor at a time; the largest decides
-      const std::vector<std::int64_t>& count = counts(stage);
-      SlotId largest = -1;
-      for (std::size_t u = 0; u < loop_temporary_.slots.size(); ++u)
-        if (count[u] > 0 && (largest < 0 || book_.program.slot_at(loop_temporary_.slots[u]).bytes >
-                                                book_.program.slot_at(largest).bytes))
-          largest = loop_temporary_.slots[u];
-      if (largest < 0 || book_.program.slot_at(largest).bytes == Bytes{}) return;
+      const int unit = largest_loop_unit(stage);
+      if (unit < 0) return;
+      const SlotId largest = loop_temporary_.slots[static_cast<std::size_t>(unit)];
       events.push_back({largest, 1});
       events.push_back({largest, -1});
       return;

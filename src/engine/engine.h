@@ -81,6 +81,8 @@ class EngineModel {
 
   virtual void load(const Stage<N>& stage, Events& events) = 0;
   virtual void states(const Stage<N>&, Events&) {}
+  // An optimizer may make a tensor's state when its first step comes to it: what it makes after the largest tensor.
+  Events states_behind_largest(const Stage<N>& stage, Events& states) const;
   // Whether the states are there before the first step: made on construction, not by the first step().
   virtual bool makes_states_at_load() const { return false; }
   virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
@@ -158,11 +160,15 @@ class EngineModel {
   bool clips() const {
     return job_.training.gradient_clip && !job_.training.optimizer.fused_into_backward;
   }
+  // A loop that reports the norm holds it until the step is done: torchtitan's.
+  bool loop_keeps_norm() const {
+    return clips() && job_.implementation == Implementation::kTorchtitan;
+  }
   // Tensors that are trained here. `tied_copy`: the head's copy of the embedding on another stage counts, too.
   std::int64_t trained_tensors(const Stage<N>& stage, bool tied_copy = true) const;
   // Elements of the largest tensor here.
   std::int64_t largest_tensor(const Stage<N>& stage, Of of) const;
-  // torch.nn.utils.clip_grad_norm_ on `largest` elements at most; the norm stays until the step is done.
+  // torch.nn.utils.clip_grad_norm_ on `largest` elements at most.
   void clip_by_foreach(const Stage<N>& stage, std::int64_t largest, ElementType type,
                        Events& events);
   // The temporaries of step() on states cut as `states`: foreach lists, or the largest tensor.
@@ -178,6 +184,8 @@ class EngineModel {
  private:
   SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, std::int64_t ranks,
                         ElementType stepped);
+  // The unit whose temporaries of the loop are largest; -1: none has any.
+  int largest_loop_unit(const Stage<N>& stage) const;
   SlotId workspace_ = -1, bias_workspace_ = -1;
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit

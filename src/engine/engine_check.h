@@ -34,7 +34,7 @@ inline void expect_sound(const Job& job) {
     EXPECT_EQ(judged.peak, span.peak);
     std::vector<Event> held;
     stages.engine().load(stages.stage_of(stage), held);
-    stages.hold_buffers(held);
+    stages.hold_buffers(stages.stage_of(stage), held);
     stages.engine().hold_forward_workspaces(held);
     stages.engine().hold_backward_workspaces(held);
     stages.engine().left_by_first_step(stages.stage_of(stage), held);

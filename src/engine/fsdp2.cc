@@ -179,7 +179,7 @@ class Fsdp2 final : public EngineModel<N> {
       this->norm_.numbers(3, events);  // summed over the ranks: its square, the sum, the root
     }
     this->step_temporaries(states_, stage, events);
-    if (this->clips()) this->norm_.hold(-1, events);
+    if (this->loop_keeps_norm()) this->norm_.hold(-1, events);
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
       if (stage.layers_of_kind[kind] > 0)
         one(gradients_, static_cast<int>(kind),

@@ -167,15 +167,10 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
 template <class N>
 NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge, bool forward,
                                      bool first, bool gradients_before) {
-  struct Part {
-    std::vector<Run> runs;
-    std::int64_t times;
-  };
-  std::vector<Part> parts;
-  for (const Group& group : groups) parts.push_back({group.runs, group.times});
+  std::vector<Group> parts = groups;
   if (!forward) {
     std::reverse(parts.begin(), parts.end());
-    for (Part& part : parts) std::reverse(part.runs.begin(), part.runs.end());
+    for (Group& part : parts) std::reverse(part.runs.begin(), part.runs.end());
   }
   auto kind_of = [](int variant) { return variant / 2; };
   Program& program = book_.program;
@@ -200,31 +195,35 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
              program.repeat("layer", node({self, self, self}, {}), run.count - 2),
              program.repeat("layer", node({self, self, next}, of_last), 1)});
   };
-  auto round_node = [&](const Part& part, int previous, int next) {
+  auto round_node = [&](std::size_t p, int previous, int next, bool last_round) {
+    const Group& part = parts[p];
     std::vector<NodeId> nodes;
     for (std::size_t i = 0; i < part.runs.size(); ++i) {
       const int before = i == 0 ? previous : kind_of(part.runs[i - 1].variant);
       const int after = i + 1 == part.runs.size() ? next : kind_of(part.runs[i + 1].variant);
       nodes.push_back(run_node(part.runs[i], before, after));
+      if (!forward && last_round)
+        nodes.push_back(
+            inputs_gone_after(groups, {parts.size() - 1 - p, part.runs.size() - 1 - i}));
     }
     return program.sequence("", nodes);
   };
   std::vector<NodeId> nodes;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    const Part& part = parts[p];
+    const Group& part = parts[p];
     const int previous = p == 0 ? -1 : kind_of(parts[p - 1].runs.back().variant);
     const int next = p + 1 == parts.size() ? -1 : kind_of(parts[p + 1].runs.front().variant);
     if (part.times == 1) {
-      nodes.push_back(round_node(part, previous, next));
+      nodes.push_back(round_node(p, previous, next, true));
       continue;
     }
     const int first_kind = kind_of(part.runs.front().variant),
               last_kind = kind_of(part.runs.back().variant);
-    nodes.push_back(round_node(part, previous, first_kind));
+    nodes.push_back(round_node(p, previous, first_kind, false));
     if (part.times > 2)
       nodes.push_back(
-          program.repeat("pattern", round_node(part, last_kind, first_kind), part.times - 2));
-    nodes.push_back(round_node(part, last_kind, next));
+          program.repeat("pattern", round_node(p, last_kind, first_kind, false), part.times - 2));
+    nodes.push_back(round_node(p, last_kind, next, true));
   }
   return program.sequence("layers", nodes);
 }

@@ -21,9 +21,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   std::vector<Event> start;
   if (stage.embedding && !torch_pipeline_) start.push_back({ids_, 1});
   if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
-  if (position_ids_ >= 0) start.push_back({position_ids_, 1});
-  if (mask_ >= 0) start.push_back({mask_, static_cast<std::int32_t>(masks_)});
-  if (rotary_table_ >= 0) start.push_back({rotary_table_, rotary_copies()});
+  for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
   engine_->begin_forward(stage, first, start);
   const Edge edge = edge_of(stage, groups);
   if (stage.embedding)
@@ -31,18 +29,17 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   else if (!edge.input)
     start.push_back({hidden_, 1});  // from the stage before
   std::vector<Event> finish;
-  // A local of the model's forward; a checkpointed layer and a table of positions keep it.
-  if (mask_ >= 0 && !recomputes_layers())
-    finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
-  const bool lets_positions_go = position_ids_ >= 0 && !keeps_position_ids();
-  // The training loop's, where the model would count the hidden states of this rank alone.
-  const bool given_positions = style_.sequence_parallel;
-  if (lets_positions_go && !given_positions) finish.push_back({position_ids_, -1});
+  const auto let_go = [&](bool of_the_loop) {
+    for (const SharedInput& input : inputs_)
+      if (!input.kept && input.of_the_loop == of_the_loop)
+        finish.push_back({input.slot, -input.count});
+  };
+  let_go(false);
   if (stage.head)
     append(finish, head_.forward);
   else if (!torch_pipeline_)
     finish.push_back({hidden_, -1});
-  if (lets_positions_go && given_positions) finish.push_back({position_ids_, -1});
+  let_go(true);
   if (!first && lets_output_go_in_forward(stage))
     // The schedule's name for the last output passes to this one.
     for (SlotId output : head_.outliving)
@@ -113,11 +110,10 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
     start.push_back({hidden_gradient_, 1});
   }
   std::vector<Event> finish;
-  if (rotary_table_ >= 0)
-    finish.push_back({rotary_table_, -rotary_copies()});  // the last layer's backward is done
-  if (position_ids_ >= 0 && keeps_position_ids()) finish.push_back({position_ids_, -1});
-  if (mask_ >= 0 && recomputes_layers())
-    finish.push_back({mask_, static_cast<std::int32_t>(-masks_)});
+  for (const SharedInput& input : inputs_) {
+    const Position lowest = lowest_reader(input, groups).value_or(Position{});
+    if (input.kept && lowest == Position{}) finish.push_back({input.slot, -input.count});
+  }
   if (stage.embedding) {
     append(finish, embedding_.backward_under(policy));
     // Megatron's second stage sends a gradient even to a first one that has no use for it.
@@ -145,6 +141,27 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
            program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
   backward.whole = program.sequence("backward", {backward.before_products, backward.rest});
   return backward;
+}
+
+template <class N>
+std::optional<typename StagePrograms<N>::Position> StagePrograms<N>::lowest_reader(
+    const SharedInput& input, const std::vector<Group>& groups) {
+  for (std::size_t group = 0; group < groups.size(); ++group)
+    for (std::size_t run = 0; run < groups[group].runs.size(); ++run)
+      if (input.readers[static_cast<std::size_t>(groups[group].runs[run].variant / 2)])
+        return Position{group, run};
+  return std::nullopt;
+}
+
+template <class N>
+NodeId StagePrograms<N>::inputs_gone_after(const std::vector<Group>& groups, Position position) {
+  if (position == Position{}) return book_.program.empty();
+  std::vector<Event> events;
+  for (const SharedInput& input : inputs_)
+    if (input.kept && lowest_reader(input, groups) == position)
+      events.push_back({input.slot, -input.count});
+  if (events.empty()) return book_.program.empty();
+  return book_.program.tape(Phase::kBackward, "", events);
 }
 
 template class StagePrograms<Checked>;

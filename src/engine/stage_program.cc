@@ -13,21 +13,6 @@ bool has_module(const Recompute& recompute, RecomputeModule module) {
          recompute.modules.end();
 }
 
-// transformers' masking_utils.py: the written-out form needs a mask of numbers for each sort of layer; kernels are told
-// "causal", and take a mask of truths only for a window that is shorter than the sequence.
-std::int64_t attention_masks(const Job& job, const OperatorStyle& style) {
-  if (job.implementation != Implementation::kTransformers || job.model->encoder) return 0;
-  bool whole = false, windowed = false, shorter = false;
-  for (const Layer& layer : job.model->kinds) {
-    const auto* attention = std::get_if<GroupedAttention>(&layer.attention);
-    const bool window = attention != nullptr && attention->sliding_window.has_value();
-    (window ? windowed : whole) = true;
-    shorter = shorter || (window && job.training.sequence_length > *attention->sliding_window);
-  }
-  if (style.attention == AttentionKernel::kEager) return (whole ? 1 : 0) + (windowed ? 1 : 0);
-  return shorter && style.attention == AttentionKernel::kEfficient ? 1 : 0;
-}
-
 }  // namespace
 
 template <class N>
@@ -60,40 +45,13 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
                     ElementType::kInt64);
   labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens,
                        ElementType::kInt64);
-  std::int64_t rotary = 0;
-  bool rotary_in_float32 = false;
-  for (const Layer& layer : model.kinds) {
-    std::visit([&](const auto& attention) { rotary = std::max(rotary, attention.rotary_width); },
-               layer.attention);
-    if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention))
-      rotary_in_float32 = rotary_in_float32 || attention->rotary_in_float32;
-  }
-  if (job.implementation == Implementation::kTransformers && !model.encoder)
-    position_ids_ = book_.slot({"inputs", "position ids", "inputs.position-ids"},
-                               Pile::kActivations, sizes_.sequence, ElementType::kInt64);
-  if (const std::int64_t masks = attention_masks(job, style_); masks > 0) {
-    masks_ = masks;
-    mask_ = book_.slot(
-        {"inputs", "attention mask", "inputs.attention-mask"}, Pile::kActivations,
-        sizes_.tokens * sizes_.sequence,
-        style_.attention == AttentionKernel::kEager ? style_.residual : ElementType::kBool);
-  }
-  if (rotary > 0 && job.implementation == Implementation::kTransformers)
-    rotary_frequencies_ =
-        book_.slot({"rotary embedding", "frequencies", "op.rotary.frequencies"}, Pile::kParameters,
-                   Workbook<N>::symbol("d", rotary) / N(2), ElementType::kFloat32);
-  if (model.scaled_embedding && job.implementation == Implementation::kTransformers)
-    embedding_scale_ = book_.slot({"embedding", "scale", "op.embedding.scale"}, Pile::kParameters,
-                                  N(1), ElementType::kFloat32);
-  if (rotary > 0)
-    rotary_table_ = book_.slot({"inputs", "cos or sin", "op.rotary.table"}, Pile::kActivations,
-                               sizes_.sequence * Workbook<N>::symbol("d", rotary),
-                               rotary_in_float32 ? ElementType::kFloat32 : style_.residual);
+  inputs_ = shared_inputs<N>(job_, style_, sizes_, book_);
+  buffers_ = model_buffers<N>(job_, book_);
 
   layers_.resize(model.kinds.size() * 2);
   gradients_of_kind_.resize(model.kinds.size());
   gradient_slots_of_kind_.resize(model.kinds.size());
-  const bool some_whole = recomputes_layers();
+  const bool some_whole = recomputes_layers(job_.recompute);
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     if (job.recompute.mode != RecomputeMode::kFull)
       compose_layer(layers_[kind * 2], kind, false, {});
@@ -115,16 +73,13 @@ bool StagePrograms<N>::is_untouched(int variant) const {
 }
 
 template <class N>
-void StagePrograms<N>::hold_buffers(std::vector<Event>& events) const {
-  if (embedding_scale_ >= 0) events.push_back({embedding_scale_, 1});
-  if (rotary_frequencies_ >= 0) events.push_back({rotary_frequencies_, rotary_copies()});
-}
-
-template <class N>
-bool StagePrograms<N>::recomputes_layers() const {
-  return job_.recompute.mode == RecomputeMode::kFull ||
-         job_.recompute.mode == RecomputeMode::kEvery ||
-         job_.recompute.mode == RecomputeMode::kBlock;
+void StagePrograms<N>::hold_buffers(const Stage<N>& stage, std::vector<Event>& events) const {
+  for (const ModelBuffer& buffer : buffers_) {
+    std::int64_t times = 1;
+    if (buffer.kind == ModelBuffer::kOfEmbedding) times = stage.embedding ? 1 : 0;
+    if (buffer.kind >= 0) times = stage.layers_of_kind[static_cast<std::size_t>(buffer.kind)];
+    if (times > 0) events.push_back({buffer.slot, static_cast<std::int32_t>(buffer.count * times)});
+  }
 }
 
 template <class N>
@@ -240,9 +195,10 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   // Where units look at their neighbours, the first layer also looks at what else stands on its stage.
   if (engine_->uses_neighbours()) cache_.clear();
   std::vector<Event> load, states, reduce, optimizer, save;
-  hold_buffers(load);
+  hold_buffers(stage, load);
   engine_->load(stage, load);
   engine_->states(stage, states);
+  const std::vector<Event> late_states = engine_->states_behind_largest(stage, states);
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
                             : program.tape(Phase::kLoad, "load", load);
@@ -257,6 +213,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.held_later = program.sequence("", {of_backward, parts.left});
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
                               "states", states);
+  parts.late_states = program.tape(Phase::kOptimizer, "states", late_states);
   parts.first_forward = forward_node(stage, groups, true);
   const Backward first_backward = backward_node(stage, groups, true);
   parts.first_backward = first_backward.whole;
@@ -311,9 +268,10 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
     return result;
   }
   const NodeId start = program.sequence("", {parts.load, parts.forward_workspaces});
-  result.root = program.sequence("", {start, parts.held_later, parts.states, result.later_step});
-  result.first_step =
-      program.sequence("", {start, first_gradients, parts.states, parts.optimizer, parts.left});
+  result.root = program.sequence(
+      "", {start, parts.held_later, parts.states, parts.late_states, result.later_step});
+  result.first_step = program.sequence(
+      "", {start, first_gradients, parts.states, parts.optimizer, parts.late_states, parts.left});
   result.before_first_step = start;
   return result;
 }

@@ -17,9 +17,11 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/shared_inputs.h"
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -53,8 +55,8 @@ class StagePrograms {
   const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;
   const std::vector<SlotId>& kept_of_head() const { return head_.kept; }
   bool recomputes(std::int64_t layer_in_stage, std::int64_t layer) const;
-  // Buffers of the model that are no parameters: rotary frequencies, and their first values beside them.
-  void hold_buffers(std::vector<Event>& events) const;
+  // Buffers of the model that are no parameters.
+  void hold_buffers(const Stage<N>& stage, std::vector<Event>& events) const;
   // Where torch's pipelines receive: a buffer for each micro-batch and direction.
   void hold_received(const Stage<N>& stage, std::vector<Event>& events) const;
 
@@ -101,7 +103,7 @@ class StagePrograms {
   struct Parts {
     bool embedding = false, head = false, input_gradient = true, output_gradient = true;
     std::vector<Group> groups;
-    NodeId load = 0, states = 0, forward_workspaces = 0, held_later = 0, left = 0,
+    NodeId load = 0, states = 0, late_states = 0, forward_workspaces = 0, held_later = 0, left = 0,
            first_step_backward = 0, first_forward = 0, first_backward = 0, forward = 0,
            backward = 0, reduce = 0, optimizer = 0, checkpoint = 0;
     SlotId output = -1;
@@ -116,12 +118,15 @@ class StagePrograms {
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
   static void play(Tapes& tapes);
-  bool recomputes_layers() const;
-  bool keeps_position_ids() const { return recomputes_layers() || job_.model->learned_positions; }
-  // cos and sin, of each table
-  std::int32_t rotary_copies() const {
-    return static_cast<std::int32_t>(2 * job_.model->rotary_tables);
-  }
+  // The run of layers whose backward is the last to need `input`; none: nothing on this stage keeps it.
+  struct Position {
+    std::size_t group = 0, run = 0;
+    friend bool operator==(const Position&, const Position&) = default;
+  };
+  static std::optional<Position> lowest_reader(const SharedInput& input,
+                                               const std::vector<Group>& groups);
+  // What goes in backward right after the lowest round of that run, where layers below it still come.
+  NodeId inputs_gone_after(const std::vector<Group>& groups, Position position);
   NodeId layer_node(int variant, const Neighbours& here, Edge edge, bool forward, bool first);
   // `gradients_before`: backward has made gradients of parameters when it comes to the layers. `edge`: of the first
   // and the last of them.
@@ -151,9 +156,9 @@ class StagePrograms {
   Sizes<N> sizes_;
   ModelUnits<N> units_;
   std::unique_ptr<const ModelUnits<N>> trained_units_, frozen_units_;  // when something is frozen
-  SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
-  SlotId embedding_scale_ = -1, position_ids_ = -1, mask_ = -1, rotary_frequencies_ = -1;
-  std::int64_t masks_ = 0;
+  SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1;
+  std::vector<SharedInput> inputs_;
+  std::vector<ModelBuffer> buffers_;
   SlotId loss_ = -1, loss_gradient_ = -1;
   bool torch_pipeline_ = false;
   SlotId received_ = -1, received_gradient_ = -1;

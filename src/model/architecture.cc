@@ -21,7 +21,7 @@ struct Counts {
 Counts count(const std::vector<ParameterTensor>& tensors, const ExpertMlp* experts) {
   Counts counts;
   for (const ParameterTensor& tensor : tensors) {
-    if (tensor.buffer) continue;
+    if (tensor.buffer || tensor.beside_total) continue;
     const Checked elements = elements_of(tensor);
     counts.total += elements;
     if (!tensor.frozen) counts.trainable += elements;
@@ -47,6 +47,7 @@ ParameterCounts count_parameters(const Architecture& architecture) {
   Counts all;
   all.add(count(architecture.embedding_parameters, nullptr), 1);
   all.add(count(architecture.head_parameters, nullptr), 1);
+  all.add(count(architecture.left_out, nullptr), 1);
   std::vector<Counts> of_kind;
   of_kind.reserve(architecture.kinds.size());
   for (const Layer& layer : architecture.kinds)

@@ -19,6 +19,8 @@
 #include <variant>
 #include <vector>
 
+#include "quantity/element_type.h"
+
 namespace steelyard {
 
 // How tensor parallelism cuts a tensor; dimensions as stored. In a fused expert tensor [E, ...] the
@@ -43,9 +45,10 @@ struct ParameterTensor {
   bool fused_experts =
       false;  // one tensor [E, ...] holds all experts; otherwise `copies` = E equal tensors
   std::int64_t copies = 1;  // equal tensors of this name pattern ("mlp.experts.*.w1.weight": E)
-  bool buffer =
-      false;  // in memory and in the checkpoint, not a parameter (never counted, no gradient)
+  bool buffer = false;      // in memory, not a parameter (never counted, no gradient)
+  ElementType buffer_type = ElementType::kFloat32;
   std::int64_t head_width = 0;  // of q, k, v projections: rows come in heads of this width
+  bool beside_total = false;    // trained, but not in the total: bert's masked-language head
   bool frozen = false;          // not trained: no optimizer state
   // Backward makes one: of what is trained, and in FSDP1 of what is frozen beside it.
   bool gradient = true;
@@ -90,6 +93,14 @@ enum class Activation : std::uint8_t {
   kClampedSwiglu,  // gpt_oss: (up + 1) * gate * sigmoid(1.702 gate), clamped
 };
 
+// How transformers turns a part of each head by the positions, and where sines and cosines come from.
+enum class RotaryForm : std::uint8_t {
+  kHalves,      // x·cos + rotate_half(x)·sin with the model's tables (llama)
+  kHalfTables,  // the model's tables are half as wide, and each half is turned by itself (gpt_oss)
+  kPairs,       // each layer repeats the model's tables for neighbouring elements (glm4)
+  kOwnTables,   // each layer looks them up in a table of its own, and repeats them twice (gptj)
+};
+
 struct GroupedAttention {
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;
@@ -100,6 +111,8 @@ struct GroupedAttention {
   std::optional<Norm> query_norm, key_norm;
   bool norm_over_whole_projection = false;  // olmo2: [n*d] and [k*d]; otherwise per head, [d]
   std::int64_t rotary_width = 0;            // of each head; 0: no rotary embedding
+  RotaryForm rotary_form = RotaryForm::kHalves;
+  int position_table_index = -1;  // the buffer [positions, rotary width] of kOwnTables
   bool alibi = false;
   bool sinks = false;  // one more column of scores, parameter [n]
   int sinks_index = -1;
@@ -109,6 +122,9 @@ struct GroupedAttention {
   bool causal = true;
   bool always_repeats_key_value =
       false;  // falcon (new): k, v are copied out to n heads before attention
+  bool one_key_value_head =
+      false;                   // falcon (7b): k, v are indexed out and broadcast by the product
+  bool always_masked = false;  // falcon: a mask is made even where "causal" would do
   bool rotary_in_float32 =
       false;  // olmo2: cos and sin are not cast to the type of the hidden states
   bool scores_in_float32 = false;  // gptj: q and k are widened before their product
@@ -142,6 +158,14 @@ struct DenseMlp {
   Linear down;
 };
 
+// What becomes of a router's logits in transformers, before the experts get them as weights.
+struct Routing {
+  bool scores_of_chosen = false;   // softmax over the chosen logits, not over all (gpt_oss)
+  bool divided_by_sum = false;     // the chosen scores, in place
+  bool in_type_of_logits = false;  // cast back (qwen)
+  bool scaled = false;             // times a constant (deepseek, glm4_moe)
+};
+
 struct ExpertMlp {
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
@@ -151,6 +175,7 @@ struct ExpertMlp {
   Linear router;
   bool router_in_float32 = false;  // casts the hidden states to fp32 first (deepseek, glm4_moe)
   bool sigmoid_scores = false;
+  Routing routing;
   std::optional<DenseMlp> shared;     // shared expert(s), one mlp of their joint width
   std::optional<Linear> shared_gate;  // qwen2_moe: a sigmoid of [1, h] multiplies the shared output
   int gate_up_index = -1, down_index = -1;  // fused tensors, or
@@ -181,6 +206,13 @@ struct Layer {
   bool input_needs_gradient = true;         // false: nothing before this layer is trained
 };
 
+// What stands before the head of a masked-language model.
+struct HeadTransform {
+  Linear dense;
+  Activation activation = Activation::kGeluErf;
+  Norm norm;
+};
+
 // `count` consecutive layers of one kind; runs in a group repeat together (gemma3: 5 local, 1
 // global, times).
 struct LayerRun {
@@ -190,6 +222,13 @@ struct LayerRun {
 struct LayerGroup {
   std::vector<LayerRun> runs;
   std::int64_t times = 1;
+};
+
+// The numbers of the positions, where the model counts them and hands them to its layers.
+enum class PositionIds : std::uint8_t {
+  kNone,           // bloom; encoders read them from a buffer
+  kOfTheBatch,     // one row for all sequences
+  kOfEachSequence  // opt: from the mask, and once more with their offset for the table
 };
 
 struct Architecture {
@@ -204,23 +243,29 @@ struct Architecture {
   bool encoder = false;  // bert: bidirectional, no causal loss shift
   bool tied_head = false;
   std::int64_t embedding_width = 0;  // hidden, but for opt-350m
+  PositionIds position_ids = PositionIds::kOfTheBatch;
   bool learned_positions = false;
+  bool token_types = false;  // bert: a third table of the embedding
   bool embedding_norm_present = false;
   Norm embedding_norm;
   double embedding_dropout = 0;
   bool scaled_embedding = false;                  // gemma: times sqrt(h)
   std::optional<Linear> project_in, project_out;  // opt-350m
-  std::int64_t rotary_tables = 1;  // gemma3: one for windowed layers, one for the others
+  // gemma3: one for windowed layers, one for the others; gptj: none beside those of its layers
+  std::int64_t rotary_tables = 1;
   std::vector<Layer> kinds;
   bool head_input_needs_gradient = true;  // false: only the head is trained
   std::vector<LayerGroup> sequence;       // sums to `layers`
   std::optional<Norm> final_norm;
+  std::optional<HeadTransform> head_transform;
   Linear head;  // weight_index -1 when tied
   std::optional<double> final_softcap;
   std::vector<ParameterTensor>
       embedding_parameters;  // token, position, type embeddings, their norm, project_in
   std::vector<ParameterTensor>
       head_parameters;  // final norm, project_out, head (absent when tied), bias
+  // In the total, and left out of the model that trains: bert's pooler.
+  std::vector<ParameterTensor> left_out;
   // Parameters that exist beside `total` (multi-token prediction, poolers, heads): name -> count,
   // as the reference lists them.
   struct Beside {

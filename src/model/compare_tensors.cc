@@ -60,9 +60,12 @@ class Comparison {
   }
 
   TensorComparison run() {
-    for (const ParameterTensor& tensor : model_.embedding_parameters) expect(tensor, "", true);
+    for (const ParameterTensor& tensor : model_.embedding_parameters)
+      expect(tensor, "", !tensor.buffer);
     expect_layers();
-    for (const ParameterTensor& tensor : model_.head_parameters) expect(tensor, "", true);
+    for (const ParameterTensor& tensor : model_.head_parameters)
+      expect(tensor, "", !tensor.beside_total);
+    for (const ParameterTensor& tensor : model_.left_out) expect(tensor, "", true);
     look_at_prediction_modules();
     look_at_the_rest();
     return std::move(result_);

@@ -87,6 +87,7 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
   Marker marker(patterns);
   marker.mark(frozen->embedding_parameters, "");
   marker.mark(frozen->head_parameters, "");
+  marker.mark(frozen->left_out, "");
   if (terms.flat_units) join({&frozen->embedding_parameters, &frozen->head_parameters});
 
   bool gradient_arrives = any_gradient(frozen->embedding_parameters);

@@ -48,12 +48,8 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   if (attention.fused) {
     const ValueId packed = column_linear(x, *attention.fused, sizes.hidden,
                                          widths.query + N(2) * widths.key_value * N(copies));
-    const std::vector<ValueId> pieces =
-        split(packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value},
-              attention.fused->name.c_str());
-    q = pieces[0];
-    k = pieces[1];
-    v = pieces[2];
+    split_fused(packed, attention, query, key_value, q, k, v);
+    if (transformers) hold_until_return(packed);
   } else {
     q = column_linear(x, *attention.query, sizes.hidden, widths.query);
     k = column_linear(x, *attention.key, sizes.hidden, widths.key_value * N(copies));
@@ -71,10 +67,9 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   if (rotary_on) {
     const ValueId raw_query = q, raw_key = k;
     if (transformers) {
-      q = rotary(reshaped(q, true), {"attention", "q, rotated", "op.rotary.output"},
-                 attention.rotary_in_float32);
-      k = rotary(reshaped(k, true), {"attention", "k, rotated", "op.rotary.output"},
-                 attention.rotary_in_float32);
+      q = reshaped(q, true);
+      k = reshaped(k, true);
+      rotary(q, k, attention);
       graph.hold(raw_query);
       graph.hold(raw_key);
     } else {
@@ -82,23 +77,62 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
       k = scale(k, {"attention", "k, rotated", "op.fused-rotary.output"});
     }
   }
-  if (style.autocast) {
-    q = cast(q, style.compute, {"attention", "q, cast", "autocast.input-cast"});
-    k = cast(k, style.compute, {"attention", "k, cast", "autocast.input-cast"});
-  }
+  if (transformers)
+    for (ValueId local : {q, k, v}) hold_until_return(local);
   CoreAttention how;
   how.dropout = style.attention_dropout;
   how.causal = attention.causal;
-  how.masked = attention.sliding_window && plain(sizes.sequence) > *attention.sliding_window;
+  how.masked = attention.always_masked ||
+               (attention.sliding_window && plain(sizes.sequence) > *attention.sliding_window);
+  how.one_key_value_head = attention.one_key_value_head && transformers;
   how.eager = attention.eager_only && transformers;
   how.softcap = attention.score_softcap.has_value();
-  how.sinks = attention.sinks;
+  if (attention.sinks) how.sinks_index = attention.sinks_index;
   how.scores_in_float32 = attention.scores_in_float32 && transformers;
   how.query_by_head = transformers && rotary_on && attention.rotary_width < attention.head_width;
   const ValueId mixed =
       core_attention(q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads,
                      query, query, how);
-  return row_linear(mixed, attention.output, widths.query, sizes.hidden);
+  const ValueId y = row_linear(mixed, attention.output, widths.query, sizes.hidden);
+  return_locals();
+  return y;
+}
+
+template <class N>
+void Composer<N>::split_fused(ValueId packed, const GroupedAttention& attention, const N& query,
+                              const N& key_value, ValueId& q, ValueId& k, ValueId& v) {
+  const char* owner = attention.fused->name.c_str();
+  if (!attention.one_key_value_head || style.implementation != Implementation::kTransformers) {
+    const std::vector<ValueId> pieces = split(
+        packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value}, owner);
+    q = pieces[0];
+    k = pieces[1];
+    v = pieces[2];
+    return;
+  }
+  Operator slice;
+  slice.label = "slice";
+  q = graph.view(packed, sizes.tokens * query);
+  slice.inputs = {packed};
+  slice.outputs = {q};
+  slice.backward = {{BackwardStep::kInputGradient, 0, -1}};
+  graph.add(slice);
+  const auto indexed = [&](const char* name) {
+    const ValueId y = graph.tensor({"attention", name, "op.falcon.indexed-head"},
+                                   sizes.tokens * key_value, style.compute, true);
+    const ValueId index = graph.tensor({"attention", "index of the head", "op.falcon.indexed-head"},
+                                       N(1), ElementType::kInt64, false);
+    Operator operation;
+    operation.label = "index";
+    operation.inputs = {packed};
+    operation.outputs = {y, index};
+    operation.saved = {index};
+    operation.backward = {{BackwardStep::kInputGradient, 0, -1}};
+    graph.add(operation);
+    return y;
+  };
+  k = indexed("k, indexed");
+  v = indexed("v, indexed");
 }
 
 // nanotron's CausalSelfAttention (models/llama.py): one packed product, copies into the layout of flash attention, rotary

@@ -18,11 +18,12 @@ namespace steelyard {
 struct CoreAttention {
   double dropout = 0;  // of the probabilities
   bool causal = true;
-  bool masked = false;             // a mask is handed over: kernels that only know "causal" refuse
-  bool eager = false;              // the model has no other form
-  bool softcap = false;            // tanh over the scores
-  bool sinks = false;              // one more column of scores
-  bool scores_in_float32 = false;  // q and k are widened before their product
+  bool masked = false;              // a mask is handed over: kernels that only know "causal" refuse
+  bool eager = false;               // the model has no other form
+  bool softcap = false;             // tanh over the scores
+  int sinks_index = -1;             // one more column of scores: a parameter of the layer
+  bool scores_in_float32 = false;   // q and k are widened before their product
+  bool one_key_value_head = false;  // the products themselves broadcast k and v
   bool query_by_head = false;  // q was joined from parts, head by head: so the output is laid out
 };
 
@@ -89,6 +90,8 @@ class Composer {
   }
   // Cut here, but every rank makes the gradient of the whole.
   int replicated_parameter(int index, const N& elements, const N& whole);
+  // Widened to fp32 for its product: so its gradient appears, and is cast.
+  int widened_parameter(int index, const N& elements);
   // `name` is the owner in the ledger.
   GradientSlots gradient_slots(const SlotName& name, const N& elements, bool of_product = true);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
@@ -101,6 +104,12 @@ class Composer {
   bool has_gradient(int index) const {
     return index >= 0 && parameters_[static_cast<std::size_t>(index)].gradient;
   }
+  // A router's choice: weights and experts for each token and place.
+  struct Routed {
+    ValueId weights = kNoValue, indices = kNoValue;
+  };
+  Routed route(ValueId x, const ExpertMlp& mlp);  // operators/router.cc
+
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
   void recompute_from(int begin, bool discards_output = false) {
@@ -120,7 +129,13 @@ class Composer {
   // softmax(q k^T) v; q, k, v of the widths given per token
   ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                          const N& query_width, const N& value_width, const CoreAttention& how);
-  ValueId rotary(ValueId x, const SlotName& name, bool in_float32);
+  void rotary(ValueId& q, ValueId& k, const GroupedAttention& attention);  // operators/rotary.cc
+
+  // A local name of the module's forward, until that returns.
+  void hold_until_return(ValueId value) { locals_.push_back(value); }
+  std::int64_t rows_of(int index) const {
+    return parameters_[static_cast<std::size_t>(index)].shape.front();
+  }
 
   ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
                     bool keeps_output) {
@@ -143,12 +158,21 @@ class Composer {
   ValueId expanded(ValueId x, const N& elements);
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                           const N& query_width, const N& value_width, const CoreAttention& how);
-  ValueId with_sinks(ValueId scores, const N& columns, const N& rows);
+  void cast_query_and_key(ValueId& q, ValueId& k);
+  ValueId with_sinks(ValueId scores, const N& columns, const N& rows, int sinks_index,
+                     const N& heads);
+  // q, k and v of one product; falcon indexes its single key and value out of it.
+  void split_fused(ValueId packed, const GroupedAttention& attention, const N& query,
+                   const N& key_value, ValueId& q, ValueId& k, ValueId& v);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                           const N& query_width, const N& value_width, const CoreAttention& how);
   ValueId math_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& query_width,
                          const N& value_width,
                          const CoreAttention& how);  // operators/math_attention.cc
+  void return_locals() {
+    for (ValueId value : locals_) graph.hold(value);
+    locals_.clear();
+  }
   // softmax_backward_cuda_out makes grad·output before the gradient (aten/src/ATen/native/cuda/SoftMax.cu).
   BackwardStep softmax_product(const N& elements, ElementType type) {
     return {BackwardStep::kTemporary, 0,
@@ -167,6 +191,7 @@ class Composer {
   std::vector<int> parameter_ids_;
   std::vector<GradientSlots>* shared_gradients_ = nullptr;
   SlotId waiting_ = -1;
+  std::vector<ValueId> locals_;
 };
 
 // The whole layer, from the residual stream to the residual stream (operators/layer.cc).

@@ -19,10 +19,10 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
                                     const N& key_value_heads, const N& query_width,
                                     const N& value_width, const CoreAttention& how) {
   const int begin = position();
-  const bool efficient = style.attention == AttentionKernel::kEfficient;
-  // Without a mask transformers hands grouped heads over as they are (sdpa_attention.py, use_gqa_in_sdpa).
-  const bool handed_over_grouped = efficient && plain(heads) != plain(key_value_heads) &&
-                                   !how.masked &&
+  // Without a mask transformers hands grouped heads over as they are (sdpa_attention.py, use_gqa_in_sdpa); falcon always.
+  const bool handed_over_grouped = style.attention == AttentionKernel::kEfficient &&
+                                   plain(heads) != plain(key_value_heads) &&
+                                   (!how.masked || how.one_key_value_head) &&
                                    style.implementation == Implementation::kTransformers;
   ValueId out;
   if (how.eager || style.attention == AttentionKernel::kEager)
@@ -38,13 +38,21 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
   return out;
 }
 
+// Autocast's list of 16-bit operators has the attention kernels and matrix products.
+template <class N>
+void Composer<N>::cast_query_and_key(ValueId& q, ValueId& k) {
+  if (!style.autocast) return;
+  q = cast(q, style.compute, {kOwner, "q, cast", "autocast.input-cast"});
+  k = cast(k, style.compute, {kOwner, "k, cast", "autocast.input-cast"});
+}
+
 template <class N>
 void Composer<N>::repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width,
                                       const N& value_width) {
   k = single("repeat", k, {kOwner, "k repeated to all heads", "op.repeat-kv.copy"},
-             sizes.tokens * query_width, style.compute, {});
+             sizes.tokens * query_width, graph.type(k), {});
   v = single("repeat", v, {kOwner, "v repeated to all heads", "op.repeat-kv.copy"},
-             sizes.tokens * value_width, style.compute, {});
+             sizes.tokens * value_width, graph.type(v), {});
 }
 
 // One head for all others needs no copy: expand and reshape give a view. Its gradient is summed.
@@ -76,6 +84,7 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   } else if (efficient && grouped) {
     repeat_to_all_heads(k, v, query_width, value_width);
   }
+  cast_query_and_key(q, k);
   const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"},
                                    sizes.tokens * value_width, type, true);
   const N rows =
@@ -154,7 +163,9 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     q = cast(q, ElementType::kFloat32, {kOwner, "q, fp32", "op.attention.fp32-query-key"});
     k = cast(k, ElementType::kFloat32, {kOwner, "k, fp32", "op.attention.fp32-query-key"});
   }
-  const ElementType score_type = how.scores_in_float32 ? ElementType::kFloat32 : type;
+  const ValueId wide_query = q, wide_key = k;
+  cast_query_and_key(q, k);
+  const ElementType score_type = graph.type(q);
   const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
   const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, score_type, true);
   Operator product;
@@ -182,26 +193,58 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
         pointwise("tanh", scores, {kOwner, "tanh(scores)", "op.tanh.saved-output"}, false, true);
     scores = scale(scores, {kOwner, "capped scores", "op.scale"});
   }
-  if (how.causal) scores = scale(scores, {kOwner, "masked scores", "op.mask.add"});
-  if (how.sinks)
-    scores = scale(scores, {kOwner, "scores with the sink column", "op.attention.sinks"});
-  if (!how.sinks)
+  // The mask is of the residual stream's type, and a sum promotes.
+  const ElementType masked_type =
+      bits_of(style.residual) > bits_of(graph.type(scores)) ? style.residual : graph.type(scores);
+  if (how.causal)
+    scores =
+        single("mask", scores, {kOwner, "masked scores", "op.mask.add"}, pairs, masked_type, {});
+  const ValueId masked = scores;
+  N columns = pairs;
+  if (how.sinks_index >= 0) {
+    columns = sizes.tokens * heads * (sizes.sequence + N(1));
+    scores = with_sinks(scores, columns, sizes.tokens * heads, how.sinks_index, heads);
+  } else {
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
+  }
   ValueId probabilities =
-      single("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, pairs,
-             graph.type(scores), {.output = true}, {softmax_product(pairs, graph.type(scores))});
+      single("softmax", scores, {kOwner, "softmax", "op.softmax.saved-output"}, columns,
+             graph.type(scores), {.output = true}, {softmax_product(columns, graph.type(scores))});
+  if (how.sinks_index >= 0) {
+    const ValueId without = graph.view(probabilities, pairs);
+    Operator drop;
+    drop.label = "without the sink column";
+    drop.inputs = {probabilities};
+    drop.outputs = {without};
+    drop.backward = {kGradient0};  // zeros of the whole, the part copied in
+    graph.add(drop);
+    probabilities = without;
+  }
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
+  if (!how.scores_in_float32) graph.hold(masked);  // until its name passes to the probabilities
   probabilities = dropout(probabilities, how.dropout, kOwner);
-  return copy(weighted_values(probabilities, v, pairs, heads, value_width, type),
-              {kOwner, "output", "op.attention.transposed-copy"});
+  const ValueId mixed = weighted_values(probabilities, v, pairs, heads, value_width, type);
+  if (how.scores_in_float32)
+    for (ValueId local : {wide_query, wide_key}) graph.hold(local);
+  const ValueId out = copy(mixed, {kOwner, "output", "op.attention.transposed-copy"});
+  if (how.sinks_index >= 0) graph.hold(scores);
+  return out;
 }
 
 // gpt_oss: one more column of scores, and the largest of each row taken off all (its place is kept for backward).
 template <class N>
-ValueId Composer<N>::with_sinks(ValueId scores, const N& columns, const N& rows) {
+ValueId Composer<N>::with_sinks(ValueId scores, const N& columns, const N& rows, int sinks_index,
+                                const N& heads) {
   const ElementType type = graph.type(scores);
   const SlotName name{kOwner, "scores with the sink column", "op.attention.sinks"};
-  const ValueId joined = single("concatenate", scores, name, columns, type, {});
+  const ValueId joined = graph.tensor(name, columns, type, true);
+  Operator join;
+  join.label = "concatenate";
+  join.inputs = {scores};
+  join.outputs = {joined};
+  join.backward = {{BackwardStep::kAliasGradient, 0, -1},
+                   {BackwardStep::kParameterGradient, uncast_parameter(sinks_index, heads), -1}};
+  graph.add(join);
   const ValueId place = graph.tensor({kOwner, "place of the largest score", "op.attention.sinks"},
                                      rows, ElementType::kInt64, false);
   const ValueId largest =
@@ -239,46 +282,6 @@ ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& 
       2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(value_width / heads));
   graph.add(mix);
   return mixed;
-}
-
-// q·cos + rotate_half(q)·sin, written out (apply_rotary_pos_emb of modeling_llama.py).
-template <class N>
-ValueId Composer<N>::rotary(ValueId x, const SlotName& name, bool in_float32) {
-  const N half = graph.elements(x) / N(2);
-  const bool needs = graph.needs_gradient(x);
-  // cos and sin come in the type of the residual stream; products promote
-  const ElementType wide = in_float32 ? ElementType::kFloat32 : style.residual;
-  const ValueId cosine =
-      single("x·cos", x, {name.owner, "x·cos", "op.rotary.products"}, graph.elements(x), wide, {});
-
-  auto slice = [&](const char* label) {
-    const ValueId part = graph.view(x, half);
-    Operator operation;
-    operation.label = label;
-    operation.inputs = {x};
-    operation.outputs = {part};
-    operation.backward = {kGradient0};  // zeros of the whole, the part copied in
-    graph.add(operation);
-    return part;
-  };
-  const ValueId first = slice("first half");
-  const ValueId second = slice("second half");
-  const ValueId negative =
-      single("negate", second, {name.owner, "negated half", "op.rotary.products"}, half,
-             graph.type(x), {});
-  const ValueId rotated = graph.tensor({name.owner, "rotated", "op.rotary.products"},
-                                       graph.elements(x), graph.type(x), needs);
-  Operator join;
-  join.label = "concatenate";
-  join.inputs = {negative, first};
-  join.outputs = {rotated};
-  join.backward = {{BackwardStep::kAliasGradient, 0, -1}, {BackwardStep::kAliasGradient, 1, -1}};
-  graph.add(join);
-  const ValueId sine =
-      single("rotated·sin", rotated, {name.owner, "rotated·sin", "op.rotary.products"},
-             graph.elements(x), wide, {});
-  const ValueId turned = add(cosine, sine, name);
-  return in_float32 ? cast(turned, graph.type(x), name) : turned;
 }
 
 template class Composer<Checked>;

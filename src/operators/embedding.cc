@@ -21,34 +21,37 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   const N whole = sizes.tokens * width;
   const N rows = sizes.vocabulary / sizes.tensor;
 
+  // `asked`: how many rows. An index that the graph has made is kept for the table's gradient.
   auto lookup = [&](const char* owner, int tensor, const N& table_rows, ValueId index,
-                    const N& elements, const N* whole_table = nullptr) {
+                    const N& asked, const N& row, const N* whole_table = nullptr) {
+    const N elements = asked * row;
     const ValueId y =
         graph.tensor({owner, "output", "op.embedding.output"}, elements, style.residual, true);
     Operator operation;
     operation.label = "embedding";
     operation.inputs = {index};
     operation.outputs = {y};
-    if (plain(sizes.tokens) > kSortedAbove) {
+    if (index != ids && composer.has_gradient(tensor)) operation.saved = {index};
+    if (plain(asked) > kSortedAbove) {
       operation.backward.push_back(
           {BackwardStep::kTemporary, 0,
-           graph.temporary({owner, "sorted ids", "op.embedding.backward-sort"}, N(6) * sizes.tokens,
+           graph.temporary({owner, "sorted ids", "op.embedding.backward-sort"}, N(6) * asked,
                            ElementType::kInt64)});
       operation.backward.push_back(
           {BackwardStep::kTemporary, 0,
            graph.temporary({owner, "fp32 partial sums", "op.embedding.backward-partial"}, elements,
                            ElementType::kFloat32)});
     }
-    const N own = table_rows * width;
+    const N own = table_rows * row;
     operation.backward.push_back(
         {BackwardStep::kParameterGradient,
-         whole_table ? composer.replicated_parameter(tensor, own, *whole_table * width)
+         whole_table ? composer.replicated_parameter(tensor, own, *whole_table * row)
                      : composer.uncast_parameter(tensor, own),
          -1});
     graph.add(operation);
     return y;
   };
-  ValueId x = lookup("embedding", 0, rows, ids, whole,
+  ValueId x = lookup("embedding", 0, rows, ids, sizes.tokens, width,
                      style.distributed_tensors ? &sizes.vocabulary : nullptr);
   if (style.distributed_tensors) {
     // Rows of other ranks are zeroed in place; the sum over the ranks is a new tensor.
@@ -98,11 +101,36 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
       x = scattered;
     }
   }
-  if (model.learned_positions) {
-    // The position table is the second tensor; its rows for this sequence are added to every sequence of the batch.
-    const ValueId positions = lookup(
-        "positions", 1, Workbook<N>::symbol("P", model.embedding_parameters.at(1).shape.at(0)), ids,
-        sizes.sequence * sizes.hidden);
+  if (model.project_in)
+    x = composer.linear(x, *model.project_in, sizes.tokens, width, sizes.hidden);
+  const bool transformers = style.implementation == Implementation::kTransformers;
+  const auto rows_of = [&](std::size_t tensor) {
+    return Workbook<N>::symbol("P", model.embedding_parameters.at(tensor).shape.at(0));
+  };
+  const auto index_of = [&](const char* owner, const char* name, const N& elements) {
+    const ValueId index =
+        graph.tensor({owner, name, "op.embedding.index"}, elements, ElementType::kInt64, false);
+    Operator make;
+    make.label = "index";
+    make.outputs = {index};
+    graph.add(make);
+    return index;
+  };
+  // Tables are the embedding's tensors in their order: tokens, positions, token types.
+  if (model.token_types) {
+    const ValueId index =
+        transformers ? index_of("token types", "types of the tokens", sizes.sequence) : ids;
+    x = composer.add(x, lookup("token types", 2, rows_of(2), index, sizes.tokens, sizes.hidden),
+                     {"embedding", "sum with token types", "op.add"});
+  }
+  if (model.learned_positions && transformers &&
+      model.position_ids == PositionIds::kOfEachSequence) {
+    const ValueId index = index_of("positions", "positions and their offset", sizes.tokens);
+    x = composer.add(x, lookup("positions", 1, rows_of(1), index, sizes.tokens, sizes.hidden),
+                     {"embedding", "sum with positions", "op.add"});
+  } else if (model.learned_positions) {
+    // Rows for one sequence are added to every sequence of the batch.
+    const ValueId positions = lookup("positions", 1, rows_of(1), ids, sizes.sequence, sizes.hidden);
     const ValueId sum = graph.tensor({"embedding", "sum with positions", "op.add"},
                                      graph.elements(x), style.residual, true);
     Operator add;
@@ -117,8 +145,6 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   if (model.embedding_norm_present)
     x = composer.normalise(x, model.embedding_norm, sizes.shard_tokens, width);
   x = composer.dropout(x, style.embedding_dropout, "embedding");
-  if (model.project_in)
-    x = composer.linear(x, *model.project_in, sizes.tokens, width, sizes.hidden);
   return x;
 }
 

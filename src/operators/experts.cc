@@ -1,4 +1,4 @@
-// Mixture of experts: a router, the tokens sorted to their experts, grouped products, the weighted sum.
+// Mixture of experts: a router (operators/router.cc), the tokens sorted to their experts, grouped products, the weighted sum.
 //
 //   kept for each (token, expert) pair:  gathered input h · gate M · up M · act(gate) M · product M · output h
 //   kept for each token:                 router probabilities, fp32, E
@@ -15,50 +15,10 @@ constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
 
 template <class N>
 ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
-  using Book = Workbook<N>;
-  const N experts = Book::symbol("E", mlp.experts);
-  const N chosen = Book::symbol("K", mlp.experts_per_token);
   const N hidden = sizes.hidden;
   const N tokens = sizes.shard_tokens;
   const int begin = position();
-  // The router, in fp32 where the model asks for it: its input is then a copy.
-  ValueId routed_input = x;
-  if (mlp.router_in_float32)
-    routed_input = cast(x, ElementType::kFloat32,
-                        {"mlp.router", "fp32 copy of the hidden states", "op.router.fp32-input"});
-  const ElementType router_type = graph.type(routed_input);
-  const ValueId logits = graph.tensor({"mlp.router", "logits", "op.linear.output"},
-                                      tokens * experts, router_type, true);
-  Operator route;
-  route.label = "router";
-  route.inputs = {routed_input};
-  route.outputs = {logits};
-  if (has_gradient(mlp.router.weight_index)) route.saved = {routed_input};
-  route.backward = {
-      {BackwardStep::kParameterGradient, parameter(mlp.router.weight_index, hidden * experts), -1},
-      kGradient0};
-  if (mlp.router.bias_index >= 0)
-    route.backward.push_back(
-        {BackwardStep::kParameterGradient, parameter(mlp.router.bias_index, experts), -1});
-  graph.add(route);
-  const ValueId wide =
-      cast(logits, ElementType::kFloat32, {"mlp.router", "fp32 logits", "op.softmax.fp32-input"});
-  const ValueId probabilities = pointwise(
-      "scores", wide, {"mlp.router", "probabilities", "op.softmax.saved-output"}, false, true);
-  const ValueId weights = graph.tensor(
-      {"mlp.router", "chosen weights", "op.top-k.output"}, tokens * chosen,
-      style.implementation == Implementation::kTransformers ? ElementType::kFloat32 : style.compute,
-      true);
-  const ValueId indices = graph.tensor({"mlp.router", "chosen experts", "op.top-k.saved-indices"},
-                                       tokens * chosen, ElementType::kInt64, false);
-  Operator choose;
-  choose.label = "top k";
-  choose.inputs = {probabilities};
-  choose.outputs = {weights, indices};
-  choose.saved = {indices};
-  choose.backward = {kGradient0};
-  graph.add(choose);
-
+  const auto [weights, indices] = route(x, mlp);
   ValueId sum = style.implementation == Implementation::kTransformers
                     ? grouped_experts(x, weights, indices, mlp)
                     : sorted_experts(x, weights, indices, mlp);

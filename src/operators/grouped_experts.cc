@@ -3,8 +3,10 @@
 //   tokens ─sort by expert─ gather h ─ gate·up 2M ─ mask ─ act(gate)·up M ─ down h ─ mask ─ · weight ─ unsort ─ sum
 //             order           kept       kept        kept      kept          kept             order
 //
-// Tokens of experts that stand elsewhere are masked, in every run: each product is followed by a masked copy. Weights are
-// fp32, so what they multiply is widened until the sum is cast back.
+// Tokens of experts that stand elsewhere are masked, in every run: each product is followed by a masked copy. Where weights
+// are fp32, what they multiply is widened until the sum is cast back.
+#include <utility>
+
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -31,7 +33,7 @@ class GroupedExperts {
 
   ValueId write(ValueId x, ValueId weights, ValueId indices) {
     const N& hidden = c_.sizes.hidden;
-    const ValueId sorted = integers("experts in order", indices);
+    sorted_ = integers("experts in order", indices);
     const ValueId permutation = integers("order of the pairs", indices);
     const ValueId token = integers("token of each pair", permutation);
     ValueId gathered = index(x, token, {kOwner, "gathered input", "op.experts.gathered-input"},
@@ -39,26 +41,27 @@ class GroupedExperts {
     gathered =
         c_.cast(gathered, type_, {kOwner, "gathered input, cast", "op.experts.gathered-input"});
     const ValueId weight = index(weights, permutation, {kOwner, "weights in order", kOrder}, pairs_,
-                                 ElementType::kFloat32);
-    mask_ = graph_.tensor({kOwner, "pairs of experts elsewhere", kOrder}, pairs_,
-                          ElementType::kBool, false);
-    Operator compare;
-    compare.label = "compare";
-    compare.inputs = {sorted};
-    compare.outputs = {mask_};
-    graph_.add(compare);
-    const ValueId input =
-        c_.reshaped(gathered, true);  // masked in place; its gradient is a masked copy
+                                 graph_.type(weights));
+    const ValueId narrow = made("experts in order, 32 bits", sorted_, pairs_, ElementType::kInt32);
+    const ValueId counted = made("pairs of each expert", narrow, experts_, ElementType::kInt32);
+    offsets_ = made("ends of the experts", counted, experts_, ElementType::kInt32);
+    mask_ = made("pairs of experts elsewhere", sorted_, pairs_, ElementType::kBool);
+    const ValueId input = graph_.view(gathered, graph_.elements(gathered));
+    masks_in_place(gathered, input);
 
     const ValueId inner = feed(input);
-    const ValueId output = masked(product(inner, {mlp_.down_index}, {experts_ * hidden * width_},
-                                          "expert output", pairs_ * hidden),
-                                  "expert output, masked");
+    const N matrix = experts_ * hidden * width_;
+    const ValueId down_biases = biases(mlp_.down_bias_index, hidden);
+    if (biases_ != kNoValue) graph_.hold(biases_);
+    const ValueId output =
+        masked(biased(product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs_ * hidden),
+                      down_biases),
+               "expert output, masked");
 
     const N elements = pairs_ * hidden;
-    const ValueId weighted =
-        graph_.tensor({kOwner, "weighted output", "op.experts.weighted-output"}, elements,
-                      ElementType::kFloat32, true);
+    const ElementType weighted_type = wider(graph_.type(output), graph_.type(weight));
+    const ValueId weighted = graph_.tensor(
+        {kOwner, "weighted output", "op.experts.weighted-output"}, elements, weighted_type, true);
     const SlotName unreduced{kOwner, "gradient of the weights, unreduced",
                              "op.multiply.broadcast-backward"};
     const SlotName uncast{kOwner, "gradient of the output, fp32", "op.multiply.broadcast-backward"};
@@ -68,16 +71,22 @@ class GroupedExperts {
     weigh.outputs = {weighted};
     weigh.saved = {output, weight};
     weigh.backward = {
-        {BackwardStep::kTemporary, 0, graph_.temporary(unreduced, elements, ElementType::kFloat32)},
-        {BackwardStep::kTemporary, 0, graph_.temporary(uncast, elements, ElementType::kFloat32)},
-        kGradient1,
-        kGradient0};
+        {BackwardStep::kTemporary, 0, graph_.temporary(unreduced, elements, weighted_type)}};
+    if (weighted_type != graph_.type(output)) {
+      weigh.backward.push_back(
+          {BackwardStep::kTemporary, 0, graph_.temporary(uncast, elements, weighted_type)});
+      weigh.backward.push_back(kGradient1);
+      weigh.backward.push_back(kGradient0);
+    } else {
+      weigh.backward.push_back(kGradient0);
+      weigh.backward.push_back(kGradient1);
+    }
     graph_.add(weigh);
     const ValueId back = integers("order of the tokens", permutation);
     const ValueId unsorted = index(weighted, back, {kOwner, "weighted output, by token", kOrder},
-                                   elements, ElementType::kFloat32);
-    const ValueId total = graph_.tensor({kOwner, "sum over experts, fp32", "op.experts.sum"},
-                                        c_.sizes.tokens * hidden, ElementType::kFloat32, true);
+                                   elements, weighted_type);
+    const ValueId total = graph_.tensor({kOwner, "sum over experts", "op.experts.sum"},
+                                        c_.sizes.tokens * hidden, weighted_type, true);
     Operator add_up;
     add_up.label = "sum over experts";
     add_up.inputs = {unsorted};
@@ -85,8 +94,8 @@ class GroupedExperts {
     add_up.backward = {kGradient0};
     graph_.add(add_up);
     const ValueId sum =
-        c_.cast(total, graph_.type(x), {kOwner, "sum over experts", "op.experts.sum"});
-    for (ValueId local : {sorted, unsorted, total}) graph_.hold(local);
+        c_.cast(total, graph_.type(x), {kOwner, "sum over experts, cast", "op.experts.sum"});
+    for (ValueId local : {sorted_, unsorted, total, narrow, counted, offsets_}) graph_.hold(local);
     return sum;
   }
 
@@ -96,15 +105,18 @@ class GroupedExperts {
     const N& hidden = c_.sizes.hidden;
     const N matrix = experts_ * hidden * width_;
     const bool packed = mlp_.gate_up_index >= 0;
+    biases_ = biases(mlp_.gate_up_bias_index, N(2) * width_);
     const ValueId both =
-        masked(product(input,
-                       packed ? Few<int, 2>{mlp_.gate_up_index}
-                              : Few<int, 2>{mlp_.gate_index, mlp_.up_index},
-                       packed ? Few<N, 2>{N(2) * matrix} : Few<N, 2>{matrix, matrix}, "gate and up",
-                       pairs_ * N(2) * width_),
+        masked(biased(product(input,
+                              packed ? Few<int, 2>{mlp_.gate_up_index}
+                                     : Few<int, 2>{mlp_.gate_index, mlp_.up_index},
+                              packed ? Few<N, 2>{N(2) * matrix} : Few<N, 2>{matrix, matrix},
+                              "gate and up", pairs_ * N(2) * width_),
+                      biases_),
                "gate and up, masked");
+    if (mlp_.activation == Activation::kClampedSwiglu)
+      return clamped(every_other("gate", both), every_other("up", both));
     const std::vector<ValueId> parts = c_.split(both, {pairs_ * width_, pairs_ * width_}, kOwner);
-    if (mlp_.activation == Activation::kClampedSwiglu) return clamped(parts[0], parts[1]);
     const ValueId activated = c_.activate(parts[0], mlp_.activation, kOwner);
     return c_.multiply(activated, parts[1], {kOwner, "act(gate)·up", "op.multiply.output"});
   }
@@ -122,14 +134,90 @@ class GroupedExperts {
     return c_.multiply(raised, activated, {kOwner, "act(gate)·up", "op.multiply.output"});
   }
 
+  // A strided view, whose gradient is a whole of zeros with the view's copied in.
+  ValueId every_other(const char* label, ValueId x) {
+    const ValueId y = graph_.view(x, pairs_ * width_);
+    Operator operation;
+    operation.label = label;
+    operation.inputs = {x};
+    operation.outputs = {y};
+    operation.backward = {kGradient0};
+    graph_.add(operation);
+    return y;
+  }
+
+  static ElementType wider(ElementType a, ElementType b) {
+    return bits_of(a) >= bits_of(b) ? a : b;
+  }
+
   ValueId integers(const char* name, ValueId from) {
-    const ValueId y = graph_.tensor({kOwner, name, kOrder}, pairs_, ElementType::kInt64, false);
+    return made(name, from, pairs_, ElementType::kInt64);
+  }
+
+  ValueId made(const char* name, ValueId from, const N& elements, ElementType type) {
+    const ValueId y = graph_.tensor({kOwner, name, kOrder}, elements, type, false);
     Operator operation;
     operation.label = name;
     operation.inputs = {from};
     operation.outputs = {y};
     graph_.add(operation);
     return y;
+  }
+
+  // The input is masked where it stands; its gradient is a masked copy.
+  void masks_in_place(ValueId x, ValueId y) {
+    Operator operation;
+    operation.label = "masked fill";
+    operation.inputs = {x, mask_};
+    operation.outputs = {y};
+    operation.saved = {mask_};
+    operation.backward = {kGradient0};
+    graph_.add(operation);
+  }
+
+  // The bias of its expert for each pair; its gradient is summed back by the experts in order.
+  ValueId biases(int index, const N& width) {
+    if (index < 0) return kNoValue;
+    const ValueId rows = graph_.tensor({kOwner, "bias of each pair", "op.experts.bias-rows"},
+                                       pairs_ * width, type_, c_.has_gradient(index));
+    Operator operation;
+    operation.label = "index";
+    operation.inputs = {sorted_};
+    operation.outputs = {rows};
+    operation.saved = {sorted_};
+    operation.backward = {
+        {BackwardStep::kParameterGradient, c_.uncast_parameter(index, experts_ * width), -1}};
+    graph_.add(operation);
+    return rows;
+  }
+
+  ValueId biased(ValueId x, ValueId rows) {
+    if (rows == kNoValue) return x;
+    const ValueId y = graph_.view(x, graph_.elements(x));
+    Operator operation;
+    operation.label = "add in place";
+    operation.inputs = {x, rows};
+    operation.outputs = {y};
+    operation.backward = {{BackwardStep::kAliasGradient, 0, -1},
+                          {BackwardStep::kAliasGradient, 1, -1}};
+    graph_.add(operation);
+    return y;
+  }
+
+  // What one grouped product of 16 bits asks for: 60 bytes of arguments for each expert, and 512 bytes of tensor maps for
+  // each multiprocessor.
+  SlotId workspace() {
+    const N arguments = N(60) * experts_;
+    const N maps = N(512) * N(c_.style.multiprocessors);
+    const auto rounded = [](const N& bytes) {
+      return allocated_size(bytes_of(Elements(Checked(plain(bytes))), ElementType::kInt8));
+    };
+    TensorSum both = c_.book.tensor_sum();
+    both.add(rounded(arguments), 1, 0);
+    both.add(rounded(maps), 1, 0);
+    return c_.book.slot_of_tensors(
+        {kOwner, "workspace of a grouped product", "op.experts.workspace"}, Pile::kTemporary,
+        arguments + maps, ElementType::kInt8, std::move(both));
   }
 
   ValueId index(ValueId x, ValueId order, const SlotName& name, const N& elements,
@@ -150,15 +238,25 @@ class GroupedExperts {
     const ValueId y = graph_.tensor({kOwner, name, "op.linear.output"}, elements, type_, true);
     Operator operation;
     operation.label = "grouped product";
-    operation.inputs = {x};
+    operation.inputs = {x, offsets_};
     operation.outputs = {y};
+    // Products of 32 bits are a loop of ordinary ones.
+    const bool in_one_kernel = bits_of(type_) < 32;
+    if (in_one_kernel && workspace_ < 0) workspace_ = workspace();
+    if (in_one_kernel) operation.passing = {workspace_};
+    const BackwardStep needed{BackwardStep::kPassing, 0, workspace_};
+    operation.saved = {offsets_};
+    bool trains = false;
     for (std::size_t i = 0; i < weight_indices.size(); ++i) {
       const int gradient = c_.uncast_parameter(weight_indices[i], weight_elements[i]);
       if (gradient < 0) continue;
-      operation.saved = {x};
+      if (!trains) operation.saved.push_back(x);
+      trains = true;
       operation.backward.push_back({BackwardStep::kParameterGradient, gradient, -1});
     }
+    if (trains && in_one_kernel) operation.backward.push_back(needed);
     operation.backward.push_back(kGradient0);
+    if (in_one_kernel) operation.backward.push_back(needed);
     operation.flops = 2.0 * static_cast<double>(plain(graph_.elements(x))) *
                       static_cast<double>(plain(elements)) / static_cast<double>(plain(pairs_));
     graph_.add(operation);
@@ -183,7 +281,8 @@ class GroupedExperts {
   const ExpertMlp& mlp_;
   ElementType type_;
   N experts_, pairs_, width_;
-  ValueId mask_ = kNoValue;
+  ValueId sorted_ = kNoValue, offsets_ = kNoValue, mask_ = kNoValue, biases_ = kNoValue;
+  SlotId workspace_ = -1;
 };
 
 template <class N>

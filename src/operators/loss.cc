@@ -31,6 +31,12 @@ class LossWriter {
   ValueId write(ValueId x, ValueId labels) {
     if (model_.final_norm)
       x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+    if (model_.head_transform) {
+      const HeadTransform& transform = *model_.head_transform;
+      x = c_.linear(x, transform.dense, c_.sizes.shard_tokens, c_.sizes.hidden, c_.sizes.hidden);
+      x = c_.activate(x, transform.activation, transform.dense.name.c_str());
+      x = c_.normalise(x, transform.norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+    }
     N width = c_.sizes.hidden;
     if (model_.project_out) {
       width = Workbook<N>::symbol("w", model_.embedding_width);
@@ -67,7 +73,8 @@ class LossWriter {
     // Tied: the weight is the embedding's. Its gradient appears here first and waits for the embedding's.
     if (c_.style.tensor == 1)
       return c_.product(x, {"head", "logits", "op.linear.output"}, c_.sizes.tokens, width,
-                        c_.sizes.vocabulary, tied_gradient(width), -1, false);
+                        c_.sizes.vocabulary, tied_gradient(width),
+                        c_.parameter(head.bias_index, c_.sizes.vocabulary), head.bias);
     const N local = c_.sizes.vocabulary / c_.sizes.tensor;
     const ValueId y = graph_.tensor({"head", "logits", "op.linear.output"}, c_.sizes.tokens * local,
                                     c_.style.compute, true);
@@ -108,11 +115,11 @@ class LossWriter {
       one(logits, y, "tanh", {y});
       logits = c_.scale(y, {"loss", "capped logits", "op.scale"});
     }
-    // Encoders hand the logits over as they are; autocast has cross entropy on its list of fp32 operators.
-    const bool widens = !model_.encoder || c_.style.autocast;
-    const ValueId wide = widens ? c_.cast(logits, ElementType::kFloat32,
-                                          {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"})
-                                : logits;
+    // Encoders hand the logits over as they are.
+    const ValueId wide = !model_.encoder
+                             ? c_.cast(logits, ElementType::kFloat32,
+                                       {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"})
+                             : logits;
     // Where the training loop asks for the loss, the labels come as they are wanted.
     const bool outside =
         c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kTorchtitan;
@@ -124,15 +131,20 @@ class LossWriter {
       parallel_log_softmax(wide, log_softmax);
     else
       one(wide, log_softmax, "log softmax", {log_softmax});
+    // cross_entropy_loss asks for the logits' own type; what picks from it is on autocast's list of fp32 operators.
+    const ValueId picked = c_.style.autocast
+                               ? c_.cast(log_softmax, ElementType::kFloat32,
+                                         {"loss", "log-softmax, fp32", "autocast.fp32-operator"})
+                               : log_softmax;
     const ValueId loss =
         graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
     const ValueId weight = graph_.tensor({"loss", "total weight", "op.cross-entropy.loss"}, N(1),
                                          ElementType::kFloat32, false);
     Operator pick;
     pick.label = "negative log likelihood";
-    pick.inputs = {log_softmax, target};
+    pick.inputs = {picked, target};
     pick.outputs = {loss, weight};
-    pick.saved = {log_softmax, target, weight};
+    pick.saved = {picked, target, weight};
     if (c_.style.distributed_tensors) of_parallel_loss(pick.backward, elements);
     pick.backward.push_back(kGradient0);
     graph_.add(pick);

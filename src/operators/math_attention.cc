@@ -1,7 +1,7 @@
 // softmax(q k^T) v as PyTorch writes it out when no kernel takes the call: aten/src/ATen/native/transformers/attention.cpp,
 // _scaled_dot_product_attention_math.
 //
-//   q ─fp32─ ·scale ─ copy ─┐
+//   q ─fp32─ ·scale ─ copy ─┐          + mask: in place
 //   k ─fp32─ repeat ─ ·scale ─ q k^T ─ + mask ─ softmax (kept) ─ · v ─ cast ─ copy
 //   v ─fp32─ repeat ──────────────────────────────────────────────┘
 //
@@ -32,12 +32,22 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
     return value;
   };
 
+  cast_query_and_key(q, k);
+  ValueId mask = kNoValue;
+  if (how.masked) {
+    // Truths, the same for all sequences, become numbers for each of them in the type of the query.
+    mask = local(graph.tensor({kOwner, "mask, as numbers", "op.efficient-attention.mask"},
+                              sizes.tokens * sizes.sequence, type, false));
+    Operator convert;
+    convert.label = "mask of numbers";
+    convert.outputs = {mask};
+    graph.add(convert);
+  }
   q = local(cast(q, wide, {kOwner, "q, fp32", kRule}));
   k = local(cast(k, wide, {kOwner, "k, fp32", kRule}));
   v = local(cast(v, wide, {kOwner, "v, fp32", kRule}));
   const ValueId scaled_query = local(scale(q, {kOwner, "q · scale", kRule}));
-  ValueId mask = kNoValue;
-  if (how.causal) {
+  if (how.causal && !how.masked) {
     mask =
         local(graph.tensor({kOwner, "mask", kRule}, sizes.sequence * sizes.sequence, wide, false));
     Operator make;
@@ -47,11 +57,16 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
                                     sizes.sequence * sizes.sequence, ElementType::kBool)};
     graph.add(make);
   }
-  k = local(single("repeat", k, {kOwner, "k repeated to all heads", "op.repeat-kv.copy"},
-                   sizes.tokens * query_width, wide, {}));
-  v = single("repeat", v, {kOwner, "v repeated to all heads", "op.repeat-kv.copy"},
-             sizes.tokens * value_width, wide, {});
-  const ValueId scaled_key = scale(k, {kOwner, "k · scale", kRule});
+  const SlotName of_keys{kOwner, "k repeated to all heads", "op.repeat-kv.copy"};
+  const SlotName of_values{kOwner, "v repeated to all heads", "op.repeat-kv.copy"};
+  const auto repeated = [&](ValueId x, const SlotName& name, const N& width) {
+    return single("repeat", x, name, sizes.tokens * width, wide, {});
+  };
+  if (!how.one_key_value_head) {
+    k = local(repeated(k, of_keys, query_width));
+    v = repeated(v, of_values, value_width);
+  }
+  ValueId scaled_key = scale(k, {kOwner, "k · scale", kRule});
   const ValueId query = graph.tensor({kOwner, "q, contiguous", kRule}, sizes.tokens * query_width,
                                      wide, graph.needs_gradient(scaled_query));
   Operator lay_out;
@@ -60,6 +75,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   lay_out.outputs = {query};
   lay_out.backward = {kAlias0};
   graph.add(lay_out);
+  if (how.one_key_value_head) scaled_key = repeated(scaled_key, of_keys, query_width);
 
   const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, wide, true);
   Operator product;
@@ -71,32 +87,24 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   product.flops =
       2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
   graph.add(product);
-  ValueId scores = raw;
-  if (how.causal) {
-    scores = graph.tensor({kOwner, "masked scores", "op.mask.add"}, pairs, wide, true);
-    Operator add_mask;
-    add_mask.label = "mask";
-    add_mask.inputs = {raw, mask};
-    add_mask.outputs = {scores};
-    add_mask.backward = {kAlias0};
-    graph.add(add_mask);
-  }
-  // _safe_softmax (aten/src/ATen/native/SoftMax.cpp) looks for rows that are masked altogether.
+  // The mask is added in place. _safe_softmax (aten/src/ATen/native/SoftMax.cpp) looks for rows that are masked altogether.
   ValueId probabilities =
       graph.tensor({kOwner, "softmax", "op.softmax.saved-output"}, pairs, wide, true);
   Operator soften;
   soften.label = "softmax";
-  soften.inputs = {scores};
+  soften.inputs = {raw};
   soften.outputs = {probabilities};
   soften.saved = {probabilities};
   soften.passing = {
       graph.temporary({kOwner, "masked elements", kRule}, pairs, ElementType::kBool),
-      graph.temporary({kOwner, "masked rows", kRule}, sizes.tokens * heads, ElementType::kBool)};
+      graph.temporary({kOwner, "masked rows", kRule}, sizes.tokens * heads, ElementType::kBool),
+      graph.temporary({kOwner, "any masked row", kRule}, N(1), ElementType::kBool)};
   soften.backward = {kGradient0, softmax_product(pairs, wide)};
   graph.add(soften);
   probabilities = dropout(probabilities, how.dropout, kOwner);
   // The second result of the call, in the caller's type; nobody takes it.
   if (wide != type) local(cast(probabilities, type, {kOwner, "probabilities", kRule}));
+  if (how.one_key_value_head) v = repeated(v, of_values, value_width);
   ValueId mixed = weighted_values(probabilities, v, pairs, heads, value_width, wide);
   mixed = cast(reshaped(mixed, true), type, {kOwner, "output, cast back", kRule});
   for (ValueId value : locals) graph.hold(value);

@@ -51,6 +51,24 @@ int Composer<N>::replicated_parameter(int index, const N& elements, const N& who
 }
 
 template <class N>
+int Composer<N>::widened_parameter(int index, const N& elements) {
+  if (!has_gradient(index)) return -1;
+  int& known = parameter_ids_[static_cast<std::size_t>(index)];
+  if (known >= 0) return known;
+  GradientSlots* shared =
+      shared_gradients_ ? &(*shared_gradients_)[static_cast<std::size_t>(index)] : nullptr;
+  if (shared != nullptr && shared->kept >= 0) return known = graph.parameter(*shared);
+  const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
+  GradientSlots slots =
+      gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements, false);
+  if (bits_of(style.gradient) < 32)
+    slots.computed = book.slot({name, "fp32 gradient before its cast", "op.router.fp32-input"},
+                               Pile::kTemporary, elements, ElementType::kFloat32);
+  if (shared != nullptr) *shared = slots;
+  return known = graph.parameter(slots);
+}
+
+template <class N>
 GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& elements,
                                           bool of_product) {
   GradientSlots slots;

@@ -132,6 +132,8 @@ template <class N>
 ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const char* owner = norm.name.c_str();
   const N elements = rows * width;
+  if (style.autocast)
+    x = cast(x, ElementType::kFloat32, {owner, "input, fp32", "autocast.fp32-operator"});
   const ValueId y = graph.tensor({owner, "output", "op.layer-norm.output"}, elements, graph.type(x),
                                  graph.needs_gradient(x));
   const ValueId mean = graph.tensor({owner, "mean", "op.layer-norm.saved-statistics"}, rows,

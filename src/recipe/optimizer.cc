@@ -74,6 +74,7 @@ Optimizer read_optimizer(const Fact& fact) {
   optimizer.loop_largest_tensor = step.number_or("loop_largest_tensor", 0);
   optimizer.loop_widened_copies = step.integer_or("loop_widened_copies", 0);
   optimizer.loop_keeps_last = step.flag_or("loop_keeps_last", false);
+  optimizer.states_in_turn = step.flag_or("states_in_turn", false);
   optimizer.loop_factors = step.flag_or("loop_factors", false);
   optimizer.newton_schulz_largest_matrix = step.number_or("newton_schulz_largest_matrix", 0);
   optimizer.newton_schulz_largest_gram = step.number_or("newton_schulz_largest_gram", 0);

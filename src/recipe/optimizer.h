@@ -74,6 +74,7 @@ struct Optimizer {
   double foreach_list_of_gradients = 0;
   double loop_largest_tensor = 0;  // for-loop form: this many times the largest tensor
   bool loop_keeps_last = false;    // and one of the tensor before, until this one has its own
+  bool states_in_turn = false;     // a tensor's state is made when the first step comes to it
   bool loop_factors = false;       // Adafactor: or the factors of a matrix
   // and so many more where the tensor is narrower than its temporaries
   std::int64_t loop_widened_copies = 0;

@@ -1,7 +1,8 @@
-// BERT and RoBERTa: encoders with learned positions and token types, norms after the sublayers, and
-// a pooler that belongs to the total. The masked-language head stands beside it; its decoder is the
-// embedding again.
+// BERT and RoBERTa: encoders with learned positions and token types, norms after the sublayers. A
+// pooler belongs to the total; what trains is the masked-language model, which has none, and a head
+// beside the total whose decoder is the embedding again.
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "model/decoder.h"
@@ -10,10 +11,39 @@
 namespace steelyard {
 namespace {
 
-Architecture read_encoder(Config& config, const std::string& prefix) {
+struct HeadNames {
+  std::string_view dense, norm, decoder, bias;
+};
+
+// A dense layer with bias, an activation, a norm, and the bias of the tied decoder.
+void add_masked_language_head(Architecture& model, const HeadNames& names, Activation activation) {
+  const std::size_t from = model.head_parameters.size();
+  ParameterTensor bias;
+  bias.name = names.bias;
+  bias.shape = {model.vocabulary};
+  bias.role = TensorRole::kBias;
+  model.head.bias = true;
+  model.head.bias_index = add_tensor(model.head_parameters, std::move(bias));
+  HeadTransform transform;
+  transform.dense = add_linear(model.head_parameters, std::string(names.dense), model.hidden,
+                               model.hidden, {.bias = true, .split = Split::kNone});
+  transform.activation = activation;
+  transform.norm =
+      add_norm(model.head_parameters, std::string(names.norm), NormKind::kLayerNorm, model.hidden);
+  model.head_transform = std::move(transform);
+  Checked elements = 0;
+  for (std::size_t i = from; i < model.head_parameters.size(); ++i) {
+    model.head_parameters[i].beside_total = true;
+    elements += Checked(elements_of(model.head_parameters[i]));
+  }
+  model.beside_total.push_back({"mlm_head", elements.value()});
+}
+
+Architecture read_encoder(Config& config, const std::string& prefix, const HeadNames& head) {
   DecoderShape shape = read_decoder_shape(config, {.rotary_fraction = 0, .tied = true});
   shape.tied = true;
   const Checked positions = config.size("max_position_embeddings");
+  const Activation activation = config.activation_or("hidden_act", Activation::kGeluErf);
   const Checked types = config.size_or("type_vocab_size", 2);
   if (config.find_word("position_embedding_type").value_or("absolute") != "absolute")
     config.warn("position_embedding_type", "W302", "relative positions add a table to every layer",
@@ -35,10 +65,9 @@ Architecture read_encoder(Config& config, const std::string& prefix) {
   layer.attention = std::move(attention);
   const Norm attention_norm =
       add_norm(layer.parameters, "attention.output.LayerNorm", NormKind::kLayerNorm, shape.hidden);
-  layer.mlp = add_plain_mlp(
-      layer.parameters, "intermediate.dense", "output.dense", shape.hidden,
-      config.size("intermediate_size"),
-      {.bias = true, .activation = config.activation_or("hidden_act", Activation::kGeluErf)});
+  layer.mlp =
+      add_plain_mlp(layer.parameters, "intermediate.dense", "output.dense", shape.hidden,
+                    config.size("intermediate_size"), {.bias = true, .activation = activation});
   layer.norms = {attention_norm, add_norm(layer.parameters, "output.LayerNorm",
                                           NormKind::kLayerNorm, shape.hidden)};
   layer.residual_dropout = config.fraction_or("hidden_dropout_prob", 0.1);
@@ -46,29 +75,48 @@ Architecture read_encoder(Config& config, const std::string& prefix) {
   const std::string embeddings = prefix + "embeddings.";
   const std::string table = embeddings + "word_embeddings.weight";
   const std::string layers = prefix + "encoder.layer.";
-  Architecture model = begin_decoder(shape, {.embedding = table,
-                                             .layers = layers,
-                                             .head = "cls.predictions.decoder",
-                                             .has_final_norm = false});
+  Architecture model = begin_decoder(
+      shape, {.embedding = table, .layers = layers, .head = head.decoder, .has_final_norm = false});
   model.encoder = true;
+  model.position_ids = PositionIds::kNone;
   model.learned_positions = true;
   add_learned_positions(model, embeddings + "position_embeddings.weight", positions);
   add_learned_positions(model, embeddings + "token_type_embeddings.weight", types);
+  model.token_types = true;
   set_embedding_norm(model, add_norm(model.embedding_parameters, embeddings + "LayerNorm",
                                      NormKind::kLayerNorm, shape.hidden));
   model.embedding_dropout = layer.residual_dropout;
-  add_linear(model.head_parameters, prefix + "pooler.dense", shape.hidden, shape.hidden,
+  for (const char* name : {"position_ids", "token_type_ids"}) {
+    ParameterTensor buffer;
+    buffer.name = embeddings + name;
+    buffer.shape = {positions.value()};
+    buffer.role = TensorRole::kOther;
+    buffer.buffer = true;
+    buffer.buffer_type = ElementType::kInt64;
+    add_tensor(model.embedding_parameters, std::move(buffer));
+  }
+  add_linear(model.left_out, prefix + "pooler.dense", shape.hidden, shape.hidden,
              {.bias = true, .split = Split::kNone});
-  // A dense layer with bias, a norm, and the bias of the tied decoder.
-  const Checked head = shape.hidden * shape.hidden + Checked(3) * shape.hidden + shape.vocabulary;
-  model.beside_total.push_back({"mlm_head", head.value()});
+  add_masked_language_head(model, head, activation);
   set_layers(model, std::move(layer));
   return model;
 }
 
 }  // namespace
 
-Architecture read_bert(Config& config) { return read_encoder(config, "bert."); }
-Architecture read_roberta(Config& config) { return read_encoder(config, "roberta."); }
+Architecture read_bert(Config& config) {
+  return read_encoder(config, "bert.",
+                      {.dense = "cls.predictions.transform.dense",
+                       .norm = "cls.predictions.transform.LayerNorm",
+                       .decoder = "cls.predictions.decoder",
+                       .bias = "cls.predictions.bias"});
+}
+Architecture read_roberta(Config& config) {
+  return read_encoder(config, "roberta.",
+                      {.dense = "lm_head.dense",
+                       .norm = "lm_head.layer_norm",
+                       .decoder = "lm_head.decoder",
+                       .bias = "lm_head.bias"});
+}
 
 }  // namespace steelyard

@@ -39,6 +39,7 @@ Architecture read_bloom(Config& config) {
   set_embedding_norm(model,
                      add_norm(model.embedding_parameters, "transformer.word_embeddings_layernorm",
                               NormKind::kLayerNorm, shape.hidden));
+  model.position_ids = PositionIds::kNone;
   set_layers(model, std::move(layer));
   return model;
 }

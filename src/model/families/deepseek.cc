@@ -85,6 +85,8 @@ Architecture read_deepseek(Config& config, const Generation& generation) {
   const LatentShape latent = read_latent_shape(config, shape);
   ScoredExperts scored = read_scored_experts(config, generation.shared_experts);
   scored.sigmoid_scores = generation.sigmoid;
+  // transformers' DeepSeek-V2 reads norm_topk_prob nowhere.
+  if (generation.sigmoid) scored.routing.divided_by_sum = config.flag_or("norm_topk_prob", true);
   scored.correction_bias = generation.sigmoid;
   const Checked dense_width = config.size("intermediate_size");
   std::vector<bool> dense = leading_dense_layers(config, shape.layers, generation.leading_dense);

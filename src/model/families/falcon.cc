@@ -39,6 +39,8 @@ Architecture read_falcon(Config& config) {
                            .dropout = config.fraction_or("attention_dropout", 0)});
   attention.alibi = alibi;
   attention.always_repeats_key_value = new_architecture;
+  attention.one_key_value_head = !new_architecture && one_key_value_head;
+  attention.always_masked = true;
   layer.attention = std::move(attention);
   layer.mlp = add_plain_mlp(
       layer.parameters, "mlp.dense_h_to_4h", "mlp.dense_4h_to_h", shape.hidden, width,

@@ -13,9 +13,12 @@ Architecture read_glm4(Config& config) {
 
   Layer layer;
   layer.arrangement = Arrangement::kSandwich;
-  layer.attention = add_attention(layer.parameters, shape.heads,
-                                  {.bias = config.flag_or("attention_bias", true),
-                                   .dropout = config.fraction_or("attention_dropout", 0)});
+  GroupedAttention attention =
+      add_attention(layer.parameters, shape.heads,
+                    {.bias = config.flag_or("attention_bias", true),
+                     .dropout = config.fraction_or("attention_dropout", 0)});
+  attention.rotary_form = RotaryForm::kPairs;
+  layer.attention = std::move(attention);
   layer.mlp =
       add_fused_gated_mlp(layer.parameters, "mlp.", shape.hidden, config.size("intermediate_size"),
                           {.activation = config.activation_or("hidden_act", Activation::kSilu)});

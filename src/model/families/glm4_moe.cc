@@ -16,6 +16,7 @@ Architecture read_glm4_moe(Config& config) {
   if (config.flag_or("use_qk_norm", false)) attention.query_key_norm = NormKind::kRms;
   ScoredExperts scored = read_scored_experts(config, 1);
   scored.sigmoid_scores = true;
+  scored.routing.divided_by_sum = config.flag_or("norm_topk_prob", true);
   scored.correction_bias = true;
   const Checked dense_width = config.size("intermediate_size");
   const std::vector<bool> dense = leading_dense_layers(config, shape.layers, 1);

@@ -32,12 +32,16 @@ Architecture read_gpt_oss(Config& config) {
     const int sinks_index = add_tensor(layer.parameters, std::move(sinks));
     GroupedAttention attention = add_attention(
         layer.parameters, shape.heads, {.bias = bias, .output_bias = bias, .dropout = dropout});
+    attention.rotary_form = RotaryForm::kHalfTables;
     attention.sinks = true;
     attention.sinks_index = sinks_index;
     attention.eager_only = true;
     if (local) attention.sliding_window = window;
     layer.attention = std::move(attention);
-    layer.mlp = add_fused_experts(layer.parameters, "mlp.experts.", shape.hidden, experts, true);
+    ExpertMlp mlp =
+        add_fused_experts(layer.parameters, "mlp.experts.", shape.hidden, experts, true);
+    mlp.routing.scores_of_chosen = true;
+    layer.mlp = std::move(mlp);
     layer.norms = {
         add_norm(layer.parameters, "input_layernorm", NormKind::kRmsFloat32, shape.hidden),
         add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRmsFloat32,

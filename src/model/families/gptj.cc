@@ -2,12 +2,27 @@
 // each head rotated.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "model/decoder.h"
 #include "model/families/families.h"
 
 namespace steelyard {
+namespace {
+
+// Sines beside cosines for every position that the model knows, fp32 and not in the checkpoint.
+int add_position_table(Tensors& tensors, const DecoderShape& shape) {
+  ParameterTensor table;
+  table.name = "attn.embed_positions";
+  table.shape = {std::max<std::int64_t>(shape.positions.value(), 1),
+                 shape.heads.rotary_width.value()};
+  table.role = TensorRole::kOther;
+  table.buffer = true;
+  return add_tensor(tensors, std::move(table));
+}
+
+}  // namespace
 
 Architecture read_gptj(Config& config) {
   DecoderShape shape = read_decoder_shape(config, {});
@@ -26,6 +41,8 @@ Architecture read_gptj(Config& config) {
       layer.parameters, shape.heads,
       {.prefix = "attn.", .output = "out_proj", .dropout = config.fraction_or("attn_pdrop", 0)});
   attention.scores_in_float32 = true;
+  attention.rotary_form = RotaryForm::kOwnTables;
+  attention.position_table_index = add_position_table(layer.parameters, shape);
   layer.attention = std::move(attention);
   layer.mlp = add_plain_mlp(
       layer.parameters, "mlp.fc_in", "mlp.fc_out", shape.hidden, width,
@@ -37,6 +54,7 @@ Architecture read_gptj(Config& config) {
                                              .final_norm = "transformer.ln_f",
                                              .final_norm_kind = NormKind::kLayerNorm,
                                              .head_bias = true});
+  model.rotary_tables = 0;
   model.embedding_dropout = config.fraction_or("embd_pdrop", 0);
   set_layers(model, std::move(layer));
   return model;

@@ -18,10 +18,12 @@ Architecture read_mixtral(Config& config) {
       layer.parameters, shape.heads, {.dropout = config.fraction_or("attention_dropout", 0)});
   attention.sliding_window = read_window(config, "sliding_window", 0);
   layer.attention = std::move(attention);
-  layer.mlp = add_separate_experts(layer.parameters, shape.hidden, experts,
-                                   {.gate = "block_sparse_moe.experts.*.w1",
-                                    .up = "block_sparse_moe.experts.*.w3",
-                                    .down = "block_sparse_moe.experts.*.w2"});
+  ExpertMlp mlp = add_separate_experts(layer.parameters, shape.hidden, experts,
+                                       {.gate = "block_sparse_moe.experts.*.w1",
+                                        .up = "block_sparse_moe.experts.*.w3",
+                                        .down = "block_sparse_moe.experts.*.w2"});
+  mlp.routing.divided_by_sum = true;
+  layer.mlp = std::move(mlp);
   layer.norms = {
       add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
       add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};

@@ -45,6 +45,7 @@ Architecture read_opt(Config& config) {
                                       .has_final_norm = final_norm},
                                      embedding);
   model.learned_positions = true;
+  model.position_ids = PositionIds::kOfEachSequence;
   add_learned_positions(model, "model.decoder.embed_positions.weight", positions);
   if (embedding != shape.hidden) {
     const LinearOptions whole{.split = Split::kNone};

@@ -16,6 +16,7 @@ Architecture read_qwen2_moe(Config& config) {
   const double dropout = config.fraction_or("attention_dropout", 0);
   ExpertOptions experts = read_expert_counts(config, config.size("moe_intermediate_size"));
   experts.activation = config.activation_or("hidden_act", Activation::kSilu);
+  const Routing routing = qwen_routing(config);
   const Checked shared_width = config.size("shared_expert_intermediate_size");
   const Checked dense_width = config.size("intermediate_size");
 
@@ -28,6 +29,7 @@ Architecture read_qwen2_moe(Config& config) {
     const MlpOptions options{.activation = experts.activation};
     if (with_experts) {
       ExpertMlp mlp = add_separate_experts(layer.parameters, shape.hidden, experts);
+      mlp.routing = routing;
       mlp.shared = add_gated_mlp(layer.parameters, "mlp.shared_expert.", shape.hidden, shared_width,
                                  options);
       mlp.shared_gate = add_linear(layer.parameters, "mlp.shared_expert_gate", shape.hidden, 1,

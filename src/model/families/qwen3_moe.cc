@@ -16,6 +16,7 @@ Architecture read_qwen3_moe(Config& config) {
   const double dropout = config.fraction_or("attention_dropout", 0);
   ExpertOptions experts = read_expert_counts(config, config.size("moe_intermediate_size"));
   experts.activation = config.activation_or("hidden_act", Activation::kSilu);
+  const Routing routing = qwen_routing(config);
   const Checked dense_width = config.size("intermediate_size");
   config.know({"shared_expert_intermediate_size"});
 
@@ -27,7 +28,9 @@ Architecture read_qwen3_moe(Config& config) {
     if (windowed) attention.sliding_window = late.width;
     layer.attention = std::move(attention);
     if (with_experts) {
-      layer.mlp = add_separate_experts(layer.parameters, shape.hidden, experts);
+      ExpertMlp mlp = add_separate_experts(layer.parameters, shape.hidden, experts);
+      mlp.routing = routing;
+      layer.mlp = std::move(mlp);
     } else {
       layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, dense_width,
                                 {.activation = experts.activation});

@@ -21,6 +21,7 @@ ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExper
   ExpertMlp mlp = add_separate_experts(tensors, hidden, scored.experts);
   mlp.router_in_float32 = true;
   mlp.sigmoid_scores = scored.sigmoid_scores;
+  mlp.routing = scored.routing;
   if (scored.correction_bias) {
     ParameterTensor bias;
     bias.name = "mlp.gate.e_score_correction_bias";

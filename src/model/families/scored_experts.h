@@ -14,6 +14,7 @@ struct ScoredExperts {
   ExpertOptions experts;
   Checked shared_width;  // of all shared experts together; 0: none
   bool sigmoid_scores = false;
+  Routing routing = {.scaled = true};
   bool correction_bias = false;  // a buffer [E] that steers the choice and gets no gradient
 };
 // `shared_by_default`: how many shared experts the class has when the file does not say; null means

@@ -18,4 +18,8 @@ std::vector<bool> qwen_sparse_layers(Config& config, Checked layers) {
   return sparse;
 }
 
+Routing qwen_routing(Config& config) {
+  return {.divided_by_sum = config.flag_or("norm_topk_prob", false), .in_type_of_logits = true};
+}
+
 }  // namespace steelyard

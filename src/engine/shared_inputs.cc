@@ -1,0 +1,202 @@
+#include "engine/shared_inputs.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace steelyard {
+
+namespace {
+
+using Readers = std::vector<bool>;
+
+Readers readers_of(const Architecture& model, const std::function<bool(const Layer&)>& reads) {
+  Readers readers;
+  for (const Layer& layer : model.kinds) readers.push_back(reads(layer));
+  return readers;
+}
+
+bool any(const Readers& readers) {
+  return std::find(readers.begin(), readers.end(), true) != readers.end();
+}
+
+const GroupedAttention* grouped(const Layer& layer) {
+  return std::get_if<GroupedAttention>(&layer.attention);
+}
+
+bool is_windowed(const Layer& layer) {
+  const GroupedAttention* attention = grouped(layer);
+  return attention != nullptr && attention->sliding_window.has_value();
+}
+
+// bloom hands the tensor itself to its layers; falcon adds it into the mask.
+bool takes_alibi(const Layer& layer) {
+  const GroupedAttention* attention = grouped(layer);
+  return attention != nullptr && attention->alibi && !attention->always_masked;
+}
+
+std::int64_t rotary_width(const Layer& layer) {
+  return std::visit([](const auto& attention) { return attention.rotary_width; }, layer.attention);
+}
+
+template <class N>
+class Inputs {
+ public:
+  Inputs(const Job& job, const OperatorStyle& style, const Sizes<N>& sizes, Workbook<N>& book)
+      : job_(job),
+        model_(*job.model),
+        style_(style),
+        sizes_(sizes),
+        book_(book),
+        again_(recomputes_layers(job.recompute)) {}
+
+  std::vector<SharedInput> list() && {
+    const bool transformers = job_.implementation == Implementation::kTransformers;
+    if (transformers) {
+      positions();
+      if (!model_.encoder) masks();
+      alibi();
+    }
+    tables(transformers);
+    return std::move(inputs_);
+  }
+
+ private:
+  void add(const SlotName& name, const N& elements, ElementType type, bool kept,
+           const Readers& readers, std::int32_t count = 1) {
+    inputs_.push_back(
+        {book_.slot(name, Pile::kActivations, elements, type), count, kept, false, readers});
+  }
+  Readers all() const {
+    return readers_of(model_, [](const Layer&) { return true; });
+  }
+
+  void positions() {
+    if (model_.position_ids == PositionIds::kNone) return;
+    const bool each = model_.position_ids == PositionIds::kOfEachSequence;
+    // A table of learned positions keeps the numbers it was asked with.
+    const bool asked_with = model_.learned_positions && !each;
+    add({"inputs", "position ids", "inputs.position-ids"}, each ? sizes_.tokens : sizes_.sequence,
+        ElementType::kInt64, again_ || asked_with, all());
+    // The training loop's, where the model would count the hidden states of this rank alone.
+    inputs_.back().of_the_loop = style_.sequence_parallel;
+  }
+
+  // masking_utils.py: the written-out form needs a mask of numbers for each sort of layer; kernels are told "causal",
+  // and take truths, the same for every sequence, only for a window that is shorter than the sequence.
+  void masks() {
+    const SlotName name{"inputs", "attention mask", "inputs.attention-mask"};
+    const N pairs = sizes_.sequence * sizes_.sequence;
+    for (const bool windowed : {false, true}) {
+      const Readers readers =
+          readers_of(model_, [&](const Layer& layer) { return is_windowed(layer) == windowed; });
+      if (!any(readers)) continue;
+      if (style_.attention == AttentionKernel::kEager) {
+        add(name, sizes_.batch * pairs, style_.residual, again_, readers);
+        continue;
+      }
+      const Readers masked = readers_of(model_, [&](const Layer& layer) {
+        const GroupedAttention* attention = grouped(layer);
+        if (attention == nullptr || is_windowed(layer) != windowed) return false;
+        return attention->always_masked ||
+               (windowed && job_.training.sequence_length > *attention->sliding_window);
+      });
+      if (any(masked) && style_.attention == AttentionKernel::kEfficient)
+        add(name, pairs, ElementType::kBool, again_, masked);
+    }
+  }
+
+  void alibi() {
+    const Readers readers = readers_of(model_, takes_alibi);
+    if (!any(readers)) return;
+    const GroupedAttention& attention = *grouped(model_.kinds.front());
+    add({"inputs", "alibi", "inputs.alibi"},
+        sizes_.tokens * Workbook<N>::symbol("n", attention.heads), style_.residual, again_,
+        readers);
+  }
+
+  void tables(bool transformers) {
+    std::int64_t width = 0;
+    bool in_float32 = false, halved = false, repeated = false;
+    for (const Layer& layer : model_.kinds) {
+      width = std::max(width, rotary_width(layer));
+      const GroupedAttention* attention = grouped(layer);
+      if (attention == nullptr) continue;
+      in_float32 = in_float32 || attention->rotary_in_float32;
+      halved = halved || (transformers && attention->rotary_form == RotaryForm::kHalfTables);
+      repeated = repeated || (transformers && attention->rotary_form == RotaryForm::kPairs);
+    }
+    if (width == 0) return;
+    N elements = sizes_.sequence * Workbook<N>::symbol("d", width);
+    if (halved) elements = elements / N(2);
+    const ElementType type = in_float32 ? ElementType::kFloat32 : style_.residual;
+    // cos and sin. Of two tables the windowed layers read one, the others the other.
+    for (std::int64_t table = 0; table < model_.rotary_tables; ++table)
+      add({"inputs", "cos or sin", "op.rotary.table"}, elements, type, again_ || !repeated,
+          readers_of(model_,
+                     [&](const Layer& layer) {
+                       return model_.rotary_tables == 1 || is_windowed(layer) == (table == 1);
+                     }),
+          2);
+  }
+
+  const Job& job_;
+  const Architecture& model_;
+  const OperatorStyle& style_;
+  const Sizes<N>& sizes_;
+  Workbook<N>& book_;
+  bool again_;
+  std::vector<SharedInput> inputs_;
+};
+
+}  // namespace
+
+bool recomputes_layers(const Recompute& recompute) {
+  return recompute.mode == RecomputeMode::kFull || recompute.mode == RecomputeMode::kEvery ||
+         recompute.mode == RecomputeMode::kBlock;
+}
+
+template <class N>
+std::vector<SharedInput> shared_inputs(const Job& job, const OperatorStyle& style,
+                                       const Sizes<N>& sizes, Workbook<N>& book) {
+  return Inputs<N>(job, style, sizes, book).list();
+}
+
+template <class N>
+std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
+  std::vector<ModelBuffer> buffers;
+  const Architecture& model = *job.model;
+  if (job.implementation != Implementation::kTransformers) return buffers;
+  const auto add = [&](const SlotName& name, const N& elements, ElementType type, int kind,
+                       std::int32_t count = 1) {
+    buffers.push_back({book.slot(name, Pile::kParameters, elements, type), count, kind});
+  };
+  if (model.scaled_embedding)
+    add({"embedding", "scale", "op.embedding.scale"}, N(1), ElementType::kFloat32,
+        ModelBuffer::kOfModel);
+  std::int64_t width = 0;
+  for (const Layer& layer : model.kinds) width = std::max(width, rotary_width(layer));
+  // The frequencies as they are, and as they were at first.
+  if (width > 0 && model.rotary_tables > 0)
+    add({"rotary embedding", "frequencies", "op.rotary.frequencies"},
+        Workbook<N>::symbol("d", width) / N(2), ElementType::kFloat32, ModelBuffer::kOfModel,
+        static_cast<std::int32_t>(2 * model.rotary_tables));
+  const auto add_all = [&](const std::vector<ParameterTensor>& tensors, int kind) {
+    for (const ParameterTensor& tensor : tensors)
+      if (tensor.buffer)
+        add({tensor.name.c_str(), "buffer", "model.buffer"}, N(elements_of(tensor)),
+            tensor.buffer_type, kind);
+  };
+  add_all(model.embedding_parameters, ModelBuffer::kOfEmbedding);
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind)
+    add_all(model.kinds[kind].parameters, static_cast<int>(kind));
+  return buffers;
+}
+
+template std::vector<SharedInput> shared_inputs(const Job&, const OperatorStyle&,
+                                                const Sizes<Checked>&, Workbook<Checked>&);
+template std::vector<SharedInput> shared_inputs(const Job&, const OperatorStyle&,
+                                                const Sizes<Traced>&, Workbook<Traced>&);
+template std::vector<ModelBuffer> model_buffers(const Job&, Workbook<Checked>&);
+template std::vector<ModelBuffer> model_buffers(const Job&, Workbook<Traced>&);
+
+}  // namespace steelyard

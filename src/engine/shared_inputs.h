@@ -1,0 +1,41 @@
+// What a model of transformers makes once in its forward and hands to every layer, and the buffers that it holds.
+//
+//   positions [s]      masks [b, s, s] or [s, s]      sines and cosines [s, d], two of each table      alibi [b·n, s]
+//
+// They go when the model's forward returns; but what a layer needs for backward, and all that a checkpointed layer was
+// given, stays until the last layer that keeps it has run backward.
+#pragma once
+
+#include <vector>
+
+#include "job/job.h"
+#include "ledger/workbook.h"
+#include "operators/style.h"
+
+namespace steelyard {
+
+struct SharedInput {
+  SlotId slot = -1;
+  std::int32_t count = 1;
+  bool kept = false;          // for backward
+  bool of_the_loop = false;   // the training loop's: stays while head and loss run
+  std::vector<bool> readers;  // the kinds of layers that are given it
+};
+template <class N>
+std::vector<SharedInput> shared_inputs(const Job& job, const OperatorStyle& style,
+                                       const Sizes<N>& sizes, Workbook<N>& book);
+
+struct ModelBuffer {
+  static constexpr int kOfEmbedding = -1, kOfModel = -2;
+
+  SlotId slot = -1;
+  std::int32_t count = 1;
+  int kind = kOfModel;  // of the layers that have one each
+};
+template <class N>
+std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book);
+
+// Layers run forward once more in backward.
+bool recomputes_layers(const Recompute& recompute);
+
+}  // namespace steelyard

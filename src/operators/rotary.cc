@@ -1,0 +1,211 @@
+// Rotary embedding as transformers writes it out: what turns q and k by their positions.
+//
+//   halves        x·cos + rotate_half(x)·sin           tables of the model (apply_rotary_pos_emb of modeling_llama.py)
+//   half tables   each half: first·cos - second·sin     tables of the model, half as wide (modeling_gpt_oss.py)
+//   pairs         as halves, tables repeated by pairs   one repeated pair for q and k (modeling_glm4.py)
+//   own tables    as pairs, rows gathered by position   a repeated pair for q, another for k (modeling_gptj.py)
+//
+// A product with a table keeps the table, and nothing of x. Training frameworks have one kernel that keeps nothing.
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
+constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
+constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
+constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
+constexpr const char* kOwner = "attention";
+constexpr const char* kProducts = "op.rotary.products";
+}  // namespace
+
+template <class N>
+class RotaryWriter {
+ public:
+  RotaryWriter(Composer<N>& composer, const GroupedAttention& attention)
+      : c_(composer), graph_(composer.graph), attention_(attention) {}
+
+  void turn(ValueId& q, ValueId& k) {
+    const SlotName of_query{kOwner, "q, rotated", "op.rotary.output"};
+    const SlotName of_key{kOwner, "k, rotated", "op.rotary.output"};
+    switch (attention_.rotary_form) {
+      case RotaryForm::kHalves:
+        q = turned(q, of_query);
+        k = turned(k, of_key);
+        return;
+      case RotaryForm::kHalfTables:
+        q = each_half(q, of_query);
+        k = each_half(k, of_key);
+        return;
+      case RotaryForm::kPairs:
+        repeat_tables();
+        q = turned(q, of_query);
+        k = turned(k, of_key);
+        return;
+      case RotaryForm::kOwnTables:
+        look_up(graph_.type(k));
+        repeat_tables();
+        k = turned(k, of_key);
+        repeat_tables();
+        q = turned(q, of_query);
+        return;
+    }
+  }
+
+ private:
+  // The tables of this layer; without them, the model's.
+  void repeat_tables() {
+    const ElementType type = looked_up_ == kNoValue ? table_type() : graph_.type(looked_up_);
+    for (ValueId* table : {&sine_, &cosine_}) {
+      *table = graph_.tensor({kOwner, "cos or sin, by pairs", "op.rotary.repeated-table"},
+                             table_elements(), type, false);
+      Operator repeat;
+      repeat.label = "repeat";
+      if (looked_up_ != kNoValue) repeat.inputs = {looked_up_};
+      repeat.outputs = {*table};
+      graph_.add(repeat);
+    }
+  }
+
+  // The whole table once more, the positions for each of its columns, and the rows that they name.
+  void look_up(ElementType type) {
+    const char* rule = "op.rotary.own-table";
+    const N rows = Workbook<N>::symbol("P", c_.rows_of(attention_.position_table_index));
+    const N width = Workbook<N>::symbol("d", attention_.rotary_width);
+    const ValueId table = made("repeat", {}, {kOwner, "sines and cosines", rule}, rows * width,
+                               ElementType::kFloat32);
+    const ValueId positions = made("repeat", {}, {kOwner, "position of each element", rule},
+                                   table_elements(), ElementType::kInt64);
+    looked_up_ = made("gather", {table, positions}, {kOwner, "sines and cosines, by token", rule},
+                      table_elements(), ElementType::kFloat32);
+    if (type != ElementType::kFloat32)
+      looked_up_ = made("cast", {looked_up_}, {kOwner, "sines and cosines, cast", rule},
+                        table_elements(), type);
+    for (ValueId local : {table, positions, looked_up_}) c_.hold_until_return(local);
+  }
+
+  ValueId made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
+               const N& elements, ElementType type) {
+    const ValueId y = graph_.tensor(name, elements, type, false);
+    Operator operation;
+    operation.label = label;
+    operation.inputs = inputs;
+    operation.outputs = {y};
+    graph_.add(operation);
+    return y;
+  }
+
+  ElementType table_type() const {
+    return attention_.rotary_in_float32 ? ElementType::kFloat32 : c_.style.residual;
+  }
+  N table_elements() const {
+    return c_.sizes.sequence * Workbook<N>::symbol("d", attention_.rotary_width);
+  }
+
+  // A part of x as a view; its gradient is a whole x of zeros with the part copied in.
+  ValueId part(const char* label, ValueId x, const N& elements) {
+    const ValueId view = graph_.view(x, elements);
+    Operator operation;
+    operation.label = label;
+    operation.inputs = {x};
+    operation.outputs = {view};
+    operation.backward = {kGradient0};
+    graph_.add(operation);
+    return view;
+  }
+
+  // Tables come in the type of the residual stream; products promote.
+  ValueId times(const char* label, ValueId x, ValueId table, const char* name) {
+    const ElementType of_table = table == kNoValue ? table_type() : graph_.type(table);
+    const ElementType type =
+        bits_of(of_table) > bits_of(graph_.type(x)) ? of_table : graph_.type(x);
+    const ValueId y = graph_.tensor({kOwner, name, kProducts}, graph_.elements(x), type,
+                                    graph_.needs_gradient(x));
+    Operator operation;
+    operation.label = label;
+    operation.inputs = {x};
+    operation.outputs = {y};
+    if (table != kNoValue && graph_.needs_gradient(x)) {
+      operation.inputs.push_back(table);
+      operation.saved = {table};
+    }
+    operation.backward = {kGradient0};
+    graph_.add(operation);
+    return y;
+  }
+
+  ValueId joined(ValueId first, ValueId second, const SlotName& name, const N& elements) {
+    const ValueId whole =
+        graph_.tensor(name, elements, graph_.type(first),
+                      graph_.needs_gradient(first) || graph_.needs_gradient(second));
+    Operator join;
+    join.label = "concatenate";
+    join.inputs = {first, second};
+    join.outputs = {whole};
+    join.backward = {kAlias0, kAlias1};
+    graph_.add(join);
+    return whole;
+  }
+
+  // A part of each head may stay as it is; both are then joined again.
+  ValueId turned(ValueId x, const SlotName& name) {
+    if (attention_.rotary_width >= attention_.head_width) return by_halves(x, name);
+    const N heads = graph_.elements(x) / Workbook<N>::symbol("d", attention_.head_width);
+    const N elements = heads * Workbook<N>::symbol("dr", attention_.rotary_width);
+    const ValueId rest = part("part that stays", x, graph_.elements(x) - elements);
+    const ValueId rotated =
+        by_halves(part("part to turn", x, elements), {kOwner, "part, turned", "op.rotary.output"});
+    return joined(rotated, rest, name, graph_.elements(x));
+  }
+
+  // x·cos + rotate_half(x)·sin
+  ValueId by_halves(ValueId x, const SlotName& name) {
+    const N half = graph_.elements(x) / N(2);
+    const ValueId cosine = times("x·cos", x, cosine_, "x·cos");
+    const ValueId first = part("first half", x, half);
+    const ValueId second = part("second half", x, half);
+    const ValueId negative =
+        c_.pointwise("negate", second, {kOwner, "negated half", kProducts}, false, false);
+    const ValueId rotated =
+        joined(negative, first, {kOwner, "rotated", kProducts}, graph_.elements(x));
+    const ValueId sine = times("rotated·sin", rotated, sine_, "rotated·sin");
+    const ValueId turned = c_.add(cosine, sine, name);
+    return attention_.rotary_in_float32 ? c_.cast(turned, graph_.type(x), name) : turned;
+  }
+
+  // first·cos - second·sin beside second·cos + first·sin
+  ValueId each_half(ValueId x, const SlotName& name) {
+    const N half = graph_.elements(x) / N(2);
+    const ValueId first = part("first half", x, half);
+    const ValueId second = part("second half", x, half);
+    const ValueId minuend = times("first·cos", first, kNoValue, "first·cos");
+    const ValueId subtrahend = times("second·sin", second, kNoValue, "second·sin");
+    const ValueId left = graph_.tensor({kOwner, "first half, turned", kProducts}, half,
+                                       graph_.type(minuend), graph_.needs_gradient(x));
+    Operator subtract;
+    subtract.label = "subtract";
+    subtract.inputs = {minuend, subtrahend};
+    subtract.outputs = {left};
+    subtract.backward = {kAlias0, kGradient1};
+    graph_.add(subtract);
+    const ValueId right = c_.add(times("second·cos", second, kNoValue, "second·cos"),
+                                 times("first·sin", first, kNoValue, "first·sin"),
+                                 {kOwner, "second half, turned", kProducts});
+    return joined(left, right, name, graph_.elements(x));
+  }
+
+  Composer<N>& c_;
+  Graph<N>& graph_;
+  const GroupedAttention& attention_;
+  ValueId looked_up_ = kNoValue, cosine_ = kNoValue, sine_ = kNoValue;
+};
+
+template <class N>
+void Composer<N>::rotary(ValueId& q, ValueId& k, const GroupedAttention& attention) {
+  RotaryWriter<N>(*this, attention).turn(q, k);
+}
+
+template void Composer<Checked>::rotary(ValueId&, ValueId&, const GroupedAttention&);
+template void Composer<Traced>::rotary(ValueId&, ValueId&, const GroupedAttention&);
+
+}  // namespace steelyard
