@@ -16,7 +16,8 @@ Job job(const std::string& model, const std::string& training, const std::string
 }
 
 const std::string kShape =
-    "hidden_size = 64, num_hidden_layers = 4, num_attention_heads = 4, intermediate_size = 128, "
+    "hidden_size = 64, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 4, "
+    "intermediate_size = 128, "
     "vocab_size = 512";
 std::string model(const char* type, const char* more) {
   return fmt::format("{{ model_type = \"{}\", {}{} }}", type, kShape, more);
