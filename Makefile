@@ -1,5 +1,6 @@
 # make run      the main job: weigh Llama-3.1-8B on eight H100 and on one RTX 4090
-# make test     everything: unit tests, whole-program cases, sanitizers, WebAssembly, formatting, clang-tidy
+# make test     everything: unit tests and whole-program cases under the sanitizers, WebAssembly, formatting
+# make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
 # make bench    benchmarks        make fuzz    libFuzzer over every reader
 # make format   clang-format      make docs    rerun the commands that the documents show
@@ -7,7 +8,7 @@
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build test test-dev test-sanitize test-wasm quick bench fuzz format docs rebase clean
+.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -30,7 +31,8 @@ run: build
 	@# One 24 GB card is too small for a full fine-tune: "does not fit", exit 1, is the answer here.
 	$(STEELYARD) weigh examples/llama-3.1-8b --on 1xrtx-4090 --sequence-length 8192 || [ $$? -eq 1 ]
 
-test: test-dev test-sanitize test-wasm
+# The dev build runs the same tests without sanitizers (make quick): nothing that these do not show.
+test: test-sanitize test-wasm
 
 # $(call tier,PRESET,ctest options)
 define tier
@@ -40,10 +42,6 @@ cmake --build --preset $(1)
 ctest --preset $(1) --output-junit $(RESULTS)/$(1).xml $(2)
 endef
 
-test-dev:
-	@cmake/install.sh build test
-	$(call tier,dev)
-
 test-sanitize:
 	@cmake/install.sh build test
 	$(call tier,sanitize)
@@ -51,6 +49,12 @@ test-sanitize:
 test-wasm:
 	@cmake/install.sh build web
 	$(call tier,wasm)
+
+tidy:
+	@cmake/install.sh build test
+	cmake --preset dev >/dev/null
+	cmake --build --preset dev --target steelyard_core
+	python3 cmake/check_sources.py tidy --tool clang-tidy --build build/dev
 
 quick:
 	@cmake/install.sh build test
