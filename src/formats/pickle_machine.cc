@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -212,11 +212,12 @@ class PickleMachine {
       if (children.size() + into.capacity >= kNothing)
         return stop("more values than can be numbered");
       children.resize(children.size() + into.capacity);
-      std::copy_n(children.begin() + stretch.begin, stretch.size, children.begin() + from);
+      const std::uint32_t* old = children.data() + stretch.begin;
+      std::copy(old, old + stretch.size, children.data() + from);
       stretch.begin = from;
     }
     std::copy(stack_.begin() + static_cast<std::ptrdiff_t>(begin), stack_.end(),
-              children.begin() + stretch.begin + stretch.size);
+              children.data() + stretch.begin + stretch.size);
     stretch.size = size;
     stack_.resize(begin);
   }
@@ -380,7 +381,9 @@ class PickleMachine {
       case kBinFloat: {
         std::uint64_t bits = 0;
         for (const char digit : take(8)) bits = (bits << 8U) | static_cast<unsigned char>(digit);
-        push_number(std::bit_cast<double>(bits));
+        double number = 0;  // the page's compiler has no std::bit_cast
+        std::memcpy(&number, &bits, sizeof number);
+        push_number(number);
         return true;
       }
       case kShortBinUnicode:

@@ -1,6 +1,6 @@
 #include "formats/pickle_writer.h"
 
-#include <bit>
+#include <cstring>
 #include <limits>
 
 #include "formats/pickle_opcode.h"
@@ -81,7 +81,8 @@ void PickleWriter::integer(std::int64_t number) {
 void PickleWriter::number(double number) {
   begin_value();
   byte(kBinFloat);
-  const auto bits = std::bit_cast<std::uint64_t>(number);
+  std::uint64_t bits = 0;  // the page's compiler has no std::bit_cast
+  std::memcpy(&bits, &number, sizeof bits);
   for (int i = 7; i >= 0; --i) byte(static_cast<int>((bits >> (8 * i)) & 0xFFU));
   end_value();
 }

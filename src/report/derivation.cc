@@ -12,6 +12,8 @@
 namespace steelyard {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::size_t kScreenRows = 12;
 
 // A label at the left and an amount at the right of one line.
@@ -111,7 +113,6 @@ std::string derivation_text(const Derivation& derivation, const Style& style, bo
 }
 
 nlohmann::ordered_json json_of(const Derivation& derivation) {
-  using Json = nlohmann::ordered_json;
   Json legend = Json::array();
   for (const Symbol& symbol : derivation.legend)
     legend.push_back(

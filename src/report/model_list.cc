@@ -12,6 +12,8 @@
 namespace steelyard {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct ModelRow {
   Preset preset;
   std::shared_ptr<const Architecture> architecture;
@@ -54,7 +56,6 @@ std::string models_text(const Style& style) {
 }
 
 nlohmann::ordered_json models_json() {
-  using Json = nlohmann::ordered_json;
   Json listed = Json::array();
   for (const ModelRow& row : rows()) {
     Json beside = Json::object();
