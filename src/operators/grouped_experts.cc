@@ -222,15 +222,7 @@ class GroupedExperts {
 
   ValueId index(ValueId x, ValueId order, const SlotName& name, const N& elements,
                 ElementType type) {
-    const ValueId y = graph_.tensor(name, elements, type, graph_.needs_gradient(x));
-    Operator operation;
-    operation.label = "index";
-    operation.inputs = {x, order};
-    operation.outputs = {y};
-    operation.saved = {order};
-    operation.backward = {kGradient0};
-    graph_.add(operation);
-    return y;
+    return chosen("index", x, order, name, elements, type);
   }
 
   ValueId product(ValueId x, const Few<int, 2>& weight_indices, const Few<N, 2>& weight_elements,
@@ -264,13 +256,19 @@ class GroupedExperts {
   }
 
   ValueId masked(ValueId x, const char* name) {
-    const ValueId y = graph_.tensor({kOwner, name, "op.experts.masked-copy"}, graph_.elements(x),
-                                    graph_.type(x), true);
+    return chosen("masked fill", x, mask_, {kOwner, name, "op.experts.masked-copy"},
+                  graph_.elements(x), graph_.type(x));
+  }
+
+  // What of x is taken, or where to, stands in `by`: backward needs that and nothing of x.
+  ValueId chosen(const char* label, ValueId x, ValueId by, const SlotName& name, const N& elements,
+                 ElementType type) {
+    const ValueId y = graph_.tensor(name, elements, type, graph_.needs_gradient(x));
     Operator operation;
-    operation.label = "masked fill";
-    operation.inputs = {x, mask_};
+    operation.label = label;
+    operation.inputs = {x, by};
     operation.outputs = {y};
-    operation.saved = {mask_};
+    operation.saved = {by};
     operation.backward = {kGradient0};
     graph_.add(operation);
     return y;

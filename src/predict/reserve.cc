@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "allocator/replay_program.h"
+#include "allocator/request_sizes.h"
 
 namespace steelyard {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::int64_t kLeastRounds = 16;
 constexpr double kEstimatedShare = 0.10, kMostShare = 0.25;
 
 // Large segments come in multiples of 2 MiB (CUDACachingAllocator.cpp, kRoundLarge).
-Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), std::int64_t{2} << 20)); }
+Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), kLargeSegmentRounding)); }
 
 Bytes share(Bytes bytes, double part) {
   return Bytes(
