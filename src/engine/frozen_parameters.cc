@@ -1,5 +1,6 @@
 // What is frozen beside adapters, by the type in which it is kept; weights of 4 and 8 bits with their constants.
 #include <algorithm>
+#include <utility>
 
 #include "engine/engine.h"
 #include "recipe/quantised.h"
@@ -61,13 +62,16 @@ std::vector<SlotSet> EngineModel<N>::frozen_sets(ElementType otherwise, Sharding
       const N elements = whole  ? part.elements
                          : rows ? padded_shard_elements(part, ranks)
                                 : flat_shard_elements(part, ranks);
-      const Bytes bytes = whole  ? rounded_bytes(part, type)
-                          : rows ? padded_shard_bytes(part, ranks, type)
-                                 : flat_shard_bytes(part, ranks, type);
-      weights.slots.push_back(part.tensor_count == 0
-                                  ? -1
-                                  : book_.slot_of_bytes({part.name, kept.name, kept.rule},
-                                                        Pile::kParameters, elements, type, bytes));
+      if (part.tensor_count == 0) {
+        weights.slots.push_back(-1);
+        continue;
+      }
+      const TensorSum sum = book_.tensor_sum();
+      weights.slots.push_back(book_.slot_of_tensors({part.name, kept.name, kept.rule},
+                                                    Pile::kParameters, elements, type,
+                                                    whole  ? whole_tensors(part, type, sum)
+                                                    : rows ? padded_shards(part, ranks, type, sum)
+                                                           : flat_shards(part, ranks, type, sum)));
     }
     sets.push_back(std::move(weights));
   }
@@ -82,6 +86,14 @@ std::vector<SlotSet> EngineModel<N>::constants_sets() {
   for (const QuantisationConstants& constants :
        quantisation_constants(job_.adapter->linear, job_.adapter->double_quantization))
     sets.push_back(constants_set(constants));
+  if (job_.adapter->double_quantization) {  // bitsandbytes keeps one for all to copy from
+    SlotSet once;
+    once.slots.assign(all_units(Of::kFrozen).size(), -1);
+    once.slots.front() = book_.slot(
+        {"quantised weights", "values of the 8-bit code", "quantised.double-quantisation"},
+        Pile::kParameters, N(256), ElementType::kFloat32);
+    sets.push_back(std::move(once));
+  }
   return sets;
 }
 
@@ -92,21 +104,24 @@ SlotSet EngineModel<N>::constants_set(const QuantisationConstants& constants) {
   SlotSet set;
   for (const Unit<N>* unit : all_units(Of::kFrozen)) {
     N elements{};
-    Bytes bytes{};
+    TensorSum sum = book_.tensor_sum();
+    std::int64_t place = 0;
     for (const TensorShare<N>& share : unit->tensors) {
+      place += share.copies;
       if (!share.tensor->stored || !is_quantised(*share.tensor->stored)) continue;
       const N here = constants.by_row ? N(share.tensor->shape.front())
                      : constants.block > 0
                          ? ceil_divide(share.elements * N(packed), N(constants.block))
                          : N(constants.count);
       elements = elements + N(share.copies) * here;
-      bytes += allocated_size(bytes_of(Elements(Checked(plain(here))), constants.type)) *
-               Checked(share.copies);
+      sum.add(allocated_size(bytes_of(Elements(Checked(plain(here))), constants.type)),
+              share.copies, place - share.copies);
     }
-    set.slots.push_back(
-        bytes == Bytes{} ? -1
-                         : book_.slot_of_bytes({unit->name, constants.name, constants.rule},
-                                               Pile::kParameters, elements, constants.type, bytes));
+    set.slots.push_back(sum.bytes() == Bytes{}
+                            ? -1
+                            : book_.slot_of_tensors({unit->name, constants.name, constants.rule},
+                                                    Pile::kParameters, elements, constants.type,
+                                                    std::move(sum)));
   }
   return set;
 }

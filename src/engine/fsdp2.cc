@@ -35,7 +35,7 @@ class Fsdp2 final : public EngineModel<N> {
     // Beside adapters what is frozen has its own type; unlike what is trained it may have it within one unit.
     const bool adapts = this->job_.adapter.has_value();
     if (adapts) frozen_ = this->frozen_sets(compute, Sharding::kRows, ranks_);
-    shards_ = padded_shards("parameter shards", "fsdp2.shard", adapts ? Of::kTrained : Of::kAll);
+    shards_ = shards_of("parameter shards", "fsdp2.shard", adapts ? Of::kTrained : Of::kAll);
     if (compute != stored_)
       cast_shards_ = padded_set("parameter shards, cast", "fsdp2.cast-shard", Pile::kCommunication,
                                 compute, ranks_, adapts ? Of::kTrained : Of::kAll);
@@ -223,12 +223,12 @@ class Fsdp2 final : public EngineModel<N> {
       set.root = slot("root", elements(*units.front()) + elements(*units[units.size() - 2]));
     return set;
   }
-  SlotSet padded_shards(const char* name, const char* rule, Of of) {
+  SlotSet shards_of(const char* name, const char* rule, Of of) {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(of))
-      set.slots.push_back(this->book_.slot_of_bytes({unit->name, name, rule}, Pile::kParameters,
-                                                    padded_shard_elements(*unit, ranks_), stored_,
-                                                    padded_shard_bytes(*unit, ranks_, stored_)));
+      set.slots.push_back(this->book_.slot_of_tensors(
+          {unit->name, name, rule}, Pile::kParameters, padded_shard_elements(*unit, ranks_),
+          stored_, padded_shards(*unit, ranks_, stored_, this->book_.tensor_sum())));
     return set;
   }
   N padded_elements(const Unit<N>& unit) const {
