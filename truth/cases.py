@@ -281,6 +281,23 @@ LORA = {
     "lora-8-attention": {"adapter.rank": 8, "adapter.target_modules": ["q_proj", "v_proj"]},
     "lora-8-full": {"adapter.rank": 8, **FULL, "recompute.reentrant": False},
     "lora-8-small-vocabulary": {"adapter.rank": 8, "model.vocab_size": 8000},
+    "lora-8-dropout": {"adapter.rank": 8, "adapter.dropout": 0.1, "model.vocab_size": 8000},
+    "lora-8-bf16": {"adapter.rank": 8, "adapter.type": "bf16", "model.vocab_size": 8000},
+    "lora-8-autocast": {"adapter.rank": 8, P: "bf16-autocast", "model.vocab_size": 8000},
+    "dora-8": {"adapter.rank": 8, "adapter.method": "dora", "model.vocab_size": 8000},
+}
+
+NF4 = {"adapter.rank": 8, "adapter.base": "nf4", "model.vocab_size": 8000}
+QLORA = {
+    "qlora-8": {**NF4, A: "efficient"},
+    "qlora-8-double": {**NF4, "adapter.double_quantization": True, A: "efficient"},
+    "qlora-8-short": {**NF4, "training.sequence_length": 512, A: "efficient"},
+    "qlora-8-plain": {**NF4, "adapter.upcast": False},
+    "qlora-8-plain-double": {**NF4, "adapter.upcast": False, "adapter.double_quantization": True},
+    "qlora-8-autocast": {**NF4, P: "bf16-autocast"},
+    "qlora-8-full": {**NF4, "adapter.upcast": False, **FULL, "recompute.reentrant": False},
+    "qlora-8-dora": {**NF4, "adapter.upcast": False, "adapter.method": "dora"},
+    "lora-8-int8": {**NF4, "adapter.base": "int8", "adapter.upcast": False},
 }
 
 # What a short hour on a GPU should say first: each precision, kernel, optimizer and recomputation once.
@@ -303,7 +320,7 @@ def cases():
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
     for name, changes in {**ENGINES, **FSDP1, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON}.items():
         table[name] = changed(ONE_DEVICE, changes)
-    for name, changes in LORA.items():
+    for name, changes in {**LORA, **QLORA}.items():
         table[name] = changed(ONE_DEVICE, changes)
     return table
 

@@ -80,20 +80,24 @@ def is_masked(config):
     return "MaskedLM" in " ".join(config.architectures or []) or config.model_type == "bert"
 
 
+def base_type(run):
+    """Of what is frozen and not quantised: with adapters under autocast the checkpoint's own 16 bits."""
+    adapter = run.get("adapter")
+    if adapter is None or value(run, "training.precision") != "bf16-autocast":
+        return parameter_type(run)
+    return DTYPES.get(adapter.get("base", "bf16"), torch.bfloat16)
+
+
 def build_model(run, kind=None):
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
     head = AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM
     with without_initialisation():
-        model = head.from_config(config, dtype=kind or parameter_type(run), attn_implementation="eager" if eager else "sdpa")
-    adapter = run.get("adapter")
-    if adapter is not None:
-        from peft import LoraConfig, get_peft_model
-        targets = adapter.get("target_modules", "all-linear")
-        model = get_peft_model(model, LoraConfig(
-            r=adapter.get("rank", 8), lora_alpha=adapter.get("alpha", adapter.get("rank", 8)),
-            target_modules=targets, modules_to_save=adapter.get("saved_modules"), lora_dropout=0.0, task_type="CAUSAL_LM"))
+        model = head.from_config(config, dtype=kind or base_type(run), attn_implementation="eager" if eager else "sdpa")
+    if run.get("adapter") is not None:
+        from adapters import adapt
+        model = adapt(run["adapter"], model)
     model.train()
     return model
 

@@ -21,8 +21,10 @@ class Ddp final : public EngineModel<N> {
     const bool sharded_states = this->job_.parallel.zero_stage >= 1 && this->job_.parallel.data > 1;
     const std::int64_t ranks = sharded_states ? this->job_.parallel.data.value() : 1;
     const Sharding sharding = sharded_states ? Sharding::kFlat : Sharding::kWhole;
-    parameters_ =
-        this->whole_set("parameters", "parameters.whole", Pile::kParameters, precision.parameters);
+    const bool adapts = this->job_.adapter.has_value();
+    parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters,
+                                  precision.parameters, adapts ? Of::kTrained : Of::kAll);
+    if (adapts) frozen_ = this->frozen_sets(precision.parameters);
     const bool master = precision.master.has_value() && this->job_.training.optimizer.keeps_master;
     if (master)
       master_ = this->sharded_set("master weights", "states.master", Pile::kMasterWeights,
@@ -43,6 +45,7 @@ class Ddp final : public EngineModel<N> {
 
   void load(const Stage<N>& stage, Events& events) override {
     this->hold(parameters_, stage, events);
+    this->hold(frozen_, stage, events);
     this->hold(buckets_, stage, events);
     this->hold(accumulated_, stage, events);
     this->hold(master_, stage, events);
@@ -62,6 +65,7 @@ class Ddp final : public EngineModel<N> {
 
  private:
   SlotSet parameters_, master_, accumulated_, buckets_;
+  std::vector<SlotSet> frozen_;
   typename EngineModel<N>::StateSlots states_;
 };
 

@@ -20,8 +20,7 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
     accumulated_ = this->job_.training.precision.accumulated_gradients.value_or(this->stored_);
     original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start",
                                 Pile::kParameters, this->stored_, Of::kTrained);
-    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
-                              this->stored_, Of::kFrozen);
+    frozen_ = this->frozen_sets(this->stored_);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -105,7 +104,8 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
   }
 
   ElementType accumulated_ = ElementType::kFloat32;
-  SlotSet original_, frozen_;
+  SlotSet original_;
+  std::vector<SlotSet> frozen_;
   ByStage<N, Buffers> buffers_;
 };
 

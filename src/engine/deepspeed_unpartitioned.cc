@@ -24,8 +24,7 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     this->ranks_ = 1;  // nothing is divided
     wraps_ = bits_of(this->stored_) == 16;
     joins_ = form_of(this->job_.training) == OptimizerForm::kFused;
-    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
-                              this->stored_, Of::kFrozen);
+    frozen_ = this->frozen_sets(this->stored_);
     parameters_ = this->whole_set("parameters", "parameters.whole", Pile::kParameters,
                                   this->stored_, Of::kTrained);
     if (!wraps_ || !joins_) states_ = this->state_slots(Sharding::kWhole, 1, this->master_);
@@ -163,7 +162,8 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   bool reduces_ = false;
   bool wraps_ = false;  // 16 bit: an fp32 copy is stepped
   bool joins_ = false;  // FP16_Optimizer, around a fused optimizer: one flat tensor
-  SlotSet parameters_, frozen_, master_set_, casts_, zeros_;
+  SlotSet parameters_, master_set_, casts_, zeros_;
+  std::vector<SlotSet> frozen_;
   typename EngineModel<N>::StateSlots states_;
   ByStage<N, Buffers> buffers_;
 };

@@ -41,8 +41,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
         passing_by_.push_back(gradient);
     original_ = this->whole_set("parameters, before they are joined", "deepspeed.joined-at-start",
                                 Pile::kParameters, this->stored_, Of::kTrained);
-    frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
-                              this->stored_, Of::kFrozen);
+    frozen_ = this->frozen_sets(this->stored_);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -214,7 +213,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   std::int32_t bucket_count_ = 1;
   SlotId bucket_ = -1;
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
-  SlotSet original_, frozen_;
+  SlotSet original_;
+  std::vector<SlotSet> frozen_;
   Buffers here_;  // of the stage whose load was asked for last
   ByStage<N, Buffers> buffers_;
 };

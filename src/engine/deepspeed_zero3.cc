@@ -54,6 +54,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
             {unit->name, "frozen parameters, partitions", "deepspeed.zero3-frozen"},
             Pile::kParameters, flat_shard_elements(*unit, this->ranks_), this->stored_,
             flat_shards(*unit, this->ranks_, this->stored_, this->book_.tensor_sum())));
+    constants_ = this->constants_sets();
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
@@ -74,6 +75,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       events.push_back({here_.shares, 1});
       EngineModel<N>::hold(frozen_shares_, stage, events);
     }
+    EngineModel<N>::hold(constants_, stage, events);
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
       this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
@@ -297,6 +299,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1, flags_ = -1;
   SlotSet frozen_shares_, persistent_, fetched_;  // by unit
+  std::vector<SlotSet> constants_;                // of quantised weights
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last
   ByStage<N, Buffers> buffers_;

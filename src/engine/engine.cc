@@ -74,9 +74,14 @@ template <class N>
 SlotSet EngineModel<N>::whole_set(const char* name, const char* rule, Pile pile, ElementType type,
                                   Of of) {
   SlotSet set;
-  for (const Unit<N>* unit : all_units(of))
+  for (const Unit<N>* unit : all_units(of)) {
+    if (job_.adapter && unit->tensor_count == 0) {  // most units have none beside adapters
+      set.slots.push_back(-1);
+      continue;
+    }
     set.slots.push_back(book_.slot_of_tensors({unit->name, name, rule}, pile, unit->elements, type,
                                               whole_tensors(*unit, type, book_.tensor_sum())));
+  }
   return set;
 }
 

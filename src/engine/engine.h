@@ -23,6 +23,8 @@
 
 namespace steelyard {
 
+struct QuantisationConstants;
+
 // Where a unit stands in the order of execution.
 struct Neighbours {
   int unit = -1;      // layer kind
@@ -153,6 +155,15 @@ class EngineModel {
                    std::int64_t divided_by, Of of);
   // Where DistributedDataParallel joins gradients to reduce them.
   SlotSet bucket_set(ElementType type);
+  // What is frozen, in the recipe's type or, beside adapters, in its own (engine/frozen_parameters.cc).
+  std::vector<SlotSet> frozen_sets(ElementType otherwise, Sharding sharding = Sharding::kWhole,
+                                   std::int64_t ranks = 1);
+  // The constants of quantised weights: no part of the parameter, and whole on every rank.
+  std::vector<SlotSet> constants_sets();
+  void hold(const std::vector<SlotSet>& sets, const Stage<N>& stage, Events& events,
+            std::int32_t times = 1) const {
+    for (const SlotSet& set : sets) hold(set, stage, events, times);
+  }
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
@@ -182,6 +193,7 @@ class EngineModel {
   GradientNorm<N> norm_;
 
  private:
+  SlotSet constants_set(const QuantisationConstants& constants);
   SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, std::int64_t ranks,
                         ElementType stepped);
   // The unit whose temporaries of the loop are largest; -1: none has any.

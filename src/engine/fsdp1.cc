@@ -38,13 +38,21 @@ class Fsdp1 final : public EngineModel<N> {
     stays_whole_ = parallel.zero_stage == 2;
     // Micro-batches of a pipeline overlap: what one of them would free, the next one still needs.
     held_over_ = parallel.pipeline > 1;
-    for (const Unit<N>& kind : context.units.kinds) kinds_.push_back(flat_of(kind.name, {&kind}));
+    // Beside adapters a unit is two flat parameters: they have a type each, and a gradient or none.
+    const bool adapts = this->job_.adapter.has_value();
+    const ModelUnits<N>& units = adapts ? context.trained : context.units;
+    for (const Unit<N>& kind : units.kinds) kinds_.push_back(flat_of(kind.name, {&kind}, stored_));
+    if (adapts) {
+      for (const Unit<N>& kind : context.frozen->kinds)
+        frozen_kinds_.push_back(flat_of(kind.name, {&kind}, compute_));
+      constants_ = this->constants_sets();
+    }
     const Unit<N>&embedding = context.units.embedding, &head = context.units.head;
     if (parallel.pipeline == 1) {
-      root_ = flat_of("root", {&embedding, &head});
+      root_ = flat_of("root", {&embedding, &head}, adapts ? compute_ : stored_);
     } else {
-      root_ = flat_of("embedding", {&embedding});
-      last_root_ = flat_of("head", {&head, &context.units.tied_head_copy});
+      root_ = flat_of("embedding", {&embedding}, stored_);
+      last_root_ = flat_of("head", {&head, &context.units.tied_head_copy}, stored_);
     }
     const ElementType moments = precision.moments.value_or(stored_);
     states_ = this->state_slots(Sharding::kFlat, ranks_, moments);
@@ -61,6 +69,7 @@ class Fsdp1 final : public EngineModel<N> {
       if (&flat != root) wrap(flat, count, events);
     });
     if (root) wrap(*root, 1, events);
+    this->hold(constants_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
@@ -71,10 +80,12 @@ class Fsdp1 final : public EngineModel<N> {
     if (const Flat* root = root_of(stage); root && (first || !held_over_)) gather(*root, events);
   }
   void before_forward(const Neighbours& here, bool first, Events& events) override {
-    if (first || !(stays_whole_ && held_over_)) gather(kind(here.unit), events);
+    if (first || !(stays_whole_ && held_over_)) gather_unit(here.unit, events);
   }
   void after_forward(const Neighbours& here, bool, Events& events) override {
-    if (!stays_whole_) events.push_back({kind(here.unit).whole, -1});
+    if (stays_whole_) return;
+    events.push_back({kind(here.unit).whole, -1});
+    if (const Flat* frozen = frozen_kind(here.unit)) events.push_back({frozen->whole, -1});
   }
   void end_forward(const Stage<N>&, int last_unit, bool, Events&) override {
     last_unit_ = last_unit;
@@ -83,16 +94,17 @@ class Fsdp1 final : public EngineModel<N> {
   void begin_backward(const Stage<N>&, bool, Events& events) override {
     if (!stays_whole_ && last_unit_ >= 0 &&
         !this->is_untouched(static_cast<std::size_t>(last_unit_)))
-      gather(kind(last_unit_), events);
+      gather_unit(last_unit_, events);
   }
   // BackwardPrefetch.BACKWARD_PRE: the next layer is fetched before this one computes.
   void before_backward(const Neighbours& here, bool, Events& events) override {
-    if (!stays_whole_ && here.next >= 0) gather(kind(here.next), events);
+    if (!stays_whole_ && here.next >= 0) gather_unit(here.next, events);
   }
   void after_backward(const Neighbours& here, bool first, Events& events) override {
     const Flat& flat = kind(here.unit);
     reduce_flat(flat, this->context_.gradients_of_kind[static_cast<std::size_t>(here.unit)], {},
                 !(stays_whole_ && held_over_), first, events);
+    if (const Flat* frozen = frozen_kind(here.unit)) events.push_back({frozen->whole, -1});
   }
   void end_backward(const Stage<N>& stage, int, bool first, Events& events) override {
     static const std::vector<SlotId> none;
@@ -129,9 +141,11 @@ class Fsdp1 final : public EngineModel<N> {
     if (root) events.push_back({root->saved, 1});
     SlotId largest = -1;
     for (std::size_t unit = 0; unit < kinds_.size(); ++unit)
-      if (stage.layers_of_kind[unit] > 0 &&
-          (largest < 0 || bytes(kinds_[unit].saved) > bytes(largest)))
-        largest = kinds_[unit].saved;
+      if (stage.layers_of_kind[unit] > 0) {
+        const Flat* frozen = frozen_kind(static_cast<int>(unit));
+        const SlotId saved = frozen ? frozen->saved : kinds_[unit].saved;
+        if (largest < 0 || bytes(saved) > bytes(largest)) largest = saved;
+      }
     if (largest >= 0) {
       events.push_back({largest, 1});
       events.push_back({largest, -1});
@@ -149,8 +163,8 @@ class Fsdp1 final : public EngineModel<N> {
     std::int64_t shard_elements = 0;
   };
 
-  Flat flat_of(const char* owner, const std::vector<const Unit<N>*>& units) {
-    const std::int64_t start = kStartAlignment * 8 / bits_of(stored_);
+  Flat flat_of(const char* owner, const std::vector<const Unit<N>*>& units, ElementType stored) {
+    const std::int64_t start = kStartAlignment * 8 / bits_of(stored);
     N elements{};
     Flat flat;
     for (const Unit<N>* unit : units)
@@ -173,8 +187,8 @@ class Fsdp1 final : public EngineModel<N> {
                     ElementType type) {
       return this->book_.slot({owner, name, rule}, pile, count, type);
     };
-    flat.shard = slot("flat parameter, shard", "fsdp1.shard", Pile::kParameters, shard, stored_);
-    if (compute_ != stored_)
+    flat.shard = slot("flat parameter, shard", "fsdp1.shard", Pile::kParameters, shard, stored);
+    if (compute_ != stored)
       flat.cast_shard = slot("flat parameter, shard, cast", "fsdp1.cast-shard",
                              Pile::kCommunication, shard, compute_);
     flat.whole = slot("flat parameter, gathered", "fsdp1.whole-parameter", Pile::kParameters,
@@ -186,14 +200,14 @@ class Fsdp1 final : public EngineModel<N> {
       flat.cast_gradient = slot("flat gradient, cast for the reduction", "fsdp1.cast-gradient",
                                 Pile::kCommunication, elements, reduction_);
     flat.gradient_shard =
-        slot("gradient shard", "fsdp1.gradient-shard", Pile::kGradients, shard, stored_);
-    if (reduction_ != stored_)
+        slot("gradient shard", "fsdp1.gradient-shard", Pile::kGradients, shard, stored);
+    if (reduction_ != stored)
       flat.reduced = slot("reduce-scatter output", "fsdp1.reduce-scatter-output",
                           Pile::kCommunication, shard, reduction_);
     flat.joined = slot("parameters while they are wrapped", "fsdp1.wrapping", Pile::kParameters,
-                       elements, stored_);
+                       elements, stored);
     flat.saved = slot("flat parameter, gathered to be saved", "fsdp1.full-state-dict",
-                      Pile::kTemporary, elements, stored_);
+                      Pile::kTemporary, elements, stored);
     return flat;
   }
 
@@ -201,6 +215,14 @@ class Fsdp1 final : public EngineModel<N> {
     events.push_back({flat.shard, count});
     events.push_back({flat.joined, 2});
     events.push_back({flat.joined, -2});
+  }
+  // What is frozen beside adapters; null: no flat parameter of its own.
+  const Flat* frozen_kind(int unit) const {
+    return frozen_kinds_.empty() ? nullptr : &frozen_kinds_[static_cast<std::size_t>(unit)];
+  }
+  void gather_unit(int unit, Events& events) const {
+    gather(kind(unit), events);
+    if (const Flat* frozen = frozen_kind(unit)) gather(*frozen, events);
   }
   const Flat& kind(int unit) const { return kinds_[static_cast<std::size_t>(unit)]; }
   Bytes bytes(SlotId slot) const { return this->book_.program.slot_at(slot).bytes; }
@@ -213,8 +235,11 @@ class Fsdp1 final : public EngineModel<N> {
   void for_each(const Stage<N>& stage, Visit visit) const {
     if (const Flat* root = root_of(stage)) visit(*root, 1);
     for (std::size_t unit = 0; unit < kinds_.size(); ++unit)
-      if (stage.layers_of_kind[unit] > 0)
-        visit(kinds_[unit], static_cast<std::int32_t>(stage.layers_of_kind[unit]));
+      if (stage.layers_of_kind[unit] > 0) {
+        const auto layers = static_cast<std::int32_t>(stage.layers_of_kind[unit]);
+        visit(kinds_[unit], layers);
+        if (const Flat* frozen = frozen_kind(static_cast<int>(unit))) visit(*frozen, layers);
+      }
   }
 
   // SHARD_GRAD_OP: what backward has not come to is resharded when it has ended.
@@ -277,7 +302,8 @@ class Fsdp1 final : public EngineModel<N> {
               reduction_ = ElementType::kFloat32;
   bool stays_whole_ = false, held_over_ = false;
   int last_unit_ = -1;
-  std::vector<Flat> kinds_;
+  std::vector<Flat> kinds_, frozen_kinds_;
+  std::vector<SlotSet> constants_;  // of quantised weights
   Flat root_, last_root_;
   typename EngineModel<N>::StateSlots states_;
 };

@@ -32,11 +32,13 @@ class Fsdp2 final : public EngineModel<N> {
     // Pipeline stages keep their parameters gathered and reduce gradients once, after the last micro-batch.
     keeps_gathered_ = this->job_.parallel.zero_stage == 2 || this->job_.parallel.pipeline > 1;
     reduces_once_ = this->job_.parallel.pipeline > 1;
-    shards_ = this->sharded_set("parameter shards", "fsdp2.shard", Pile::kParameters, stored_,
-                                Sharding::kRows, ranks_);
+    // Beside adapters what is frozen has its own type; unlike what is trained it may have it within one unit.
+    const bool adapts = this->job_.adapter.has_value();
+    if (adapts) frozen_ = this->frozen_sets(compute, Sharding::kRows, ranks_);
+    shards_ = shards_of("parameter shards", "fsdp2.shard", adapts ? Of::kTrained : Of::kAll);
     if (compute != stored_)
       cast_shards_ = padded_set("parameter shards, cast", "fsdp2.cast-shard", Pile::kCommunication,
-                                compute, ranks_);
+                                compute, ranks_, adapts ? Of::kTrained : Of::kAll);
     gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication,
                            compute, 1);
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
@@ -69,7 +71,10 @@ class Fsdp2 final : public EngineModel<N> {
   bool keeps_gradients() const override { return false; }
   bool uses_neighbours() const override { return true; }
 
-  void load(const Stage<N>& stage, Events& events) override { this->hold(shards_, stage, events); }
+  void load(const Stage<N>& stage, Events& events) override {
+    this->hold(shards_, stage, events);
+    EngineModel<N>::hold(frozen_, stage, events);
+  }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
   }
@@ -218,6 +223,14 @@ class Fsdp2 final : public EngineModel<N> {
       set.root = slot("root", elements(*units.front()) + elements(*units[units.size() - 2]));
     return set;
   }
+  SlotSet shards_of(const char* name, const char* rule, Of of) {
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units(of))
+      set.slots.push_back(this->book_.slot_of_tensors(
+          {unit->name, name, rule}, Pile::kParameters, padded_shard_elements(*unit, ranks_),
+          stored_, padded_shards(*unit, ranks_, stored_, this->book_.tensor_sum())));
+    return set;
+  }
   N padded_elements(const Unit<N>& unit) const {
     return padded_shard_elements(unit, ranks_) * Workbook<N>::symbol("W", ranks_);
   }
@@ -339,6 +352,7 @@ class Fsdp2 final : public EngineModel<N> {
   int last_unit_ = -1;  // in forward's order
   SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;
   SlotSet copy_out_, copy_in_;
+  std::vector<SlotSet> frozen_;
   typename EngineModel<N>::StateSlots states_;
 };
 

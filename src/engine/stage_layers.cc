@@ -106,7 +106,7 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Grou
       stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
       if (is_untouched(run.variant)) stage.untouched_below = run.variant / 2;
     }
-  if (!job_.training.frozen.empty()) {
+  if (job_.trains_in_part()) {
     const std::vector<Layers>& counts = job_.parallel.stage_layers;
     std::int64_t from = 0;
     for (std::int64_t before = 0; before < index; ++before)

@@ -23,7 +23,7 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
       sizes_(sizes_of<N>(job)),
       units_(units_of<N>(job)),
       torch_pipeline_(runs_on_torch_pipelining(job)) {
-  if (!job.training.frozen.empty()) {
+  if (job.trains_in_part()) {
     trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kTrained));
     frozen_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kFrozen));
   }

@@ -15,6 +15,7 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
   using Book = Workbook<N>;
   if (value == padded_rows) return Book::symbol("V", value);
   if (value == model.hidden) return Book::symbol("h", value);
+  if (model.adapter_rank > 0 && value == model.adapter_rank) return Book::symbol("r", value);
   if (!model.kinds.empty()) {
     const Layer& layer = model.kinds.front();
     if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
@@ -38,6 +39,7 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
   const Architecture& model = *job.model;
   const std::int64_t rows = padded_vocabulary(job);
   const std::int64_t tensor_ranks = job.parallel.tensor;
+  const bool packs = packs_quantised(job);
   Unit<N> unit;
   unit.name = name;
   unit.tensors.reserve(tensors.size());
@@ -65,6 +67,12 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
       if (axis == 0) share.first_dimension = size;
       share.elements = share.elements * size;
     }
+    if (packs && tensor.stored && is_quantised(*tensor.stored)) {
+      const N in_one(16 / bits_of(*tensor.stored));
+      share.elements = ceil_divide(share.elements, in_one);
+      share.first_dimension = share.elements;
+      share.shape = {plain(share.elements), 1};
+    }
     unit.elements = unit.elements + N(share.copies) * share.elements;
     unit.tensor_count += share.copies;
     unit.tensors.push_back(std::move(share));
@@ -85,6 +93,12 @@ TensorSum each_tensor(const Unit<N>& unit, ElementType type, ElementsOf elements
 }
 
 }  // namespace
+
+bool packs_quantised(const Job& job) {
+  if (!job.adapter || !is_quantised(job.adapter->linear)) return false;
+  if (job.engine == Engine::kDeepSpeed) return job.parallel.zero_stage == 3;
+  return job.engine == Engine::kFsdp1 || (job.engine == Engine::kFsdp2 && !is_unsharded_fsdp2(job));
+}
 
 template <class N>
 std::int64_t Unit<N>::largest() const {

@@ -65,6 +65,10 @@ struct ModelUnits {
       tied_head_copy;  // the embedding's weight once more, for a last stage that has no embedding
 };
 
+// Quantised weights that engines divide are vectors of 16-bit elements, two or four weights in each (quant_storage of
+// bitsandbytes, in the type of everything else that is divided with them).
+bool packs_quantised(const Job& job);
+
 // Which tensors of a unit are meant.
 enum class Of : std::uint8_t { kAll, kTrained, kFrozen };
 template <class N>

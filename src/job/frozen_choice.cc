@@ -37,7 +37,12 @@ std::vector<bool> stages_that_train(const Job& job) {
 
 FreezeTerms terms_of(const Job& job) {
   FreezeTerms terms;
-  terms.flat_units = job.engine == Engine::kFsdp1;
+  // Adapters are flat parameters of their own (peft/utils/other.py, fsdp_auto_wrap_policy).
+  terms.flat_units = job.engine == Engine::kFsdp1 && !job.adapter;
+  // gradient_checkpointing_enable() calls enable_input_require_grads() (transformers modeling_utils.py, 5.x).
+  if (job.adapter && job.implementation == Implementation::kTransformers &&
+      job.recompute.mode == RecomputeMode::kFull)
+    terms.gradient_asked_from = 0;
   // Tensors that Megatron (p2p_communication.py) and DeepSpeed (pipe/engine.py, _exec_recv_activations) receive always
   // require a gradient. torch (pipelining/stage.py, _retrieve_recv_activations) and nanotron (pipeline_parallel/p2p.py)
   // pass on what the sender says.
@@ -52,15 +57,17 @@ FreezeTerms terms_of(const Job& job) {
 void choose_frozen(Draft& draft) {
   const Setting* setting = draft.settings().find(KeyId::kFrozen);
   Job& job = draft.job();
-  if (setting == nullptr || setting->texts.empty() || job.model == nullptr) return;
-  Frozen frozen = freeze(*job.model, setting->texts, terms_of(job));
+  static const std::vector<std::string> kNone;
+  const std::vector<std::string>& patterns = setting != nullptr ? setting->texts : kNone;
+  if ((patterns.empty() && !job.adapter) || job.model == nullptr) return;
+  Frozen frozen = freeze(*job.model, patterns, terms_of(job));
   // A pattern that names nothing is a slip.
   for (const std::string& pattern : frozen.unmatched)
     draft.refuse(KeyId::kFrozen, "E222", fmt::format("no tensor is called \"{}\"", pattern),
                  "needs patterns of whole tensor names",
                  "\"model.embed_tokens.*\" or \"*.mlp.*\"; `*` stands for any letters");
   job.model = frozen.architecture;
-  job.training.frozen = setting->texts;
+  job.training.frozen = patterns;
 
   const std::vector<bool> train = stages_that_train(job);
   if (std::find(train.begin(), train.end(), true) == train.end()) {

@@ -123,8 +123,14 @@ struct Adapter {
   std::string method = "lora";  // lora, dora
   std::int64_t rank = 8;
   std::vector<std::string> target_modules;  // last component of module names, or "all-linear"
-  std::string base = "bf16";                // bf16, int8, nf4
+  std::string base = "bf16";                // bf16, int8, nf4, fp16, fp32
   bool double_quantization = false;
+  double dropout = 0;   // of what goes into the adapter
+  bool by_peft = true;  // PEFT's code, with its casts; otherwise that of a training framework
+  // How tensors are kept: the adapter's own, the frozen linear modules of the layers, the rest (embedding, norms, head).
+  ElementType type = ElementType::kFloat32;
+  ElementType linear = ElementType::kBFloat16;
+  ElementType rest = ElementType::kBFloat16;
 };
 
 // Buffer sizes of engines, with each engine's own defaults (launch-format names of the engines are given in brackets).
@@ -155,6 +161,7 @@ struct Job {
   Recompute recompute;
   Offload offload;
   std::optional<Adapter> adapter;
+  bool trains_in_part() const { return adapter.has_value() || !training.frozen.empty(); }
   CheckpointSave checkpoint = CheckpointSave::kSharded;
   Buckets buckets;
   AllocatorSettings allocator;         // PYTORCH_CUDA_ALLOC_CONF of [environment]

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "job/adapter_choice.h"
 #include "job/device_choice.h"
 #include "job/draft.h"
 #include "job/environment_choice.h"
@@ -97,10 +98,10 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_batch(draft);
   choose_recipe(draft, model ? model->states_dropout : true);
   if (job.model != nullptr) choose_stages(draft);
-  choose_frozen(draft);
   choose_recompute(draft);
-  choose_offload(draft);
   choose_adapter(draft);
+  choose_frozen(draft);
+  choose_offload(draft);
   choose_buffers(draft);
   choose_environment(draft, document, problems);
   validate(draft);

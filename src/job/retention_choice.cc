@@ -147,28 +147,6 @@ void choose_offload(Draft& draft) {
   offload.activations = target(KeyId::kOffloadActivations);
 }
 
-void choose_adapter(Draft& draft) {
-  if (!draft.settings().has_section("adapter")) return;
-  Adapter adapter;
-  const auto named = [&](KeyId id, std::string_view reason) {
-    const auto& names = key_of(id).names;
-    const auto given = draft.settings().name(id);
-    if (!given) draft.assume(id, std::string(names[0]), reason);
-    return std::string(names[static_cast<std::size_t>(given.value_or(0))]);
-  };
-  adapter.method = named(KeyId::kAdapterMethod, "the plain form");
-  adapter.base = named(KeyId::kAdapterBase, "not quantised");
-  adapter.rank = draft.count_or(KeyId::kAdapterRank, 8, "PEFT's default");
-  adapter.double_quantization = draft.truth_or(KeyId::kDoubleQuantization, false);
-  if (const Setting* targets = draft.settings().find(KeyId::kAdapterTargets)) {
-    adapter.target_modules = targets->texts;
-  } else {
-    adapter.target_modules = {"all-linear"};
-    draft.assume(KeyId::kAdapterTargets, "all-linear", "every linear layer but the head");
-  }
-  draft.job().adapter = std::move(adapter);
-}
-
 void choose_buffers(Draft& draft) {
   Job& job = draft.job();
   Buckets& buckets = job.buckets;

@@ -44,7 +44,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kOffloadLayers},
     OnlyValue{KeyId::kOffloadModules},
     OnlyValue{KeyId::kAdapterSaved},
-    OnlyValue{KeyId::kAdapterType, 0},
     OnlyValue{KeyId::kOverlapGather},
     OnlyValue{KeyId::kOverlapTensor, 0},
     OnlyValue{KeyId::kOverlapExpert, 0},
@@ -141,8 +140,18 @@ constexpr std::array kFeatures = {
             },
             "Megatron-FSDP", "zero_stage = 1, the distributed optimizer, is weighed"},
     Feature{KeyId::kAdapterMethod,
-            [](const Draft& d) { return d.settings().has_section("adapter"); }, "adapters",
-            "training all weights is weighed"},
+            [](const Draft& d) {
+              const Parallel& parallel = d.job().parallel;
+              return d.job().adapter && (parallel.tensor > 1 || parallel.pipeline > 1);
+            },
+            "adapters with tensor or pipeline parallelism",
+            "data ranks are weighed, whole (ddp) or divided (fsdp1, fsdp2, deepspeed)"},
+    Feature{KeyId::kAdapterMethod,
+            [](const Draft& d) {
+              return d.job().adapter &&
+                     (d.job().engine == Engine::kMegatron || d.job().engine == Engine::kNanotron);
+            },
+            "adapters of this engine", "ddp, fsdp1, fsdp2 and deepspeed are weighed with PEFT's"},
     Feature{KeyId::kLoss,
             [](const Draft& d) {
               return d.job().training.loss != LossKernel::kPlain && d.job().parallel.tensor > 1;

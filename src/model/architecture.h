@@ -52,6 +52,15 @@ struct ParameterTensor {
   bool frozen = false;          // not trained: no optimizer state
   // Backward makes one: of what is trained, and in FSDP1 of what is frozen beside it.
   bool gradient = true;
+  // What adapters leave as it was is kept in a type of its own, a quantised one perhaps; absent: as the recipe says.
+  std::optional<ElementType> stored;
+};
+
+// Two narrow matrices beside a frozen one: y = x W^T + scale x A^T B^T, A [rank, in], B [out, rank] (arXiv 2106.09685).
+struct LowRank {
+  std::int64_t rank = 0;
+  int down_index = -1, up_index = -1;  // A and B, into the owner's `parameters`
+  int magnitude_index = -1;            // DoRA: a length for each output, [out] (arXiv 2402.09353)
 };
 
 // A dense matrix product y = x W^T (+ bias).
@@ -63,6 +72,7 @@ struct Linear {
   bool stored_transposed = false;  // GPT-2's Conv1D: [in, out]
   int weight_index = -1;           // into the owner's `parameters`
   int bias_index = -1;
+  std::optional<LowRank> adapter;
 };
 
 enum class NormKind : std::uint8_t {
@@ -279,6 +289,7 @@ struct Architecture {
       prediction_parameters;  // what one prediction module has besides: its norms and projection
   bool guessed = false;       // made up from a size like "7B"
   std::string guess_rule;     // how, in one sentence; empty unless guessed
+  std::int64_t adapter_rank = 0;  // of the adapters added; 0: none
 };
 
 // Elements of one tensor, all copies together.

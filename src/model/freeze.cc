@@ -28,7 +28,8 @@ class Marker {
 
   void mark(std::vector<ParameterTensor>& tensors, const std::string& prefix) {
     for (ParameterTensor& tensor : tensors) {
-      tensor.frozen = !tensor.buffer && frozen(prefix + tensor.name);
+      const bool named = frozen(prefix + tensor.name);
+      tensor.frozen = !tensor.buffer && (tensor.frozen || named);
       tensor.gradient = !tensor.frozen;
     }
   }

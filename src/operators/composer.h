@@ -6,6 +6,7 @@
 // the rule. Bytes follow from the tensors alone.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,9 +65,15 @@ class Composer {
 
   // --- matrix products (operators/matrix.cc)
   ValueId linear(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
-  // The product itself. Gradients of -1: not trained; `biased`: the kernel adds a bias (another order in backward).
+  // The product itself, in the type `factor` says.
+  struct Factor {
+    int weight_gradient = -1, bias_gradient = -1;  // -1: not trained
+    bool biased = false;                // the kernel adds a bias (another order in backward)
+    ElementType type{};                 // in which the product is computed
+    std::optional<ElementType> stored;  // the weight's own; absent: as the recipe says
+  };
   ValueId product(ValueId x, const SlotName& output, const N& rows, const N& in, const N& out,
-                  int weight_gradient, int bias_gradient, bool biased);
+                  const Factor& factor);
   // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
   std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
   // Tensor parallelism with torch's DTensor: the block's input, the whole sequence where it is divided, shared by the
@@ -109,6 +116,16 @@ class Composer {
     ValueId weights = kNoValue, indices = kNoValue;
   };
   Routed route(ValueId x, const ExpertMlp& mlp);  // operators/router.cc
+  // --- adapters and quantised weights (operators/adapter.cc, operators/quantised.cc)
+  // y = x W^T, and what the adapter of `linear` adds to it.
+  ValueId adapted(ValueId x, ValueId y, const Linear& linear, const N& rows, const N& in,
+                  const N& out);
+  // A product with a weight of 4 or 8 bits (bitsandbytes).
+  ValueId quantised_product(ValueId x, const Linear& linear, ElementType stored, const N& rows,
+                            const N& in, const N& out);
+  std::optional<ElementType> stored_type(int index) const {
+    return index < 0 ? std::nullopt : parameters_[static_cast<std::size_t>(index)].stored;
+  }
 
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
@@ -183,6 +200,11 @@ class Composer {
                              const N& key_value_width, const N& heads, const N& key_value_heads);
   ValueId weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads,
                           const N& value_width, ElementType type);
+  ValueId low_rank(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out,
+                   ValueId* narrow = nullptr);
+  ValueId with_magnitude(ValueId x, ValueId base, const Linear& linear, const N& rows, const N& in,
+                         const N& out);
+  ValueId dequantised(const char* owner, ElementType stored, const N& in, const N& out);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);

@@ -77,6 +77,13 @@ void Graph<N>::plan_reruns() {
     const Region& region = regions_[r];
     Rerun& rerun = reruns_[r];
     rerun.trigger = region.end - 1;
+    // A checkpoint that is not reentrant runs again when backward first asks for something kept, if only a weight.
+    const auto asks = [&](const Operator& operation) {
+      return operation.recorded && (!operation.saved.empty() || operation.flops > 0);
+    };
+    while (region.early_stop && rerun.trigger > region.begin &&
+           !asks(operators_[at(rerun.trigger)]))
+      --rerun.trigger;
     rerun.end = region.early_stop ? region.begin : region.end;
     for (int i = 0; i < size(); ++i) {
       const Operator& operation = operators_[at(i)];
@@ -95,7 +102,9 @@ void Graph<N>::plan_reruns() {
   for (Storage& storage : storages_) {
     const int made_in = region_at(storage.made_by);
     if (made_in < 0) continue;
-    storage.rerun_last_use = storage.made_by;
+    // What Python holds it holds again.
+    storage.rerun_last_use =
+        region_at(storage.last_use) == made_in ? storage.last_use : storage.made_by;
   }
   for (int i = 0; i < size(); ++i) {
     if (region_at(i) < 0) continue;

@@ -15,11 +15,13 @@ class LayerWriter {
   ValueId attend(ValueId x) {
     const ValueId y = std::visit(
         [&](const auto& attention) { return composer_.attention(x, attention); }, layer_.attention);
+    hold_argument(x);
     return composer_.dropout(y, composer_.style.residual_dropout, "attention");
   }
   ValueId feed(ValueId x) {
     const ValueId y =
         std::visit([&](const auto& mlp) { return composer_.mlp(x, mlp); }, layer_.mlp);
+    hold_argument(x);
     return composer_.dropout(y, composer_.style.residual_dropout, "mlp");
   }
   ValueId norm(std::size_t index, ValueId x) {
@@ -31,6 +33,11 @@ class LayerWriter {
   }
 
  private:
+  // transformers' layers have one name for what goes into a module and what comes out of it.
+  void hold_argument(ValueId x) {
+    if (composer_.style.implementation == Implementation::kTransformers) composer_.graph.hold(x);
+  }
+
   Composer<N>& composer_;
   const Layer& layer_;
 };

@@ -71,10 +71,16 @@ class LossWriter {
     Linear head = model_.head;
     if (head.weight_index >= 0) return c_.column_linear(x, model_.head, width, c_.sizes.vocabulary);
     // Tied: the weight is the embedding's. Its gradient appears here first and waits for the embedding's.
-    if (c_.style.tensor == 1)
+    if (c_.style.tensor == 1) {
+      typename Composer<N>::Factor factor;
+      factor.weight_gradient = tied_gradient(width);
+      factor.bias_gradient = c_.parameter(head.bias_index, c_.sizes.vocabulary);
+      factor.biased = head.bias;
+      factor.type = c_.style.compute;
+      factor.stored = model_.embedding_parameters.front().stored;
       return c_.product(x, {"head", "logits", "op.linear.output"}, c_.sizes.tokens, width,
-                        c_.sizes.vocabulary, tied_gradient(width),
-                        c_.parameter(head.bias_index, c_.sizes.vocabulary), head.bias);
+                        c_.sizes.vocabulary, factor);
+    }
     const N local = c_.sizes.vocabulary / c_.sizes.tensor;
     const ValueId y = graph_.tensor({"head", "logits", "op.linear.output"}, c_.sizes.tokens * local,
                                     c_.style.compute, true);

@@ -82,41 +82,49 @@ GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& element
 template <class N>
 ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, const N& in,
                             const N& out) {
-  const int weight = parameter(linear.weight_index, in * out);
-  const int bias = parameter(linear.bias_index, out);
-  return product(x, {linear.name.c_str(), "output", "op.linear.output"}, rows, in, out, weight,
-                 bias, linear.bias);
+  const std::optional<ElementType> stored = stored_type(linear.weight_index);
+  const bool quantised = stored && is_quantised(*stored);
+  Factor factor;
+  factor.weight_gradient = parameter(linear.weight_index, in * out);
+  factor.bias_gradient = parameter(linear.bias_index, out);
+  factor.biased = linear.bias;
+  factor.type = style.compute;
+  factor.stored = stored;
+  const ValueId y = quantised ? quantised_product(x, linear, *stored, rows, in, out)
+                              : product(x, {linear.name.c_str(), "output", "op.linear.output"},
+                                        rows, in, out, factor);
+  return linear.adapter ? adapted(x, y, linear, rows, in, out) : y;
 }
 
 template <class N>
 ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, const N& in,
-                             const N& out, int weight_gradient, int bias_gradient, bool biased) {
+                             const N& out, const Factor& factor) {
   const char* owner = output.owner;
-  const bool trains = weight_gradient >= 0;
+  const bool trains = factor.weight_gradient >= 0;
   const ValueId input =
-      style.autocast ? cast(x, style.compute, {owner, "input, cast", "autocast.input-cast"}) : x;
+      style.autocast ? cast(x, factor.type, {owner, "input, cast", "autocast.input-cast"}) : x;
   ValueId weight = kNoValue;
-  if (style.autocast) {
-    weight = graph.tensor({owner, "weight, cast", "autocast.weight-cast"}, in * out, style.compute,
-                          false);
+  if (style.autocast && factor.stored != factor.type) {
+    weight =
+        graph.tensor({owner, "weight, cast", "autocast.weight-cast"}, in * out, factor.type, false);
     Operator cast_weight;
     cast_weight.label = "cast weight";
     cast_weight.outputs = {weight};
     graph.add(cast_weight);
     // The cache takes leaves that ask for gradients (aten/src/ATen/autocast_mode.cpp, cached_cast).
     if (trains) graph.linger(weight);
-    if (biased) {
+    if (factor.biased) {
       const ValueId bias =
-          graph.tensor({owner, "bias, cast", "autocast.weight-cast"}, out, style.compute, false);
+          graph.tensor({owner, "bias, cast", "autocast.weight-cast"}, out, factor.type, false);
       Operator cast_bias;
       cast_bias.label = "cast bias";
       cast_bias.outputs = {bias};
       graph.add(cast_bias);
-      if (bias_gradient >= 0) graph.linger(bias);
+      if (factor.bias_gradient >= 0) graph.linger(bias);
     }
   }
   const ValueId y =
-      graph.tensor(output, rows * out, style.compute, graph.needs_gradient(x) || trains);
+      graph.tensor(output, rows * out, factor.type, graph.needs_gradient(x) || trains);
   Operator operation;
   operation.label = "linear";
   operation.inputs = {input};
@@ -124,11 +132,11 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   if (trains) operation.saved.push_back(input);
   if (weight != kNoValue && graph.needs_gradient(x)) operation.saved.push_back(weight);
   // mm: the weight's gradient first; addmm (with bias): the input's first, then weight, then bias.
-  const BackwardStep of_weight{BackwardStep::kParameterGradient, weight_gradient, -1};
-  if (!biased) operation.backward.push_back(of_weight);
+  const BackwardStep of_weight{BackwardStep::kParameterGradient, factor.weight_gradient, -1};
+  if (!factor.biased) operation.backward.push_back(of_weight);
   operation.backward.push_back(kGradient0);
-  if (biased) operation.backward.push_back(of_weight);
-  operation.backward.push_back({BackwardStep::kParameterGradient, bias_gradient, -1});
+  if (factor.biased) operation.backward.push_back(of_weight);
+  operation.backward.push_back({BackwardStep::kParameterGradient, factor.bias_gradient, -1});
   operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) *
                     static_cast<double>(plain(out));
   graph.add(operation);

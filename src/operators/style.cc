@@ -38,6 +38,15 @@ OperatorStyle style_of(const Job& job) {
   // FSDP computes on a copy in the compute type; the gradient has that copy's type.
   style.gradient = sharded_by_fsdp && !precision.autocast ? precision.compute : precision.gradients;
   style.weight_gradient = precision.autocast ? precision.compute : style.gradient;
+  if (job.adapter) {
+    style.adapter = &*job.adapter;
+    style.quantised_compute = precision.compute;
+    const bool policy = sharded_by_fsdp && !precision.autocast;  // FSDP's mixed precision casts all
+    style.adapter_compute = policy ? precision.compute : precision.parameters;
+    if (!policy) style.residual = job.adapter->rest;
+    // Norms in fp32 hand on fp32, and what is not quantised then multiplies in fp32.
+    if (!policy && !precision.autocast) style.compute = job.adapter->rest;
+  }
   style.attention = job.training.attention;
   style.loss = job.training.loss;
   style.tensor = job.parallel.tensor;

@@ -40,6 +40,10 @@ struct OperatorStyle {
   // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
   bool schedule_asks_for_loss = false;
   std::int64_t multiprocessors = 132;
+  // Adapters (null: none): the type their matrices have when they multiply, and that of products with quantised weights.
+  const Adapter* adapter = nullptr;
+  ElementType adapter_compute = ElementType::kFloat32;
+  ElementType quantised_compute = ElementType::kBFloat16;
 };
 
 // Pipelines of DDP, FSDP1 and FSDP2 run on torch.distributed.pipelining; the other engines bring their own.

@@ -55,8 +55,27 @@ constexpr std::array kRecomputed = {R"({"mode": "none"})", R"({"mode": "full"})"
                                     R"({"mode": "selective"})",
                                     R"({"mode": "modules", "modules": ["norms"]})"};
 
+constexpr std::array kAdapters = {
+    R"({"method": "lora", "rank": 8, "dropout": 0.1, "target_modules": "all-linear"})",
+    R"({"method": "dora", "rank": 8})", R"({"method": "lora", "base": "nf4"})",
+    R"({"method": "lora", "base": "nf4", "double_quantization": true, "upcast": true})",
+    R"({"method": "lora", "base": "int8"})"};
+
+// Each kind of adapter and of base, in each precision.
+void add_adapters(std::vector<Job>& jobs) {
+  for (const char* adapter : kAdapters)
+    for (const char* precision : kPrecisions) {
+      const std::string text = fmt::format(
+          R"({{"model": "llama-3.2-1b", "engine": "ddp", "cluster": {{"device": "h100-sxm-80gb"}},
+             "training": {{"sequence_length": 512, "precision": "{}"}}, "adapter": {}}})",
+          precision, adapter);
+      if (ReadJob job = read_job(*read_json(text, "job"))) jobs.push_back(std::move(*job));
+    }
+}
+
 std::vector<Job> spread() {
   std::vector<Job> jobs;
+  add_adapters(jobs);
   std::size_t turn = 0;
   for (const char* model : kModels)
     for (const EngineStage& engine : kEngines)

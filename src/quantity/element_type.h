@@ -58,6 +58,12 @@ constexpr std::int64_t bits_of(ElementType type) {
   return 0;
 }
 
+// Codes that mean numbers only together with constants kept beside them.
+constexpr bool is_quantised(ElementType type) {
+  return type == ElementType::kInt8 || type == ElementType::kNormalFloat4 ||
+         type == ElementType::kInt4;
+}
+
 constexpr std::string_view name_of(ElementType type) {
   switch (type) {
     case ElementType::kFloat32:

@@ -72,6 +72,13 @@ std::string schedule_text(const Job& job, const Style& style) {
                   (Checked(training.global_batch) * Checked(training.sequence_length)).value())),
           7) +
       "\n";
+  if (job.trains_in_part()) {
+    const ParameterCounts counts = count_parameters(*job.model);
+    result += fmt::format(
+        "trained: {} of {} parameters, {:.2f} %\n", print_count(counts.trainable),
+        print_count(counts.total),
+        100.0 * static_cast<double>(counts.trainable) / static_cast<double>(counts.total));
+  }
   const std::int64_t stages = job.parallel.pipeline;
   if (stages > 1) {
     const std::int64_t micro_batches = training.gradient_accumulation;

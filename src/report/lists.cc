@@ -94,6 +94,25 @@ const std::vector<Meaning>& engines() {
   return kRows;
 }
 
+const std::vector<Meaning>& adapters() {
+  static const std::vector<Meaning> kRows = {
+      {"lora",
+       "two narrow matrices beside each frozen one (arXiv 2106.09685); explain adapter.input-cast, "
+       "adapter.narrow-output, adapter.sum"},
+      {"dora",
+       "lora, and a trained length for each output (arXiv 2402.09353); explain "
+       "adapter.dora-weights, adapter.dora-scale"},
+      {"base = bf16, fp16, fp32", "the frozen part as it is; explain parameters.frozen"},
+      {"base = int8",
+       "frozen matrices in 8 bits, bitsandbytes' LLM.int8 (arXiv 2208.07339); explain "
+       "quantised.int8-weights, quantised.int8-product"},
+      {"base = nf4",
+       "frozen matrices in 4 bits, QLoRA (arXiv 2305.14314); explain quantised.nf4-weights, "
+       "quantised.block-constants, quantised.double-quantisation, quantised.dequantised-weight"},
+  };
+  return kRows;
+}
+
 const std::vector<Meaning>& schedules() {
   static const std::vector<Meaning> kRows = {
       {name_of(PipelineSchedule::kGPipe),
@@ -260,6 +279,9 @@ const std::vector<List>& lists() {
       {"engines", "training engines and the zero_stage each takes",
        [](const Style& style) { return meanings_text("engine", engines(), style); },
        [] { return meanings_json("engines", engines()); }},
+      {"adapters", "adapter methods and the frozen bases under them",
+       [](const Style& style) { return meanings_text("adapter", adapters(), style); },
+       [] { return meanings_json("adapters", adapters()); }},
       {"optimizers", "optimizers and their state", optimizers_text, optimizers_json},
       {"precisions", "recipes of types, and number formats", precisions_text, precisions_json},
       {"schedules", "pipeline schedules",

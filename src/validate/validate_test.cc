@@ -90,8 +90,8 @@ TEST(JudgeRow, WhatWeCannotWeighIsRefusedNotAnError) {
   const auto judged = judge_row(
       read(
           R"({"schema": "steelyard.record/1", "run": {"model": "gpt2", "cluster": {"device": "a100-sxm-80gb"},
-               "adapter": {"rank": 8}}, "phases": []})"),
-      "lora");
+               "training": {"compile": true}}, "phases": []})"),
+      "compiled");
   ASSERT_TRUE(judged);
   EXPECT_FALSE(judged->weighed());
   EXPECT_NE(judged->refused, "");

@@ -9,6 +9,7 @@
 #include "document/read.h"
 #include "job/read.h"
 #include "job/validate.h"
+#include "model/adapt.h"
 #include "model/read.h"
 
 namespace steelyard {
@@ -66,6 +67,7 @@ class JobWriter {
       if (dice_.chance(10)) patterns.push_back("*");
       if (!patterns.empty()) job["training"]["frozen"] = patterns;
     }
+    if (dice_.chance(20)) job["adapter"] = adapter();
     if (dice_.chance(40)) job["training"]["gradient_clip"] = dice_.chance(60);
     if (dice_.chance(20)) job["overlap"]["reduce"] = dice_.chance(50);
     if (engine_.engine == Engine::kDeepSpeed && dice_.chance(50)) {
@@ -170,6 +172,26 @@ class JobWriter {
       const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
       return grouped != nullptr && grouped->eager_only;
     });
+  }
+
+  // Adapters on all or some linear modules, over bases of 16, 8 and 4 bits.
+  RunFile adapter() {
+    RunFile adapter = RunFile::object();
+    if (dice_.chance(70)) adapter["rank"] = dice_.one_of<std::int64_t>({1, 8, 16, 63, 256});
+    if (dice_.chance(40)) adapter["method"] = dice_.one_of<const char*>({"lora", "dora"});
+    if (dice_.chance(50)) adapter["base"] = dice_.one_of<const char*>({"bf16", "int8", "nf4"});
+    if (adapter.contains("base") && adapter["base"] == "nf4")
+      adapter["double_quantization"] = dice_.chance(50);
+    if (dice_.chance(30)) adapter["upcast"] = dice_.chance(30);
+    if (dice_.chance(30)) adapter["dropout"] = 0.05;
+    if (dice_.chance(30)) adapter["type"] = dice_.one_of<const char*>({"fp32", "bf16"});
+    if (dice_.chance(50)) {
+      RunFile targets = RunFile::array();
+      for (const std::string& module : adaptable_modules(model_))
+        if (dice_.chance(40)) targets.push_back(module);
+      if (!targets.empty()) adapter["target_modules"] = targets;
+    }
+    return adapter;
   }
 
   void choose_implementation() {

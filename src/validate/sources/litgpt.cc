@@ -2,6 +2,9 @@
 // GB, which the rows have as GiB. Samples are padded to the longest of the batch and cut at max_seq_length, so the longest
 // sample of the run decides.
 #include <array>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
@@ -51,6 +54,36 @@ std::optional<Value> model_of(const std::string& printed) {
   return std::nullopt;
 }
 
+// Names of linear modules in our models, by the part of a layer that LitGPT's switches mean.
+struct Part {
+  std::string_view key;
+  std::array<std::string_view, 3> modules;
+};
+constexpr Part kFusedAttention[] = {{"lora_query", {"query_key_value"}},
+                                    {"lora_projection", {"dense"}},
+                                    {"lora_mlp", {"dense_h_to_4h", "dense_4h_to_h"}}};
+constexpr Part kPhi[] = {{"lora_query", {"q_proj"}},
+                         {"lora_key", {"k_proj"}},
+                         {"lora_value", {"v_proj"}},
+                         {"lora_projection", {"self_attn.dense"}},
+                         {"lora_mlp", {"fc1", "fc2"}}};
+constexpr Part kPhi3[] = {{"lora_query", {"qkv_proj"}},
+                          {"lora_projection", {"o_proj"}},
+                          {"lora_mlp", {"gate_up_proj", "down_proj"}}};
+constexpr Part kLlama[] = {{"lora_query", {"q_proj"}},
+                           {"lora_key", {"k_proj"}},
+                           {"lora_value", {"v_proj"}},
+                           {"lora_projection", {"o_proj"}},
+                           {"lora_mlp", {"gate_proj", "up_proj", "down_proj"}}};
+
+std::span<const Part> parts_of(const std::string& model) {
+  const auto says = [&](std::string_view word) { return model.find(word) != std::string::npos; };
+  if (says("alcon") || says("table") || says("Stable")) return kFusedAttention;
+  if (says("Phi-3")) return kPhi3;
+  if (says("phi")) return kPhi;
+  return kLlama;
+}
+
 void map_adapter(MeasuredRow& row, MappedRun& mapped) {
   mapped.set("adapter.method", "lora");
   if (const auto rank = row.count("train.lora.lora_r")) {
@@ -58,7 +91,24 @@ void map_adapter(MeasuredRow& row, MappedRun& mapped) {
   } else {
     mapped.assume("adapter.rank", 8, "not printed; LitGPT's default");
   }
+  // finetune/lora.py trains queries and values when nobody says.
+  const bool printed = row.at("train.lora.lora_query") != nullptr;
+  Value::Array targets;
+  for (const Part& part : parts_of(row.text("model.name"))) {
+    const std::string path = "train.lora." + std::string(part.key);
+    const bool usual = part.key == "lora_query" || part.key == "lora_value";
+    if (printed ? row.text(path) != "true" : !usual) continue;
+    for (std::string_view module : part.modules)
+      if (!module.empty()) targets.push_back(Value::string(std::string(module)));
+  }
+  mapped.set("adapter.target_modules", Value::array(std::move(targets)));
+  if (row.text("train.lora.lora_head") == "true")
+    mapped.read_as("no adapter on the head", "its matrices are a thousandth of the run's bytes");
+  mapped.assume("adapter.type", "bf16", "bf16-true casts the whole module");
+  mapped.set("adapter.dropout", Value::number(0.05));
+  mapped.read_as("adapter.dropout 0.05", "not printed; LitGPT's default");
   mapped.set("adapter.base", row.text("train.quant").empty() ? "bf16" : "nf4");
+  if (!row.text("train.quant").empty()) mapped.set_switch("adapter.upcast", false);
   mapped.set_switch("adapter.double_quantization", row.text("train.quant") == "bnb.nf4-dq");
 }
 
@@ -91,7 +141,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.optimizer", "adamw");
   mapped.assume("training.optimizer_form", "foreach", "not printed; torch's default");
   mapped.assume("training.attention", "flash", "scaled_dot_product_attention in 16 bits");
-  mapped.assume("recompute.mode", "none",
+  mapped.assume("recompute.mode", devices > 1 ? "full" : "none",
                 "not printed; LitGPT checkpoints activations under FSDP only");
   if (mode != "full finetune") map_adapter(row, mapped);
   if (!row.complete()) return left_out(row.missing());

@@ -44,17 +44,33 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   if (const auto steps = row.count("train.grad_accum"))
     mapped.set("training.gradient_accumulation", *steps);
-  mapped.assume("training.precision", "bf16-pure", "the model is loaded in bf16 and trained so");
+  const bool adapted = !row.says("train.mode", "full");
+  if (adapted)
+    mapped.assume("training.precision", "bf16-autocast",
+                  "what bf16 means to transformers' Trainer");
+  else
+    mapped.assume("training.precision", "bf16-pure", "the model is loaded in bf16 and trained so");
   mapped.assume("training.optimizer", "adamw", "not printed");
   mapped.set("training.attention", row.says("train.attention", "eager") ? "eager" : "flash");
   mapped.set("recompute.mode",
              row.says("train.recompute", "gradient_checkpointing") ? "full" : "none");
-  if (!row.says("train.mode", "full")) {
+  if (adapted) {
     mapped.set("adapter.method", "lora");
     mapped.set("adapter.rank", row.count("train.lora.rank").value_or(8));
-    mapped.set("adapter.base", row.says("train.quant", "int4 (bnb)") ? "nf4"
-                               : row.says("train.quant", "int8")     ? "int8"
-                                                                     : "bf16");
+    if (row.says("train.lora.target", "DEFAULT")) {
+      // Swift's DEFAULT for Qwen is its fused c_attn, for Yi q_proj, k_proj and v_proj.
+      Value::Array targets;
+      for (const char* module : {"q_proj", "k_proj", "v_proj"})
+        targets.push_back(Value::string(module));
+      mapped.set("adapter.target_modules", Value::array(std::move(targets)));
+    }
+    mapped.set("adapter.base", row.says("train.quant", "int4")   ? "nf4"
+                               : row.says("train.quant", "int8") ? "int8"
+                                                                 : "bf16");
+    if (row.says("train.quant", "gptq")) {
+      mapped.set_switch("adapter.upcast", false);
+      mapped.read_as("GPTQ's weights as bitsandbytes'", "as many bits; the closest of ours");
+    }
   }
   if (!row.complete()) return left_out(row.missing());
   if (const auto bytes = row.gib("measured.peak_reserved_gib"))

@@ -10,6 +10,9 @@ Mapped map(MeasuredRow& row) {
   const std::string method = row.text("train.lora.peft_type");
   const bool full = row.at("train.lora.peft_type") == nullptr;
   if (!full && method != "LORA") return left_out("PEFT's method " + method + ": not one of ours");
+  for (const std::string_view variant : {"lorafa", "bdlora"})
+    if (row.id().find(variant) != std::string::npos)
+      return left_out("a variant of LoRA: not one of ours");
   MappedRun mapped;
   mapped.set("model", "llama-3.2-3b");
   map_cluster(row, mapped);

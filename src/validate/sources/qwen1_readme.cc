@@ -34,8 +34,11 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   mapped.set("training.gradient_accumulation", row.need("train.grad_accum"));
   const bool adapted = row.at("train.lora") != nullptr;
+  if (row.at("train.lora.modules_to_save") != nullptr)
+    return left_out("trains embedding and head beside the adapters");
+  // Trainer's own mixed precision is autocast; under DeepSpeed the engine casts.
   mapped.set("training.precision", row.says("train.precision", "fp16") ? "fp16-mixed"
-                                   : adapted                           ? "bf16-pure"
+                                   : adapted && !stage                 ? "bf16-autocast"
                                                                        : "bf16-mixed");
   mapped.set("training.optimizer", "adamw");
   mapped.set("training.attention", "flash");
@@ -44,7 +47,12 @@ Mapped map(MeasuredRow& row) {
   if (adapted) {
     mapped.set("adapter.method", "lora");
     mapped.set("adapter.rank", row.count("train.lora.r").value_or(8));
-    mapped.set("adapter.base", row.text("train.quant").empty() ? "bf16" : "nf4");
+    if (!row.text("train.quant").empty()) {
+      mapped.set("adapter.base", "nf4");
+      mapped.read_as("base nf4", "GPTQ's 4-bit weights: the closest of ours");
+    }
+    if (const auto dropout = row.number("train.lora.dropout"))
+      mapped.set("adapter.dropout", Value::number(*dropout));
   }
   if (!row.complete()) return left_out(row.missing());
   if (const auto bytes = row.gib("measured.peak_reported")) {

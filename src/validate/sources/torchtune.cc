@@ -32,7 +32,24 @@ void map_optimizer(MeasuredRow& row, MappedRun& mapped) {
 void map_adapter(const MeasuredRow& row, MappedRun& mapped) {
   mapped.set("adapter.method", "lora");
   mapped.set("adapter.rank", row.count("train.lora.rank").value_or(8));
-  mapped.set("adapter.base", row.says("train.mode", "QLoRA") ? "nf4" : "bf16");
+  const bool quantised = row.says("train.mode", "QLoRA");
+  mapped.set("adapter.base", quantised ? "nf4" : "bf16");
+  if (quantised) {  // torchao's NF4Tensor quantises its scales
+    mapped.set_switch("adapter.double_quantization", true);
+    mapped.set_switch("adapter.upcast", false);
+  }
+  mapped.set("adapter.type", "bf16");
+  const Value* attention = row.at("train.lora.attn");
+  if (attention == nullptr) return;
+  Value::Array targets;
+  for (const Value& printed : attention->items()) {
+    const std::string& name = printed.as_string();
+    targets.push_back(Value::string(name == "output" ? "o_proj" : name + "_proj"));
+  }
+  if (row.truth("train.lora.mlp").value_or(false))
+    for (const char* module : {"gate_proj", "up_proj", "down_proj"})
+      targets.push_back(Value::string(module));
+  mapped.set("adapter.target_modules", Value::array(std::move(targets)));
 }
 
 Mapped map(MeasuredRow& row) {

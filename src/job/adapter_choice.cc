@@ -1,0 +1,220 @@
+#include "job/adapter_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "document/edit_distance.h"
+#include "model/adapt.h"
+
+namespace steelyard {
+namespace {
+
+bool is_sharded_by_fsdp(const Job& job) {
+  return job.engine == Engine::kFsdp1 || (job.engine == Engine::kFsdp2 && !is_unsharded_fsdp2(job));
+}
+
+// The adapter's own type where nobody says, and why.
+ElementType usual_type(const Job& job, std::string_view& reason) {
+  const Precision& precision = job.training.precision;
+  if (job.engine == Engine::kDeepSpeed) {
+    reason = "deepspeed casts what is trained, and steps on fp32 copies";
+    return precision.parameters;
+  }
+  if (is_sharded_by_fsdp(job)) {
+    reason = "as fsdp keeps what is trained";
+    return precision.master.value_or(precision.parameters);
+  }
+  if (!job.adapter->by_peft) {
+    reason = "as the model: the framework's own adapters are not widened";
+    return precision.parameters;
+  }
+  reason = "PEFT's default, autocast_adapter_dtype";
+  return ElementType::kFloat32;
+}
+
+void choose_type(Draft& draft) {
+  Job& job = draft.job();
+  Adapter& adapter = *job.adapter;
+  std::string_view reason;
+  const ElementType usual = usual_type(job, reason);
+  const auto given = draft.settings().name(KeyId::kAdapterType);
+  if (!given) {
+    adapter.type = usual;
+    draft.assume(KeyId::kAdapterType, std::string(name_of(usual)), reason);
+    return;
+  }
+  const std::string_view name = key_of(KeyId::kAdapterType).names[static_cast<std::size_t>(*given)];
+  adapter.type = *element_type_named(name);
+  const bool fixed = job.engine == Engine::kDeepSpeed || is_sharded_by_fsdp(job);
+  if (fixed && adapter.type != usual)
+    draft.refuse(KeyId::kAdapterType, "E225",
+                 fmt::format("adapters in {} with {} and {}", name, name_of(job.engine),
+                             job.training.precision.name),
+                 std::string(reason), fmt::format("type = \"{}\"", name_of(usual)));
+}
+
+// prepare_model_for_kbit_training leaves norms, embedding and head in fp32. `one_type`: the engine gives what is frozen
+// a type of its own choice, as FSDP must and DeepSpeed does.
+void choose_upcast(Draft& draft, bool quantised, bool one_type) {
+  Job& job = draft.job();
+  Adapter& adapter = *job.adapter;
+  const bool asked = draft.settings().truth(KeyId::kAdapterUpcast).value_or(false);
+  if (asked && (!quantised || one_type)) {
+    draft.refuse(KeyId::kAdapterUpcast, "E225",
+                 quantised ? fmt::format("upcast with {}", name_of(job.engine))
+                           : "upcast without a quantised base",
+                 quantised ? "the engine gives what is frozen one type"
+                           : "prepare_model_for_kbit_training is for bases of 4 and 8 bits",
+                 quantised ? "upcast = false" : "base = \"nf4\"");
+    return;
+  }
+  adapter.rest = quantised ? job.training.precision.compute : adapter.linear;
+  if (!quantised) return;
+  const std::string_view reason = one_type ? "the engine gives what is frozen one type"
+                                  : adapter.by_peft
+                                      ? "prepare_model_for_kbit_training, PEFT's recipe"
+                                      : "the framework has no such step";
+  if (draft.truth_or(KeyId::kAdapterUpcast, adapter.by_peft && !one_type, reason))
+    adapter.rest = ElementType::kFloat32;
+}
+
+// How the frozen part is kept.
+void choose_base(Draft& draft) {
+  Job& job = draft.job();
+  Adapter& adapter = *job.adapter;
+  const Precision& precision = job.training.precision;
+  const bool sharded = is_sharded_by_fsdp(job), deepspeed = job.engine == Engine::kDeepSpeed;
+  const bool casts = precision.autocast && !sharded && !deepspeed;
+  const ElementType as_it_is = casts || sharded ? precision.compute : precision.parameters;
+  if (const auto given = draft.settings().name(KeyId::kAdapterBase)) {
+    adapter.base = key_of(KeyId::kAdapterBase).names[static_cast<std::size_t>(*given)];
+    adapter.linear = *element_type_named(adapter.base);
+  } else {
+    adapter.base = name_of(as_it_is);
+    adapter.linear = as_it_is;
+    draft.assume(KeyId::kAdapterBase, adapter.base,
+                 casts ? "the checkpoint's own type, as transformers loads it" : "not quantised");
+  }
+  const bool quantised = is_quantised(adapter.linear);
+  // Without autocast everything computes in the type it has; what is divided together has one.
+  if (!quantised && !casts && adapter.linear != as_it_is)
+    draft.refuse(KeyId::kAdapterBase, "E225",
+                 fmt::format("a base in {} and a run of {}", adapter.base, precision.name),
+                 fmt::format("here the frozen part is kept in {}", name_of(as_it_is)),
+                 fmt::format("base = \"{}\"", name_of(as_it_is)));
+  if (sharded && precision.autocast)
+    draft.refuse(KeyId::kPrecision, "E320", "not weighed yet: adapters under autocast with fsdp",
+                 "known, not in this version",
+                 "precision = \"bf16-mixed\" is fsdp's own mixed precision");
+  if (adapter.linear == ElementType::kInt8 &&
+      (sharded || (deepspeed && job.parallel.zero_stage == 3)))
+    draft.refuse(KeyId::kAdapterBase, "E225", "a base in int8 that is divided over ranks",
+                 "the scales of 8-bit weights do not travel with them",
+                 "base = \"nf4\" can be divided");
+  if (quantised && bits_of(precision.compute) != 16)
+    draft.refuse(KeyId::kAdapterBase, "E225",
+                 fmt::format("a base in {} and a run of {}", adapter.base, precision.name),
+                 "bitsandbytes is weighed with products in 16 bits",
+                 "precision = \"bf16-mixed\" or \"bf16-autocast\"");
+  adapter.double_quantization = draft.truth_or(KeyId::kDoubleQuantization, false);
+  if (adapter.double_quantization && adapter.linear != ElementType::kNormalFloat4)
+    draft.refuse(KeyId::kDoubleQuantization, "E225",
+                 fmt::format("double quantisation of a base in {}", adapter.base),
+                 "only nf4 has constants that are quantised", "base = \"nf4\"");
+  choose_upcast(draft, quantised, sharded || deepspeed);
+}
+
+void choose_targets(Draft& draft) {
+  Adapter& adapter = *draft.job().adapter;
+  if (const Setting* targets = draft.settings().find(KeyId::kAdapterTargets)) {
+    adapter.target_modules = targets->texts;
+  } else {
+    adapter.target_modules = {"all-linear"};
+    draft.assume(KeyId::kAdapterTargets, "all-linear", "every linear layer but the head");
+  }
+}
+
+void refuse_unknown_target(Draft& draft, const Architecture& model, const std::string& target) {
+  // Names as PEFT's users write them, without what stands before the last dot.
+  std::vector<std::string> names;
+  for (const std::string& name : adaptable_modules(model)) {
+    const std::string last = name.substr(name.rfind('.') + 1);
+    if (std::find(names.begin(), names.end(), last) == names.end()) names.push_back(last);
+  }
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string meant = did_you_mean("target_modules", nearest_names(target, views));
+  draft.refuse(KeyId::kAdapterTargets, "E226",
+               fmt::format("no linear module of {} is called \"{}\"", model.name, target),
+               "needs the ends of module names, patterns with `*`, or \"all-linear\"",
+               fmt::format("{}{}the layers have {}", meant, meant.empty() ? "" : "; ", all));
+}
+
+// Queries, keys and values of fp32 norms are fp32: scaled_dot_product_attention then has no flash kernel.
+void choose_attention_of_wide_norms(Draft& draft) {
+  Job& job = draft.job();
+  const bool wide = job.adapter->rest == ElementType::kFloat32 && !job.training.precision.autocast;
+  if (!wide || job.training.attention != AttentionKernel::kFlash) return;
+  if (draft.has(KeyId::kAttention)) {
+    draft.refuse(
+        KeyId::kAttention, "E220", "flash attention does not compute in fp32",
+        "queries and keys are fp32 behind fp32 norms",
+        "precision = \"bf16-autocast\" casts them; upcast = false leaves norms as they are");
+    return;
+  }
+  job.training.attention = AttentionKernel::kEfficient;
+  std::erase_if(job.assumptions, [](const Assumption& assumption) {
+    return assumption.key == key_of(KeyId::kAttention).path;
+  });
+  draft.assume(KeyId::kAttention, "efficient", "queries and keys are fp32 behind fp32 norms");
+}
+
+// What is trained has one type; the recipe's masters and wide gradients are for models that train in 16 bits.
+void make_recipe_of_the_adapter(Job& job) {
+  if (job.engine == Engine::kDeepSpeed || is_sharded_by_fsdp(job)) return;
+  Precision& precision = job.training.precision;
+  const ElementType type = job.adapter->type;
+  precision.parameters = precision.gradients = precision.reduction = type;
+  precision.master.reset();
+  precision.accumulated_gradients.reset();
+  precision.moments.reset();
+}
+
+}  // namespace
+
+void choose_adapter(Draft& draft) {
+  if (!draft.settings().has_section("adapter")) return;
+  Job& job = draft.job();
+  job.adapter.emplace();
+  Adapter& adapter = *job.adapter;
+  adapter.by_peft = job.implementation == Implementation::kTransformers;
+  adapter.method = draft.settings().name(KeyId::kAdapterMethod).value_or(0) == 1 ? "dora" : "lora";
+  if (!draft.has(KeyId::kAdapterMethod))
+    draft.assume(KeyId::kAdapterMethod, adapter.method, "the plain form");
+  adapter.rank = draft.count_or(KeyId::kAdapterRank, 8, "PEFT's default");
+  adapter.dropout = draft.settings().number(KeyId::kAdapterDropout).value_or(0);
+  choose_targets(draft);
+  choose_base(draft);
+  choose_type(draft);
+  if (job.model == nullptr) return;
+
+  AdapterTerms terms;
+  terms.rank = adapter.rank;
+  terms.magnitude = adapter.method == "dora";
+  terms.targets = adapter.target_modules;
+  terms.linear = adapter.linear;
+  terms.rest = adapter.rest;
+  Adapted adapted = adapt(*job.model, terms);
+  for (const std::string& target : adapted.unmatched)
+    refuse_unknown_target(draft, *job.model, target);
+  if (!adapted.unmatched.empty() || adapter.target_modules.empty()) return;
+  job.model = std::move(adapted.architecture);
+  make_recipe_of_the_adapter(job);
+  choose_attention_of_wide_norms(draft);
+}
+
+}  // namespace steelyard

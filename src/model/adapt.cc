@@ -1,0 +1,121 @@
+#include "model/adapt.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "model/freeze.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::string_view kAllLinear = "all-linear";
+
+bool is_meant(std::string_view module, std::string_view target) {
+  if (target == kAllLinear || module == target || matches_pattern(module, target)) return true;
+  return module.size() > target.size() && module.ends_with(target) &&
+         module[module.size() - target.size() - 1] == '.';
+}
+
+int add(std::vector<ParameterTensor>& tensors, std::string name, std::vector<std::int64_t> shape) {
+  ParameterTensor tensor;
+  tensor.name = std::move(name);
+  tensor.shape = std::move(shape);
+  tensors.push_back(std::move(tensor));
+  return static_cast<int>(tensors.size()) - 1;
+}
+
+void give_adapter(Linear& linear, std::vector<ParameterTensor>& tensors,
+                  const AdapterTerms& terms) {
+  LowRank adapter;
+  adapter.rank = terms.rank;
+  adapter.down_index = add(tensors, linear.name + ".lora_A.weight", {terms.rank, linear.in});
+  adapter.up_index = add(tensors, linear.name + ".lora_B.weight", {linear.out, terms.rank});
+  if (terms.magnitude)
+    adapter.magnitude_index =
+        add(tensors, linear.name + ".lora_magnitude_vector.weight", {linear.out});
+  linear.adapter = adapter;
+}
+
+void freeze_all(std::vector<ParameterTensor>& tensors, ElementType type) {
+  for (ParameterTensor& tensor : tensors) {
+    if (tensor.buffer) continue;
+    tensor.frozen = true;
+    tensor.gradient = false;
+    tensor.stored = type;
+  }
+}
+
+void collect(std::vector<Linear*>& linears, std::optional<Linear>& linear) {
+  if (linear) linears.push_back(&*linear);
+}
+
+void collect(std::vector<Linear*>& linears, DenseMlp& mlp) {
+  collect(linears, mlp.gate);
+  collect(linears, mlp.up);
+  collect(linears, mlp.gate_up);
+  linears.push_back(&mlp.down);
+}
+
+}  // namespace
+
+std::vector<Linear*> linears_of(Layer& layer) {
+  std::vector<Linear*> linears;
+  if (auto* grouped = std::get_if<GroupedAttention>(&layer.attention)) {
+    collect(linears, grouped->query);
+    collect(linears, grouped->key);
+    collect(linears, grouped->value);
+    collect(linears, grouped->fused);
+    linears.push_back(&grouped->output);
+  } else if (auto* latent = std::get_if<LatentAttention>(&layer.attention)) {
+    collect(linears, latent->query);
+    collect(linears, latent->query_down);
+    collect(linears, latent->query_up);
+    linears.push_back(&latent->key_value_down);
+    linears.push_back(&latent->key_value_up);
+    linears.push_back(&latent->output);
+  }
+  if (auto* dense = std::get_if<DenseMlp>(&layer.mlp)) {
+    collect(linears, *dense);
+  } else if (auto* experts = std::get_if<ExpertMlp>(&layer.mlp)) {
+    if (experts->shared) collect(linears, *experts->shared);
+    collect(linears, experts->shared_gate);
+  }
+  return linears;
+}
+
+std::vector<std::string> adaptable_modules(const Architecture& architecture) {
+  std::vector<std::string> names;
+  for (Layer layer : architecture.kinds)
+    for (const Linear* linear : linears_of(layer))
+      if (std::find(names.begin(), names.end(), linear->name) == names.end())
+        names.push_back(linear->name);
+  return names;
+}
+
+Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
+  auto adapted = std::make_shared<Architecture>(architecture);
+  adapted->adapter_rank = terms.rank;
+  freeze_all(adapted->embedding_parameters, terms.rest);
+  freeze_all(adapted->head_parameters, terms.rest);
+  std::vector<bool> used(terms.targets.size(), false);
+  for (Layer& layer : adapted->kinds) {
+    freeze_all(layer.parameters, terms.rest);
+    for (Linear* linear : linears_of(layer)) {
+      layer.parameters[static_cast<std::size_t>(linear->weight_index)].stored = terms.linear;
+      bool meant = false;
+      for (std::size_t i = 0; i < terms.targets.size(); ++i) {
+        if (!is_meant(linear->name, terms.targets[i])) continue;
+        used[i] = true;
+        meant = true;
+      }
+      if (meant) give_adapter(*linear, layer.parameters, terms);
+    }
+  }
+  Adapted result;
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) result.unmatched.push_back(terms.targets[i]);
+  result.architecture = std::move(adapted);
+  return result;
+}
+
+}  // namespace steelyard

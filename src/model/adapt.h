@@ -1,0 +1,45 @@
+// A model with adapters: everything it had is frozen, and narrow matrices beside its products are trained.
+//
+//   adapt(llama, {.rank = 16, .targets = {"q_proj", "v_proj"}})
+//
+//   self_attn.q_proj.weight           [4096, 4096]   frozen
+//   self_attn.q_proj.lora_A.weight    [16, 4096]     trained
+//   self_attn.q_proj.lora_B.weight    [4096, 16]     trained
+//
+// A target is the end of a module's name ("q_proj", "self_attn.q_proj"), a pattern with `*`, or "all-linear": every
+// torch.nn.Linear of the layers (peft/tuners/tuners_utils.py, _maybe_include_all_linear_layers).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/architecture.h"
+
+namespace steelyard {
+
+struct AdapterTerms {
+  std::int64_t rank = 8;
+  bool magnitude = false;  // DoRA
+  std::vector<std::string> targets;
+  ElementType linear = ElementType::kBFloat16;  // how the layers' linear modules are kept
+  ElementType rest = ElementType::kBFloat16;    // and all other tensors
+};
+
+struct Adapted {
+  std::shared_ptr<const Architecture> architecture;
+  std::vector<std::string> unmatched;  // targets that name no linear module
+};
+Adapted adapt(const Architecture& architecture, const AdapterTerms& terms);
+
+// The linear modules of a layer that can have an adapter, and of which a quantised model quantises the weight. Routers
+// and experts are no torch.nn.Linear in transformers: their weights are tensors of their own modules.
+std::vector<Linear*> linears_of(Layer& layer);
+
+// The names that a target may have, "self_attn.q_proj", each once.
+std::vector<std::string> adaptable_modules(const Architecture& architecture);
+
+}  // namespace steelyard

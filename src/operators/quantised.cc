@@ -1,0 +1,88 @@
+// Products with weights of 4 or 8 bits, as bitsandbytes computes them.
+//
+//   nf4    forward   +weight, dequantised (2·in·out) · y · -weight       few rows: one kernel, no dequantised weight
+//          backward  +weight, dequantised · gradient of x · -weight      keeps nothing but the weight
+//   int8   forward   +x in fp16 +x in int8 +y in int32 +y in fp16 ...    keeps x, though nothing reads it again
+//          backward  +weight, in x's type · gradient of x · -weight
+//
+// Sources: bitsandbytes nn/modules.py, autograd/_functions.py, backends/cuda/ops.py (0.50).
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
+constexpr std::int64_t kFusedRows = 1536;  // backends/cuda/ops.py, _gemm_4bit_custom_max_m
+constexpr std::int64_t kBlock = 64;
+}  // namespace
+
+// The whole weight in 16 bits; with double quantisation its blocks' largest values in fp32 for a moment.
+template <class N>
+ValueId Composer<N>::dequantised(const char* owner, ElementType stored, const N& in, const N& out) {
+  const ValueId weight =
+      graph.tensor({owner, "weight, dequantised", "quantised.dequantised-weight"}, in * out,
+                   style.quantised_compute, false);
+  Operator operation;
+  operation.label = "dequantise";
+  operation.outputs = {weight};
+  if (stored == ElementType::kNormalFloat4 && style.adapter->double_quantization)
+    operation.passing = {
+        graph.temporary({owner, "largest values of the blocks", "quantised.dequantised-constants"},
+                        ceil_divide(in * out, N(kBlock)), ElementType::kFloat32)};
+  graph.add(operation);
+  return weight;
+}
+
+template <class N>
+ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementType stored,
+                                       const N& rows, const N& in, const N& out) {
+  const char* owner = linear.name.c_str();
+  const ElementType type = style.quantised_compute;
+  const ElementType given = graph.type(x);
+  const bool eight_bits = stored == ElementType::kInt8;
+  Operator operation;
+  operation.label = "quantised linear";
+  ValueId input = x;
+  ValueId weight = kNoValue;
+  if (!eight_bits) {
+    input = cast(x, type, {owner, "input, cast", "quantised.input-cast"});
+    if (plain(rows) > kFusedRows) weight = dequantised(owner, stored, in, out);
+  }
+  const ValueId y = graph.tensor({owner, "output", "quantised.output"}, rows * out,
+                                 eight_bits ? given : type, graph.needs_gradient(x));
+  operation.inputs = {input};
+  if (weight != kNoValue) operation.inputs.push_back(weight);
+  operation.outputs = {y};
+  const BackwardStep again{
+      BackwardStep::kTemporary, 0,
+      graph.temporary({owner, "weight, dequantised", "quantised.dequantised-weight"}, in * out,
+                      eight_bits ? given : type)};
+  if (eight_bits) {
+    operation.saved = {x};
+    const char* rule = "quantised.int8-product";
+    const auto slot = [&](const char* name, const N& elements, ElementType of) {
+      return graph.temporary({owner, name, rule}, elements, of);
+    };
+    operation.passing = {slot("input, int8", rows * in, ElementType::kInt8),
+                         slot("scales of the input's rows", rows, ElementType::kFloat32),
+                         slot("output, int32", rows * out, ElementType::kInt32)};
+    if (given != ElementType::kFloat16)
+      operation.passing.push_back(slot("output, fp16", rows * out, ElementType::kFloat16));
+  } else if (style.adapter->double_quantization) {
+    operation.backward.push_back(
+        {BackwardStep::kPassing, 0,
+         graph.temporary({owner, "largest values of the blocks", "quantised.dequantised-constants"},
+                         ceil_divide(in * out, N(kBlock)), ElementType::kFloat32)});
+  }
+  operation.backward.push_back(again);
+  operation.backward.push_back(kGradient0);
+  operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) *
+                    static_cast<double>(plain(out));
+  graph.add(operation);
+  return eight_bits ? y : cast(y, given, {owner, "output, cast back", "quantised.output"});
+}
+
+template class Composer<Checked>;
+template class Composer<Traced>;
+
+}  // namespace steelyard

@@ -1,0 +1,32 @@
+#include "recipe/quantised.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::int64_t kBlock = 64;             // quantize_4bit, blocksize
+constexpr std::int64_t kBlockOfBlocks = 256;    // its absmax, quantised by quantize_blockwise
+constexpr std::int64_t kValuesOfFourBits = 16;  // get_4bit_type
+constexpr std::int64_t kValuesOfEightBits = 256;
+
+}  // namespace
+
+std::vector<QuantisationConstants> quantisation_constants(ElementType stored,
+                                                          bool double_quantisation) {
+  constexpr ElementType kWide = ElementType::kFloat32;
+  if (stored == ElementType::kInt8)
+    return {{"scales of the rows", "quantised.row-scales", kWide, 0, true, 0}};
+  if (stored != ElementType::kNormalFloat4) return {};
+  const QuantisationConstants code{"values of the code", "quantised.code", kWide, 0, false,
+                                   kValuesOfFourBits};
+  if (!double_quantisation)
+    return {{"largest values of the blocks", "quantised.block-constants", kWide, kBlock, false, 0},
+            code};
+  const char* rule = "quantised.double-quantisation";
+  return {{"largest values of the blocks, 8 bits", rule, ElementType::kInt8, kBlock, false, 0},
+          {"largest values of their blocks", rule, kWide, kBlock * kBlockOfBlocks, false, 0},
+          {"offset of the blocks' values", rule, kWide, 0, false, 1},
+          {"values of the 8-bit code", rule, kWide, 0, false, kValuesOfEightBits},
+          code};
+}
+
+}  // namespace steelyard
