@@ -42,9 +42,6 @@ struct OperatorStyle {
   std::int64_t multiprocessors = 132;
 };
 
-// Pipelines of DDP, FSDP1 and FSDP2 run on torch.distributed.pipelining; the other engines bring their own.
-bool runs_on_torch_pipelining(const Job& job);
-
 OperatorStyle style_of(const Job& job);
 
 template <class N>
