@@ -29,7 +29,7 @@ void StagePrograms<N>::hold_received(const Stage<N>& stage, std::vector<Event>& 
 template <class N>
 void StagePrograms<N>::hold_gradients_of_received(std::int64_t rank,
                                                   std::vector<Event>& events) const {
-  if (!torch_steps_ || !splits_backward() || !stage.input_gradient) return;
+  if (!torch_steps_ || !splits_backward()) return;
   const std::vector<std::int64_t> parts = parts_on(rank);
   const RankOrder order = order_.rank_order(shape_, rank);
   const auto turn = static_cast<std::int64_t>(job_.parallel.stage_layers.size()) / 2;
@@ -38,7 +38,9 @@ void StagePrograms<N>::hold_gradients_of_received(std::int64_t rank,
     for (const PipelineStep& step : stretch.steps) {
       const std::int64_t part = parts[static_cast<std::size_t>(step.chunk)];
       const bool handed_in = order_.placement == Placement::kV && part == turn;
-      if (step.kind == StepKind::kInputBackward && part != 0 && !handed_in) left += stretch.times;
+      if (step.kind == StepKind::kInputBackward && part != 0 && !handed_in &&
+          stage_with(rank, {part}).input_gradient)
+        left += stretch.times;
     }
   if (left > 0) events.push_back({gradient_of_received_, static_cast<std::int32_t>(left)});
 }

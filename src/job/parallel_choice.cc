@@ -147,7 +147,7 @@ void choose_schedule(Draft& draft) {
                           : static_cast<PipelineSchedule>(given.value_or(static_cast<int>(usual)));
   if (parallel.pipeline == 1) return;
   const PipelineOrder& order = order_of(parallel.schedule);
-  if (!chunks && order.fewest_chunks == order.most_chunks)
+  if (!chunks && order.fewest_chunks == order.most_chunks && order.most_chunks > 1)
     parallel.virtual_pipeline =
         draft.count_or(KeyId::kVirtualPipeline, order.fewest_chunks, "chunks of this order");
   else
