@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands that the documents show and writes what they print: regenerate.py [--check]
 
-A marked block of README.md or docs/*.md is a comment, an empty line and a fenced block:
+A marked block of README.md, CONTRIBUTING.md or docs/*.md is a comment, an empty line and a fenced block:
 
     <!-- run: steelyard --version -->
 
@@ -61,7 +61,7 @@ def main():
     stale = 0
     with tempfile.TemporaryDirectory() as tools:
         pathlib.Path(tools, "steelyard").symlink_to(chosen.binary.resolve())
-        for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
             old = path.read_text(encoding="utf-8")
             if len(BLOCK.findall(old)) != len(re.findall(r"^<!-- run\b", old, re.MULTILINE)):
                 raise SystemExit(f"{path.name}: a <!-- run --> comment has no fenced block below it")

@@ -39,6 +39,7 @@ inline void expect_sound(const Job& job) {
     stages.engine().hold_backward_workspaces(held);
     stages.engine().left_by_first_step(stages.stage_of(stage), held);
     stages.hold_received(stages.stage_of(stage), held);
+    stages.hold_gradients_of_received(stage, held);
     stages.engine().states(stages.stage_of(stage), held);
     std::vector<std::int64_t> expected(stages.program().slot_count());
     for (const Event& event : held) expected[static_cast<std::size_t>(event.slot)] += event.count;

@@ -16,16 +16,15 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 
 }  // namespace
 
-// The layers of a stage as runs of equal ones, folded wherever the model's own pattern and the rhythm of recomputation
+// The layers of a chunk as runs of equal ones, folded wherever the model's own pattern and the rhythm of recomputation
 // (every k-th layer) come round together: how many runs there are depends on the two, not on the layers.
 template <class N>
-std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(
-    std::int64_t stage) const {
+std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(std::int64_t part) const {
   const std::vector<Layers>& counts = job_.parallel.stage_layers;
   std::int64_t from = 0;
-  for (std::int64_t before = 0; before < stage; ++before)
+  for (std::int64_t before = 0; before < part; ++before)
     from += counts[static_cast<std::size_t>(before)];
-  const std::int64_t until = from + counts[static_cast<std::size_t>(stage)];
+  const std::int64_t until = from + counts[static_cast<std::size_t>(part)];
   const RecomputeMode mode = job_.recompute.mode;
   const std::int64_t rhythm = mode == RecomputeMode::kEvery ? job_.recompute.every.value() : 1;
   // Mode block computes the first layers of a stage again: two stretches, each without a rhythm.
@@ -90,29 +89,41 @@ bool StagePrograms<N>::gradient_before(std::int64_t layer) const {
 }
 
 template <class N>
-Stage<N> StagePrograms<N>::stage_of(std::int64_t index) const {
-  return stage_with(index, groups_of(index));
+std::vector<std::int64_t> StagePrograms<N>::parts_on(std::int64_t rank) const {
+  std::vector<std::int64_t> parts;
+  for (int chunk = 0; chunk < static_cast<int>(shape_.chunks); ++chunk)
+    parts.push_back(part_of(order_.placement, shape_, rank, chunk).index);
+  return parts;
 }
 
 template <class N>
-Stage<N> StagePrograms<N>::stage_with(std::int64_t index, const std::vector<Group>& groups) const {
+Stage<N> StagePrograms<N>::stage_of(std::int64_t index) const {
+  return stage_with(index, parts_on(index));
+}
+
+template <class N>
+Stage<N> StagePrograms<N>::stage_with(std::int64_t rank,
+                                      const std::vector<std::int64_t>& parts) const {
+  const auto parts_of_model = static_cast<std::int64_t>(job_.parallel.stage_layers.size());
   Stage<N> stage;
-  stage.index = index;
-  stage.embedding = index == 0;
-  stage.head = index == job_.parallel.pipeline - 1;
+  stage.index = rank;
   stage.layers_of_kind.assign(job_.model->kinds.size(), 0);
-  for (const Group& group : groups)
-    for (const Run& run : group.runs) {
-      stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
-      if (is_untouched(run.variant)) stage.untouched_below = run.variant / 2;
-    }
+  for (const std::int64_t part : parts) {
+    stage.embedding = stage.embedding || part == 0;
+    stage.head = stage.head || part == parts_of_model - 1;
+    for (const Group& group : groups_of(part))
+      for (const Run& run : group.runs) {
+        stage.layers_of_kind[static_cast<std::size_t>(run.variant / 2)] += run.count * group.times;
+        if (is_untouched(run.variant)) stage.untouched_below = run.variant / 2;
+      }
+  }
   if (job_.trains_in_part()) {
     const std::vector<Layers>& counts = job_.parallel.stage_layers;
     std::int64_t from = 0;
-    for (std::int64_t before = 0; before < index; ++before)
+    for (std::int64_t before = 0; before < parts.front(); ++before)
       from += counts[static_cast<std::size_t>(before)];
     stage.input_gradient = gradient_before(from);
-    stage.output_gradient = gradient_before(from + counts[static_cast<std::size_t>(index)]);
+    stage.output_gradient = gradient_before(from + counts[static_cast<std::size_t>(parts.front())]);
   }
   stage.units.reserve(stage.layers_of_kind.size() + 3);
   stage.units.push_back(stage.embedding ? 1 : 0);
@@ -138,14 +149,14 @@ typename StagePrograms<N>::Tapes& StagePrograms<N>::tapes(int variant, Edge edge
 
 template <class N>
 NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge edge, bool forward,
-                                    bool first) {
+                                    bool first, BackwardPart part) {
   const bool aware = engine_->uses_neighbours();
   const int previous = aware ? here.previous : -2, next = aware ? here.next : -2;
   const bool first_gradients = aware && here.first_gradients;
   for (const CachedNode& known : cache_)
     if (known.variant == variant && known.previous == previous && known.next == next &&
         known.first_gradients == first_gradients && known.forward == forward &&
-        known.first == first && known.edge == edge)
+        known.first == first && known.edge == edge && known.part == part)
       return known.node;
   Tapes& tape = tapes(variant, edge);
   std::vector<Event> events;
@@ -154,23 +165,23 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
     append(events, tape.forward);
     engine_->after_forward(here, first, events);
   } else {
-    engine_->before_backward(here, first, events);
-    append(events, tape.backward_under(engine_->gradient_policy(first)));
-    engine_->after_backward(here, first, events);
+    if (part != BackwardPart::kWeight) engine_->before_backward(here, first, events);
+    append(events, tape.backward_under(engine_->gradient_policy(first), part));
+    if (part != BackwardPart::kInput) engine_->after_backward(here, first, events);
   }
   const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "", events);
-  cache_.push_back({variant, previous, next, first_gradients, forward, first, edge, node});
+  cache_.push_back({variant, previous, next, first_gradients, forward, first, edge, part, node});
   return node;
 }
 
 // Layers in execution order. Where an engine looks at neighbours, the first and last of a run differ from those between.
 template <class N>
 NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge, bool forward,
-                                     bool first, bool gradients_before) {
+                                     bool first, bool gradients_before, BackwardPart part) {
   std::vector<Group> parts = groups;
   if (!forward) {
     std::reverse(parts.begin(), parts.end());
-    for (Group& part : parts) std::reverse(part.runs.begin(), part.runs.end());
+    for (Group& group : parts) std::reverse(group.runs.begin(), group.runs.end());
   }
   auto kind_of = [](int variant) { return variant / 2; };
   Program& program = book_.program;
@@ -186,7 +197,7 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
     const Edge of_first = forward ? Edge{of_both.input, false} : Edge{false, of_both.gradient};
     const Edge of_last = forward ? Edge{false, of_both.gradient} : Edge{of_both.input, false};
     const auto node = [&](const Neighbours& here, Edge at) {
-      return layer_node(run.variant, here, at, forward, first);
+      return layer_node(run.variant, here, at, forward, first, part);
     };
     if (run.count == 1 || (!engine_->uses_neighbours() && of_both == Edge{}))
       return program.repeat("layer", node({self, previous, next, arrive}, of_both), run.count);
@@ -196,33 +207,33 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
              program.repeat("layer", node({self, self, next}, of_last), 1)});
   };
   auto round_node = [&](std::size_t p, int previous, int next, bool last_round) {
-    const Group& part = parts[p];
+    const Group& group = parts[p];
     std::vector<NodeId> nodes;
-    for (std::size_t i = 0; i < part.runs.size(); ++i) {
-      const int before = i == 0 ? previous : kind_of(part.runs[i - 1].variant);
-      const int after = i + 1 == part.runs.size() ? next : kind_of(part.runs[i + 1].variant);
-      nodes.push_back(run_node(part.runs[i], before, after));
-      if (!forward && last_round)
+    for (std::size_t i = 0; i < group.runs.size(); ++i) {
+      const int before = i == 0 ? previous : kind_of(group.runs[i - 1].variant);
+      const int after = i + 1 == group.runs.size() ? next : kind_of(group.runs[i + 1].variant);
+      nodes.push_back(run_node(group.runs[i], before, after));
+      if (!forward && last_round && lets_inputs_go(part))
         nodes.push_back(
-            inputs_gone_after(groups, {parts.size() - 1 - p, part.runs.size() - 1 - i}));
+            inputs_gone_after(groups, {parts.size() - 1 - p, group.runs.size() - 1 - i}));
     }
     return program.sequence("", nodes);
   };
   std::vector<NodeId> nodes;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    const Group& part = parts[p];
+    const Group& group = parts[p];
     const int previous = p == 0 ? -1 : kind_of(parts[p - 1].runs.back().variant);
     const int next = p + 1 == parts.size() ? -1 : kind_of(parts[p + 1].runs.front().variant);
-    if (part.times == 1) {
+    if (group.times == 1) {
       nodes.push_back(round_node(p, previous, next, true));
       continue;
     }
-    const int first_kind = kind_of(part.runs.front().variant),
-              last_kind = kind_of(part.runs.back().variant);
+    const int first_kind = kind_of(group.runs.front().variant),
+              last_kind = kind_of(group.runs.back().variant);
     nodes.push_back(round_node(p, previous, first_kind, false));
-    if (part.times > 2)
+    if (group.times > 2)
       nodes.push_back(
-          program.repeat("pattern", round_node(p, last_kind, first_kind, false), part.times - 2));
+          program.repeat("pattern", round_node(p, last_kind, first_kind, false), group.times - 2));
     nodes.push_back(round_node(p, last_kind, next, true));
   }
   return program.sequence("layers", nodes);

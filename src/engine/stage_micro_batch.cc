@@ -15,9 +15,9 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 }  // namespace
 
 template <class N>
-NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<Group>& groups,
-                                      bool first) {
+NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk, bool first) {
   Program& program = book_.program;
+  const std::vector<Group>& groups = chunk.groups;
   std::vector<Event> start;
   if (stage.embedding && !torch_pipeline_) start.push_back({ids_, 1});
   if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
@@ -26,7 +26,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   const Edge edge = edge_of(stage, groups);
   if (stage.embedding)
     append(start, embedding_.forward);
-  else if (!edge.input)
+  else if (!edge.input && !chunk.hands_in)
     start.push_back({hidden_, 1});  // from the stage before
   std::vector<Event> finish;
   const auto let_go = [&](bool of_the_loop) {
@@ -37,7 +37,9 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   let_go(false);
   if (stage.head)
     append(finish, head_.forward);
-  else if (!torch_pipeline_)
+  else if (torch_pipeline_ == chunk.hands_on)
+    // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
+    // buffer, and that one goes.
     finish.push_back({hidden_, -1});
   let_go(true);
   if (!first && lets_output_go_in_forward(stage))
@@ -78,9 +80,11 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
 }
 
 template <class N>
-typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
-    const Stage<N>& stage, const std::vector<Group>& all_groups, bool first) {
+typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<N>& stage,
+                                                                    const Chunk& chunk, bool first,
+                                                                    BackwardPart part) {
   Program& program = book_.program;
+  const std::vector<Group>& all_groups = chunk.groups;
   // Backward ends where nothing below is trained.
   std::vector<Group> groups = all_groups;
   for (Group& group : groups)
@@ -91,7 +95,8 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   edge.input = edge.input && !is_untouched(all_groups.front().runs.front().variant);
   const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
-  const bool sent = torch_pipeline_ && !stage.embedding && stage.input_gradient && !first;
+  const bool sends = torch_pipeline_ && !stage.embedding && stage.input_gradient;
+  const bool sent = sends && !torch_steps_ && !first;
   // GPipe asks for the next gradient before it forgets the last one it has sent; where none comes, and in 1F1B, that is
   // when the next one is sent.
   const bool forgets_first = !stage.head && job_.parallel.schedule == PipelineSchedule::kGPipe;
@@ -101,35 +106,43 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
   std::vector<Event> products;                          // from the first one on
   if (stage.head) {
-    const std::vector<Event>& of_head = head_.backward_under(policy);
-    const auto cut = of_head.begin() + static_cast<std::ptrdiff_t>(
-                                           head_.before_products[static_cast<std::size_t>(policy)]);
+    const std::vector<Event>& of_head = head_.backward_under(policy, part);
+    const auto cut =
+        of_head.begin() + static_cast<std::ptrdiff_t>(head_.products_from(policy, part));
     start.insert(start.end(), of_head.begin(), cut);
     products.assign(cut, of_head.end());
-  } else if (stage.output_gradient && !edge.gradient) {
+  } else if (stage.output_gradient && !edge.gradient && !chunk.hands_on) {
     start.push_back({hidden_gradient_, 1});
   }
   std::vector<Event> finish;
   for (const SharedInput& input : inputs_) {
     const Position lowest = lowest_reader(input, groups).value_or(Position{});
-    if (input.kept && lowest == Position{}) finish.push_back({input.slot, -input.count});
+    if (input.kept && lowest == Position{} && lets_inputs_go(part))
+      finish.push_back({input.slot, -input.count});
   }
   if (stage.embedding) {
-    append(finish, embedding_.backward_under(policy));
+    append(finish, embedding_.backward_under(policy, part));
     // Megatron's second stage sends a gradient even to a first one that has no use for it.
     if (!stage.head && stage.output_gradient && groups.empty() && embedding_.gradients.empty())
       finish.push_back({hidden_gradient_, -1});
-  } else if (stage.input_gradient && !torch_pipeline_) {
+  } else if (stage.input_gradient && !torch_pipeline_ && !chunk.hands_in) {
     finish.push_back({hidden_gradient_, -1});
   }
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
-  engine_->end_backward(stage, last, first, finish);
+  if (part == BackwardPart::kWhole) engine_->end_backward(stage, last, first, finish);
   if (from_loss) finish.push_back({loss_gradient_, -1});
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_) {
     if (from_loss) finish.push_back({loss_, -1});
     if (stage.head) finish.push_back({labels_, -1});
     if (stage.embedding) finish.push_back({ids_, -1});
+  } else if (torch_steps_) {
+    // Each step of the runtime lets go what it had: the gradient is sent, the output was the root of this backward.
+    if (sends) finish.push_back({hidden_gradient_, -1});
+    // What the weights' turn starts from is held until then.
+    const bool waits = part == BackwardPart::kInput && !stage.head;
+    if (const SlotId output = output_of(stage); output >= 0 && !chunk.hands_on && !waits)
+      finish.push_back({output, -1});
   } else if (sent && !forgets_first) {
     finish.push_back({hidden_gradient_, -1});
   }
@@ -137,9 +150,8 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   backward.before_products = program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start);
   backward.rest = program.sequence(
       "", {program.tape(Phase::kBackward, "loss", products),
-           layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty()),
+           layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty(), part),
            program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
-  backward.whole = program.sequence("backward", {backward.before_products, backward.rest});
   return backward;
 }
 
@@ -162,6 +174,38 @@ NodeId StagePrograms<N>::inputs_gone_after(const std::vector<Group>& groups, Pos
       events.push_back({input.slot, -input.count});
   if (events.empty()) return book_.program.empty();
   return book_.program.tape(Phase::kBackward, "", events);
+}
+
+// What the gradient of the input has left: in the same order, the gradients of the weights.
+template <class N>
+NodeId StagePrograms<N>::weight_backward_node(const Stage<N>& stage, const Chunk& chunk,
+                                              bool first) {
+  const GradientPolicy policy = engine_->gradient_policy(first);
+  std::vector<Group> groups = chunk.groups;
+  for (Group& group : groups)
+    std::erase_if(group.runs, [&](const Run& run) { return is_untouched(run.variant); });
+  std::erase_if(groups, [](const Group& group) { return group.runs.empty(); });
+  Edge edge = edge_of(stage, chunk.groups);
+  edge.input = edge.input && !is_untouched(chunk.groups.front().runs.front().variant);
+  std::vector<Event> start, finish;
+  // torch goes through the parameters, the head's last; the others through what was put off, the head's first.
+  if (stage.head)
+    append(torch_pipeline_ ? finish : start, head_.backward_under(policy, BackwardPart::kWeight));
+  if (stage.embedding) append(finish, embedding_.backward_under(policy, BackwardPart::kWeight));
+  const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
+  engine_->end_backward(stage, last, first, finish);
+  if (lets_inputs_go(BackwardPart::kWeight))
+    for (const SharedInput& input : inputs_) {
+      const Position lowest = lowest_reader(input, groups).value_or(Position{});
+      if (input.kept && lowest == Position{}) finish.push_back({input.slot, -input.count});
+    }
+  if (torch_steps_ && !stage.head && !chunk.hands_on) finish.push_back({output_of(stage), -1});
+  Program& program = book_.program;
+  return program.sequence(
+      "", {program.tape(Phase::kBackward, "weights of the head", start),
+           layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty(),
+                       BackwardPart::kWeight),
+           program.tape(Phase::kBackward, "", finish)});
 }
 
 template class StagePrograms<Checked>;

@@ -7,24 +7,42 @@
 //
 // Sources: torch/distributed/pipelining/{stage,schedules}.py.
 #include <algorithm>
+#include <utility>
 
 #include "engine/stage_program.h"
 
 namespace steelyard {
 
-std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage) {
-  const std::int64_t micro_batches = job.training.gradient_accumulation;
-  if (job.parallel.pipeline == 1) return 1;
-  if (job.parallel.schedule == PipelineSchedule::kGPipe) return micro_batches;
-  return std::min(micro_batches, job.parallel.pipeline - stage);
-}
-
 template <class N>
 void StagePrograms<N>::hold_received(const Stage<N>& stage, std::vector<Event>& events) const {
   if (!torch_pipeline_) return;
-  const auto micro_batches = static_cast<std::int32_t>(job_.training.gradient_accumulation);
-  if (!stage.embedding) events.push_back({received_, micro_batches});
-  if (!stage.head) events.push_back({received_gradient_, micro_batches});
+  const auto last = static_cast<std::int64_t>(job_.parallel.stage_layers.size()) - 1;
+  const auto each = static_cast<std::int32_t>(micro_batches());
+  for (const std::int64_t part : parts_on(stage.index)) {
+    if (part != 0) events.push_back({received_, each});
+    if (part != last) events.push_back({received_gradient_, each});
+  }
+}
+
+// torch/distributed/pipelining/_backward.py, stage_backward_input: the gradient is put on the tensor; clear_runtime_states
+// takes it off when the next step begins.
+template <class N>
+void StagePrograms<N>::hold_gradients_of_received(std::int64_t rank,
+                                                  std::vector<Event>& events) const {
+  if (!torch_steps_ || !splits_backward()) return;
+  const std::vector<std::int64_t> parts = parts_on(rank);
+  const RankOrder order = order_.rank_order(shape_, rank);
+  const auto turn = static_cast<std::int64_t>(job_.parallel.stage_layers.size()) / 2;
+  std::int64_t left = 0;
+  for (const Stretch& stretch : order.stretches())
+    for (const PipelineStep& step : stretch.steps) {
+      const std::int64_t part = parts[static_cast<std::size_t>(step.chunk)];
+      const bool handed_in = order_.placement == Placement::kV && part == turn;
+      if (step.kind == StepKind::kInputBackward && part != 0 && !handed_in &&
+          stage_with(rank, {part}).input_gradient)
+        left += stretch.times;
+    }
+  if (left > 0) events.push_back({gradient_of_received_, static_cast<std::int32_t>(left)});
 }
 
 template <class N>
@@ -42,68 +60,154 @@ SlotId StagePrograms<N>::output_of(const Stage<N>& stage) const {
 
 template <class N>
 bool StagePrograms<N>::lets_output_go_in_forward(const Stage<N>& stage) const {
-  return torch_pipeline_ && micro_batches_in_flight(job_, stage.index) == 1;
+  return torch_pipeline_ && !torch_steps_ &&
+         in_flight(order_.rank_order(shape_, stage.index), 1).most == 1;
 }
 
 template <class N>
 void StagePrograms<N>::end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const {
   const auto micro_batches = static_cast<std::int32_t>(job_.training.gradient_accumulation);
-  if (!stage.embedding && stage.input_gradient) events.push_back({hidden_gradient_, -1});
-  if (const SlotId output = output_of(stage); output >= 0) events.push_back({output, -1});
+  // The two written-out loops have names for what they sent last.
+  if (!torch_steps_) {
+    if (!stage.embedding && stage.input_gradient) events.push_back({hidden_gradient_, -1});
+    if (const SlotId output = output_of(stage); output >= 0) events.push_back({output, -1});
+  }
   events.push_back({ids_, -micro_batches});
   events.push_back({labels_, -micro_batches});
   if (stage.head && loss_ >= 0) events.push_back({loss_, -micro_batches});
 }
 
 template <class N>
-NodeId StagePrograms<N>::torch_micro_batches_node(const Parts& parts, NodeId first_backward,
+NodeId StagePrograms<N>::torch_micro_batches_node(const Chunk& chunk, NodeId first_backward,
                                                   std::int64_t in_flight) {
   Program& program = book_.program;
   const std::int64_t micro_batches = job_.training.gradient_accumulation;
   const std::int64_t warm_up = in_flight - 1;
-  const auto all = static_cast<std::int32_t>(micro_batches);
-  const std::vector<Event> inputs = {{ids_, all}, {labels_, all}};
-  const NodeId batch = program.tape(Phase::kForward, "inputs", inputs);
+  const NodeId forward = chunk.forward[1], backward = chunk.backward[1];
   // One in flight: what it has given goes in the forward of the next.
   if (warm_up == 0)
     return program.sequence(
-        "micro-batches",
-        {batch, program.sequence("", {parts.first_forward, first_backward}),
-         program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
-                        micro_batches - 1)});
+        "", {program.sequence("", {chunk.forward[0], first_backward}),
+             program.repeat("micro-batch", program.sequence("", {forward, backward}),
+                            micro_batches - 1)});
   std::vector<Event> given;
-  if (parts.output >= 0) given.push_back({parts.output, -1});
+  if (chunk.output >= 0) given.push_back({chunk.output, -1});
   const NodeId release = program.tape(Phase::kBackward, "", given);
   return program.sequence(
-      "micro-batches",
-      {batch, parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
-       program.sequence("", {parts.forward, first_backward, release}),
-       program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward, release}),
+      "",
+      {chunk.forward[0], program.repeat("warm-up", forward, warm_up - 1),
+       program.sequence("", {forward, first_backward, release}),
+       program.repeat("micro-batch", program.sequence("", {forward, backward, release}),
                       micro_batches - warm_up - 1),
-       program.repeat("drain", program.sequence("", {parts.backward, release}), warm_up - 1),
-       parts.backward});
+       program.repeat("drain", program.sequence("", {backward, release}), warm_up - 1), backward});
 }
 
 template <class N>
-NodeId StagePrograms<N>::micro_batches_node(const Parts& parts, NodeId first_backward,
-                                            std::int64_t in_flight) {
-  if (torch_pipeline_) return torch_micro_batches_node(parts, first_backward, in_flight);
+NodeId StagePrograms<N>::micro_batches_node(std::int64_t rank, const Parts& parts,
+                                            const RankOrder& order, bool first_step) {
   Program& program = book_.program;
-  const std::int64_t micro_batches = job_.training.gradient_accumulation;
-  const std::int64_t warm_up = in_flight - 1;
-  if (warm_up == 0)
-    return program.sequence(
-        "micro-batches",
-        {program.sequence("", {parts.first_forward, first_backward}),
-         program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
-                        micro_batches - 1)});
-  return program.sequence(
-      "micro-batches",
-      {parts.first_forward, program.repeat("warm-up", parts.forward, warm_up - 1),
-       program.sequence("", {parts.forward, first_backward}),
-       program.repeat("micro-batch", program.sequence("", {parts.forward, parts.backward}),
-                      micro_batches - warm_up - 1),
-       program.repeat("drain", parts.backward, warm_up)});
+  std::vector<NodeId> nodes;
+  if (torch_pipeline_) {
+    const auto all = static_cast<std::int32_t>(job_.training.gradient_accumulation);
+    std::vector<Event> start;
+    // A step begins by taking the gradients of the step before off what was received.
+    if (!first_step) {
+      hold_gradients_of_received(rank, start);
+      for (Event& event : start) event.count = -event.count;
+    }
+    start.push_back({ids_, all});
+    start.push_back({labels_, all});
+    nodes.push_back(program.tape(Phase::kForward, "inputs", start));
+  }
+  if (torch_pipeline_ && !torch_steps_) {
+    const Chunk& chunk = chunks_[parts.chunks.front()];
+    nodes.push_back(
+        torch_micro_batches_node(chunk, first_step ? chunk.first_step_backward : chunk.backward[0],
+                                 in_flight(order, 1).most));
+    return program.sequence("micro-batches", nodes);
+  }
+  // What a chunk's first step makes, later ones find.
+  struct Turn {
+    bool forward = false, input = false, weight = false;
+  };
+  std::vector<Turn> turns(parts.chunks.size());
+  bool workspaces = !first_step;
+  const auto node_of = [&](const PipelineStep& step) {
+    const Chunk& chunk = chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]];
+    Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
+    const auto later = [](bool& has_run) { return std::exchange(has_run, true) ? 1U : 0U; };
+    if (step.kind == StepKind::kForward) return chunk.forward[later(turn.forward)];
+    StepKind kind = step.kind;
+    if (chunk.all_waits && kind == StepKind::kInputBackward) return program.empty();
+    if (chunk.all_waits) kind = StepKind::kBackward;
+    const bool in_first_step = !std::exchange(workspaces, true);
+    switch (kind) {
+      case StepKind::kInputBackward: {
+        const NodeId later_on = chunk.input_backward[later(turn.input)];
+        const NodeId node = in_first_step ? chunk.first_step_input_backward : later_on;
+        if (!chunk.keeps_input_gradient) return node;
+        const std::vector<Event> left = {{gradient_of_received_, 1}};
+        return program.sequence("", {node, program.tape(Phase::kBackward, "", left)});
+      }
+      case StepKind::kWeightBackward:
+        return chunk.weight_backward[later(turn.weight)];
+      default: {
+        turn.weight = true;
+        const NodeId node = chunk.backward[later(turn.input)];
+        return in_first_step ? chunk.first_step_backward : node;
+      }
+    }
+  };
+  // The last step of each chunk, behind which its gradients are reduced.
+  const std::vector<Stretch>& stretches = order.stretches();
+  const auto ends = [](const PipelineStep& step) {
+    return step.kind == StepKind::kBackward || step.kind == StepKind::kWeightBackward;
+  };
+  struct LastStep {
+    std::size_t stretch = 0, step = 0;
+  };
+  std::vector<LastStep> last(parts.chunks.size());
+  for (std::size_t stretch = 0; stretch < stretches.size(); ++stretch)
+    for (std::size_t step = 0; step < stretches[stretch].steps.size(); ++step)
+      if (const PipelineStep& here = stretches[stretch].steps[step]; ends(here))
+        last[static_cast<std::size_t>(here.chunk)] = {stretch, step};
+  const auto round_of = [&](std::size_t stretch, bool last_round) {
+    const std::vector<PipelineStep>& steps = stretches[stretch].steps;
+    if (steps.size() == 1 && !last_round) return node_of(steps.front());
+    std::vector<NodeId> round;
+    round.reserve(steps.size());
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      round.push_back(node_of(steps[step]));
+      const auto chunk = static_cast<std::size_t>(steps[step].chunk);
+      if (last_round && ends(steps[step]) && last[chunk].stretch == stretch &&
+          last[chunk].step == step)
+        round.push_back(chunks_[parts.chunks[chunk]].reduce);
+    }
+    return program.sequence("", round);
+  };
+  // Rounds are alike but for the first, where something in it has not run yet, and for the last, where a chunk ends.
+  for (std::size_t stretch = 0; stretch < stretches.size(); ++stretch) {
+    const char* label = stretches[stretch].label;
+    const std::vector<PipelineStep>& steps = stretches[stretch].steps;
+    const std::int64_t times = stretches[stretch].times;
+    const bool new_steps = std::any_of(steps.begin(), steps.end(), [&](const PipelineStep& step) {
+      const Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
+      if (step.kind == StepKind::kForward) return !turn.forward;
+      if (chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]].all_waits)
+        return ends(step) && !turn.input;
+      return step.kind == StepKind::kWeightBackward ? !turn.weight : !turn.input;
+    });
+    const bool chunk_ends =
+        torch_steps_ && std::any_of(last.begin(), last.end(),
+                                    [&](const LastStep& end) { return end.stretch == stretch; });
+    const bool one_round = times == 1;
+    if (new_steps) nodes.push_back(round_of(stretch, chunk_ends && one_round));
+    const bool last_apart = chunk_ends && !(new_steps && one_round);
+    const std::int64_t between = times - (new_steps ? 1 : 0) - (last_apart ? 1 : 0);
+    if (between > 0) nodes.push_back(program.repeat(label, round_of(stretch, false), between));
+    if (last_apart) nodes.push_back(round_of(stretch, true));
+  }
+  return program.sequence("micro-batches", nodes);
 }
 
 template class StagePrograms<Checked>;

@@ -18,11 +18,15 @@ bool has_module(const Recompute& recompute, RecomputeModule module) {
 template <class N>
 StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
     : job_(job),
+      order_(pipeline_order(job)),
+      shape_(pipeline_shape(job)),
       book_(detail),
       style_(style_of(job)),
       sizes_(sizes_of<N>(job)),
       units_(units_of<N>(job)),
-      torch_pipeline_(runs_on_torch_pipelining(job)) {
+      torch_pipeline_(runs_on_torch_pipelining(job)),
+      torch_steps_(torch_pipeline_ && order_.schedule != PipelineSchedule::kGPipe &&
+                   order_.schedule != PipelineSchedule::kOneForwardOneBackward) {
   if (job.trains_in_part()) {
     trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kTrained));
     frozen_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kFrozen));
@@ -40,6 +44,7 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
     };
     received_ = buffer("hidden states of the stage before");
     received_gradient_ = buffer("gradients of the stage after");
+    gradient_of_received_ = buffer("gradients of what was received");
   }
   ids_ = book_.slot({"inputs", "token ids", "inputs.token-ids"}, Pile::kActivations, sizes_.tokens,
                     ElementType::kInt64);
@@ -119,6 +124,7 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   graph.gradient_slot(y, hidden_gradient_);
   if (edge.gradient) graph.borrow_result_gradient();
   if (recomputed) composer.recompute_from(0);
+  if (torch_pipeline_) graph.keep_graph_between_parts();
   play(tapes);
   gradients_of_kind_[kind] = tapes.gradients;
 }
@@ -142,6 +148,7 @@ void StagePrograms<N>::compose_ends() {
       loss_gradient_ = book_.slot({"loss", "gradient of the loss", "autograd.root-gradient"},
                                   Pile::kTemporary, N(1), ElementType::kFloat32);
     }
+    if (torch_pipeline_) graph.keep_graph_between_parts();
     play(head_);
   }
   embedding_.composer =
@@ -176,100 +183,31 @@ const std::vector<SlotId>& StagePrograms<N>::kept_of_kind(std::size_t kind, bool
 }
 
 template <class N>
-const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t index) {
-  Parts parts;
-  parts.embedding = index == 0;
-  parts.head = index == job_.parallel.pipeline - 1;
-  parts.groups = groups_of(index);
-  const std::vector<Group>& groups = parts.groups;
-  const Stage<N> stage = stage_with(index, groups);
-  parts.input_gradient = stage.input_gradient;
-  parts.output_gradient = stage.output_gradient;
-  for (const Parts& known : parts_)
-    if (known.embedding == parts.embedding && known.head == parts.head &&
-        known.input_gradient == parts.input_gradient &&
-        known.output_gradient == parts.output_gradient && known.groups == parts.groups)
-      return known;
-
-  Program& program = book_.program;
-  // Where units look at their neighbours, the first layer also looks at what else stands on its stage.
-  if (engine_->uses_neighbours()) cache_.clear();
-  std::vector<Event> load, states, reduce, optimizer, save;
-  hold_buffers(stage, load);
-  engine_->load(stage, load);
-  engine_->states(stage, states);
-  const std::vector<Event> late_states = engine_->states_behind_largest(stage, states);
-  // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
-  parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
-                            : program.tape(Phase::kLoad, "load", load);
-  std::vector<Event> forward_workspaces, backward_workspaces, left;
-  engine_->hold_forward_workspaces(forward_workspaces);
-  engine_->hold_backward_workspaces(backward_workspaces);
-  engine_->left_by_first_step(stage, left);
-  hold_received(stage, forward_workspaces);
-  parts.forward_workspaces = program.tape(Phase::kForward, "workspaces", forward_workspaces);
-  parts.left = program.tape(Phase::kOptimizer, "first step", left);
-  const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
-  parts.held_later = program.sequence("", {of_backward, parts.left});
-  parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
-                              "states", states);
-  parts.late_states = program.tape(Phase::kOptimizer, "states", late_states);
-  parts.first_forward = forward_node(stage, groups, true);
-  const Backward first_backward = backward_node(stage, groups, true);
-  parts.first_backward = first_backward.whole;
-  // autograd's thread takes its workspace with its first product
-  parts.first_step_backward = program.sequence(
-      "backward", {first_backward.before_products, of_backward, first_backward.rest});
-  if (job_.training.gradient_accumulation > 1) {
-    parts.forward = forward_node(stage, groups, false);
-    parts.backward = backward_node(stage, groups, false).whole;
-  }
-  engine_->reduce(stage, reduce);
-  parts.output = output_of(stage);
-  if (torch_pipeline_) end_of_torch_step(stage, reduce);
-  engine_->optimizer(stage, optimizer);
-  if (engine_->keeps_gradients()) {  // zero_grad
-    for (const Group& group : groups)
-      for (const Run& run : group.runs)
-        for (SlotId slot : tapes(run.variant).gradients)
-          optimizer.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
-    if (stage.head)
-      for (SlotId slot : head_.gradients) optimizer.push_back({slot, -1});
-    if (stage.embedding)
-      for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
-  }
-  engine_->checkpoint(stage, save);
-  parts.reduce = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce),
-                                       program.moment(Phase::kOptimizer, "optimizer")});
-  parts.optimizer = program.tape(Phase::kOptimizer, "optimizer", optimizer);
-  parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"),
-                                           program.tape(Phase::kCheckpoint, "checkpoint", save)});
-  parts_.push_back(std::move(parts));
-  return parts_.back();
-}
-
-template <class N>
 StageProgram StagePrograms<N>::build(std::int64_t index) {
   Program& program = book_.program;
   const Parts& parts = parts_of(index);
   StageProgram result;
-  result.in_flight = micro_batches_in_flight(job_, index);
-  const NodeId step =
-      program.sequence("step", {micro_batches_node(parts, parts.first_backward, result.in_flight),
-                                parts.reduce, parts.optimizer});
+  const RankOrder order = order_.rank_order(shape_, index);
+  std::vector<Event> left;
+  hold_gradients_of_received(index, left);
+  const NodeId held_later =
+      program.sequence("", {parts.held_later, program.tape(Phase::kBackward, "first step", left)});
+  result.in_flight = in_flight(order, shape_.chunks).most;
+  const NodeId step = program.sequence(
+      "step", {micro_batches_node(index, parts, order, false), parts.reduce, parts.optimizer});
   result.later_step = program.sequence("", {step, parts.checkpoint});
-  const NodeId first_gradients = program.sequence(
-      "", {micro_batches_node(parts, parts.first_step_backward, result.in_flight), parts.reduce});
+  const NodeId first_gradients =
+      program.sequence("", {micro_batches_node(index, parts, order, true), parts.reduce});
   if (engine_->makes_states_at_load()) {
     const NodeId start = program.sequence("", {parts.load, parts.states, parts.forward_workspaces});
-    result.root = program.sequence("", {start, parts.held_later, result.later_step});
+    result.root = program.sequence("", {start, held_later, result.later_step});
     result.first_step = program.sequence("", {start, first_gradients, parts.optimizer, parts.left});
     result.before_first_step = start;
     return result;
   }
   const NodeId start = program.sequence("", {parts.load, parts.forward_workspaces});
-  result.root = program.sequence(
-      "", {start, parts.held_later, parts.states, parts.late_states, result.later_step});
+  result.root =
+      program.sequence("", {start, held_later, parts.states, parts.late_states, result.later_step});
   result.first_step = program.sequence(
       "", {start, first_gradients, parts.states, parts.optimizer, parts.late_states, parts.left});
   result.before_first_step = start;

@@ -5,14 +5,15 @@
 //     workspaces                                                   workspaces
 //     states      moments
 //     step                                                         step
-//       warm-up   F x w      1F1B: w = min(m, p - r) - 1             ...
-//       steady    (F B) x (m - w)    GPipe: all
-//       drain     B x w                                              states
-//       optimizer                                                    optimizer
+//       warm-up   F x w               as the order of the          ...
+//       steady    (F B) x (m - w)     schedule says
+//       drain     B x w                                            states
+//       optimizer                                                  optimizer
 //     checkpoint
 //
-// F and B are the forward and backward of one micro-batch on this stage; the first backward makes the gradients that
-// later ones add to.
+// F and B are the forward and backward of one micro-batch on one chunk of layers: most stages are one chunk, and
+// interleaved ones have several. The first backward of a chunk makes the gradients that later ones add to. Orders that
+// split backward have two steps for B: the gradient of the input, and later those of the weights.
 #pragma once
 
 #include <array>
@@ -22,6 +23,7 @@
 
 #include "engine/engine.h"
 #include "engine/shared_inputs.h"
+#include "job/pipeline_shape.h"
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -33,10 +35,6 @@ struct StageProgram {
   NodeId before_first_step = 0;  // its part before the first micro-batch
   std::int64_t in_flight = 1;
 };
-
-// Micro-batches whose activations a stage holds at once (torch/distributed/pipelining/schedules.py; Megatron-LM
-// core/pipeline_parallel).
-std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage);
 
 template <class N>
 class StagePrograms {
@@ -59,12 +57,15 @@ class StagePrograms {
   void hold_buffers(const Stage<N>& stage, std::vector<Event>& events) const;
   // Where torch's pipelines receive: a buffer for each micro-batch and direction.
   void hold_received(const Stage<N>& stage, std::vector<Event>& events) const;
+  // What the first step leaves on them where backward is split.
+  void hold_gradients_of_received(std::int64_t rank, std::vector<Event>& events) const;
 
  private:
   struct Tapes {
     std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
     std::vector<Event> forward;
     std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
+    std::array<SplitTapes, 3> split;
     std::array<std::size_t, 3> before_products{};
     std::vector<SlotId> kept, lingering, outliving, gradients;
     const std::vector<Event>& backward_under(GradientPolicy policy) {
@@ -73,6 +74,21 @@ class StagePrograms {
         events =
             composer->graph.backward(policy, &before_products[static_cast<std::size_t>(policy)]);
       return events;
+    }
+    const SplitTapes& split_under(GradientPolicy policy) {
+      SplitTapes& tapes = split[static_cast<std::size_t>(policy)];
+      if (tapes.input.empty()) tapes = composer->graph.split_backward(policy);
+      return tapes;
+    }
+    const std::vector<Event>& backward_under(GradientPolicy policy, BackwardPart part) {
+      if (part == BackwardPart::kWhole) return backward_under(policy);
+      return part == BackwardPart::kInput ? split_under(policy).input : split_under(policy).weight;
+    }
+    // Events before the first product, of a whole backward or of the input's.
+    std::size_t products_from(GradientPolicy policy, BackwardPart part) {
+      if (part == BackwardPart::kInput) return split_under(policy).before_products;
+      backward_under(policy);
+      return before_products[static_cast<std::size_t>(policy)];
     }
   };
   struct Variant {
@@ -99,19 +115,37 @@ class StagePrograms {
     std::int64_t times = 1;
     friend bool operator==(const Group&, const Group&) = default;
   };
-  // Stages with the same layers and ends have the same parts; only the order of micro-batches differs.
-  struct Parts {
+  // A chunk of layers with its ends. Equal ones share their nodes, whatever stages they stand on.
+  struct Chunk {
     bool embedding = false, head = false, input_gradient = true, output_gradient = true;
+    // The part before, or after, stands on the same stage: tensors are handed over.
+    bool hands_in = false, hands_on = false;
     std::vector<Group> groups;
-    NodeId load = 0, states = 0, late_states = 0, forward_workspaces = 0, held_later = 0, left = 0,
-           first_step_backward = 0, first_forward = 0, first_backward = 0, forward = 0,
-           backward = 0, reduce = 0, optimizer = 0, checkpoint = 0;
+    // Of the first micro-batch of a step, and of later ones.
+    std::array<NodeId, 2> forward{}, backward{}, input_backward{}, weight_backward{};
+    // In the first step of all, with the workspace of autograd's thread.
+    NodeId first_step_backward = 0, first_step_input_backward = 0;
+    NodeId reduce = 0;  // of torch's runtime: a chunk is reduced when its last micro-batch has run
     SlotId output = -1;
+    bool keeps_input_gradient = false;  // on the tensor that it has received
+    // torch's first stage has no input to find a gradient for: all of backward waits for the weights' turn.
+    bool all_waits = false;
+    bool is_like(const Chunk& other) const {
+      return embedding == other.embedding && head == other.head &&
+             input_gradient == other.input_gradient && output_gradient == other.output_gradient &&
+             hands_in == other.hands_in && hands_on == other.hands_on && groups == other.groups;
+    }
+  };
+  // Stages with the same chunks have the same parts; only the order of micro-batches differs.
+  struct Parts {
+    std::vector<std::size_t> chunks;  // of chunks_
+    NodeId load = 0, states = 0, late_states = 0, forward_workspaces = 0, held_later = 0, left = 0,
+           reduce = 0, optimizer = 0, checkpoint = 0;
   };
 
   void compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge);
   void compose_ends();
-  std::vector<Group> groups_of(std::int64_t stage) const;
+  std::vector<Group> groups_of(std::int64_t part) const;
   Tapes& tapes(int variant) { return layers_[static_cast<std::size_t>(variant)]; }
   Tapes& tapes(int variant, Edge edge);
   bool is_untouched(int variant) const;
@@ -127,21 +161,34 @@ class StagePrograms {
                                                const std::vector<Group>& groups);
   // What goes in backward right after the lowest round of that run, where layers below it still come.
   NodeId inputs_gone_after(const std::vector<Group>& groups, Position position);
-  NodeId layer_node(int variant, const Neighbours& here, Edge edge, bool forward, bool first);
+  NodeId layer_node(int variant, const Neighbours& here, Edge edge, bool forward, bool first,
+                    BackwardPart part);
   // `gradients_before`: backward has made gradients of parameters when it comes to the layers. `edge`: of the first
   // and the last of them.
   NodeId layers_node(const std::vector<Group>& groups, Edge edge, bool forward, bool first,
-                     bool gradients_before);
-  NodeId forward_node(const Stage<N>& stage, const std::vector<Group>& groups, bool first);
+                     bool gradients_before, BackwardPart part = BackwardPart::kWhole);
+  NodeId forward_node(const Stage<N>& stage, const Chunk& chunk, bool first);
   // Backward, in two parts: up to its first matrix product, and the rest.
   struct Backward {
-    NodeId before_products = 0, rest = 0, whole = 0;
+    NodeId before_products = 0, rest = 0;
   };
-  Backward backward_node(const Stage<N>& stage, const std::vector<Group>& all_groups, bool first);
-  const Parts& parts_of(std::int64_t stage);
-  Stage<N> stage_with(std::int64_t index, const std::vector<Group>& groups) const;
-  NodeId micro_batches_node(const Parts& parts, NodeId first_backward, std::int64_t in_flight);
-  NodeId torch_micro_batches_node(const Parts& parts, NodeId first_backward,
+  Backward backward_node(const Stage<N>& stage, const Chunk& chunk, bool first, BackwardPart part);
+  NodeId weight_backward_node(const Stage<N>& stage, const Chunk& chunk, bool first);
+  // Whether this part of backward is the last to need what the model's forward has made for all of its layers.
+  bool lets_inputs_go(BackwardPart part) const {
+    return part == BackwardPart::kWhole ||
+           part == (torch_pipeline_ ? BackwardPart::kWeight : BackwardPart::kInput);
+  }
+  // The chunk of layers that is `part` of the model.
+  Chunk chunk_at(std::int64_t rank, std::int64_t part) const;
+  void build_nodes(const Stage<N>& stage, Chunk& chunk);
+  const Parts& parts_of(std::int64_t rank);
+  // What stands on a stage: one chunk, or all of its chunks together.
+  Stage<N> stage_with(std::int64_t rank, const std::vector<std::int64_t>& parts) const;
+  std::vector<std::int64_t> parts_on(std::int64_t rank) const;
+  NodeId micro_batches_node(std::int64_t rank, const Parts& parts, const RankOrder& order,
+                            bool first_step);
+  NodeId torch_micro_batches_node(const Chunk& chunk, NodeId first_backward,
                                   std::int64_t in_flight);
   // What the stage gives; -1: nothing that anybody keeps.
   SlotId output_of(const Stage<N>& stage) const;
@@ -149,8 +196,13 @@ class StagePrograms {
   // The first and last layer of a stage read what torch's pipelines have received.
   Edge edge_of(const Stage<N>& stage, const std::vector<Group>& groups) const;
   void end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const;
+  // Micro-batches that each chunk sees.
+  std::int64_t micro_batches() const { return micro_batches_of_chunk(order_.placement, shape_); }
+  bool splits_backward() const { return order_.splits_backward && job_.parallel.pipeline > 1; }
 
   const Job& job_;
+  const PipelineOrder& order_;
+  const PipelineShape shape_;
   Workbook<N> book_;
   OperatorStyle style_;
   Sizes<N> sizes_;
@@ -161,7 +213,9 @@ class StagePrograms {
   std::vector<ModelBuffer> buffers_;
   SlotId loss_ = -1, loss_gradient_ = -1;
   bool torch_pipeline_ = false;
-  SlotId received_ = -1, received_gradient_ = -1;
+  // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.
+  bool torch_steps_ = false;
+  SlotId received_ = -1, received_gradient_ = -1, gradient_of_received_ = -1;
   std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed
   std::vector<std::unique_ptr<EdgeTapes>> edges_;
   Tapes embedding_, head_;
@@ -174,9 +228,11 @@ class StagePrograms {
     int variant, previous, next;
     bool first_gradients, forward, first;
     Edge edge;
+    BackwardPart part;
     NodeId node;
   };
   std::vector<CachedNode> cache_;
+  std::vector<Chunk> chunks_;
   std::vector<Parts> parts_;
 };
 

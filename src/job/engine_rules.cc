@@ -1,12 +1,26 @@
 #include "job/engine_rules.h"
 
 #include <string>
+#include <vector>
+
+#include "schedule/orders.h"
 
 namespace steelyard {
 namespace {
 
 constexpr std::string_view kOwnKernels = "its own fused kernel";
 constexpr std::string_view kTorchDefault = "PyTorch's default on a GPU";
+
+using enum PipelineSchedule;
+constexpr auto kPlain = static_cast<std::uint16_t>(bit_of(kGPipe) | bit_of(kOneForwardOneBackward));
+// torch/distributed/pipelining/schedules.py, get_schedule_class
+constexpr auto kOfTorch = static_cast<std::uint16_t>(
+    kPlain | bit_of(kInterleaved) | bit_of(kZeroBubbleH1) | bit_of(kZeroBubbleV) |
+    bit_of(kDualPipeV) | bit_of(kLoopedBreadthFirst));
+// sail-sg/zero-bubble-pipeline-parallelism is a fork of Megatron-LM; DualPipe's modules are plain ones.
+constexpr auto kOfForks =
+    static_cast<std::uint16_t>(bit_of(kGPipe) | bit_of(kZeroBubbleH1) | bit_of(kZeroBubbleH2) |
+                               bit_of(kZeroBubbleV) | bit_of(kDualPipe) | bit_of(kDualPipeV));
 
 constexpr std::array<EngineRules, 6> kRules = {{
     {.engine = Engine::kDdp,
@@ -40,6 +54,7 @@ constexpr std::array<EngineRules, 6> kRules = {{
      .tensor = true,
      .pipeline = true,
      .whole = {},
+     .orders = kOfTorch,
      .form = OptimizerForm::kForeach,
      .form_reason = kTorchDefault,
      .implementations = {true, true, false, false},
@@ -52,6 +67,8 @@ constexpr std::array<EngineRules, 6> kRules = {{
      .tensor = true,
      .pipeline = true,
      .whole = {},
+     .orders = bit_of(kOneForwardOneBackward),
+     .borrowed = bit_of(kGPipe),
      .form = OptimizerForm::kFused,
      .form_reason = kOwnKernels,
      .implementations = {true, false, true, false},
@@ -65,6 +82,8 @@ constexpr std::array<EngineRules, 6> kRules = {{
      .tensor = true,
      .pipeline = true,
      .whole = {},
+     .orders = bit_of(kOneForwardOneBackward) | bit_of(kInterleaved),
+     .borrowed = kOfForks,
      .form = OptimizerForm::kFused,
      .form_reason = kOwnKernels,
      .implementations = {false, false, true, false},
@@ -78,6 +97,7 @@ constexpr std::array<EngineRules, 6> kRules = {{
      .tensor = true,
      .pipeline = true,
      .whole = {},
+     .orders = kPlain,
      .form = OptimizerForm::kFused,
      .form_reason = "torch_adam_is_fused of its shipped configurations",
      .implementations = {false, false, false, true},
@@ -99,6 +119,18 @@ std::string listed(bool EngineRules::*able) {
 }  // namespace
 
 const EngineRules& rules_of(Engine engine) { return kRules[static_cast<std::size_t>(engine)]; }
+std::string orders_of(const EngineRules& rules) {
+  std::vector<std::string_view> names;
+  for (const PipelineOrder& order : pipeline_orders())
+    if ((rules.orders & bit_of(order.schedule)) != 0) names.push_back(order.name);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += std::string(i == 0                  ? ""
+                        : i + 1 == names.size() ? " and "
+                                                : ", ") +
+            std::string(names[i]);
+  return text;
+}
 std::string engines_with_tensor() { return listed(&EngineRules::tensor); }
 std::string engines_with_pipeline() { return listed(&EngineRules::pipeline); }
 

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "job/job.h"
@@ -20,7 +22,9 @@ struct EngineRules {
   std::string_view stage_words;  // "0, or 1 for ZeroRedundancyOptimizer"
   bool tensor = false;
   bool pipeline = false;
-  std::string_view whole;  // why not, where one of the two is missing
+  std::string_view whole;      // why not, where one of the two is missing
+  std::uint16_t orders = 0;    // the pipeline orders that it runs, a bit each
+  std::uint16_t borrowed = 0;  // those that somebody else's code adds to it
   OptimizerForm form{};
   std::string_view form_reason;
   bool implementations[4]{};  // in the order of Implementation
@@ -31,6 +35,11 @@ struct EngineRules {
 };
 
 const EngineRules& rules_of(Engine engine);
+constexpr std::uint16_t bit_of(PipelineSchedule schedule) {
+  return static_cast<std::uint16_t>(1U << static_cast<unsigned>(schedule));
+}
+// "gpipe, 1f1b and zb-v"
+std::string orders_of(const EngineRules& rules);
 // "fsdp2, deepspeed, megatron and nanotron": the engines that can.
 std::string engines_with_tensor();
 std::string engines_with_pipeline();

@@ -18,6 +18,7 @@
 #include "model/architecture.h"
 #include "recipe/optimizer.h"
 #include "recipe/precision.h"
+#include "schedule/pipeline_schedule.h"
 
 namespace steelyard {
 
@@ -26,16 +27,6 @@ enum class Implementation : std::uint8_t { kTransformers, kTorchtitan, kMegatron
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
-enum class PipelineSchedule : std::uint8_t {
-  kGPipe,
-  kOneForwardOneBackward,
-  kInterleaved,
-  kZeroBubbleH1,
-  kZeroBubbleH2,
-  kZeroBubbleV,
-  kDualPipe,
-  kDualPipeV
-};
 enum class ContextMethod : std::uint8_t { kRing, kUlysses };
 enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull, kEvery, kBlock, kModules };
 enum class RecomputeModule : std::uint8_t {
@@ -100,8 +91,11 @@ struct Parallel {
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   Ranks expert{1};
   Ranks expert_tensor{1};
-  std::vector<Layers>
-      stage_layers;  // layers on each pipeline stage, sums to the model's layers; always filled
+  // Interleaving: micro-batches that a chunk takes before the next one does; 0: as the engine does.
+  std::int64_t pipeline_group = 0;
+  // Layers of each part of the model, from the embedding on: one for each stage, or for each chunk of each stage. Sums
+  // to the model's layers; always filled.
+  std::vector<Layers> stage_layers;
 };
 
 struct Recompute {

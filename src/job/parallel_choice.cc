@@ -5,6 +5,7 @@
 
 #include "job/engine_rules.h"
 #include "job/layout_choice.h"
+#include "schedule/orders.h"
 
 namespace steelyard {
 namespace {
@@ -108,41 +109,76 @@ void choose_sequence_parallel(Draft& draft) {
       draft.truth_or(KeyId::kSequenceParallel, true, "usual with tensor parallelism");
 }
 
+// Whether the engine runs the order at all.
+void check_engine_runs(Draft& draft, const PipelineOrder& order) {
+  const Engine engine = draft.job().engine;
+  const EngineRules& rules = rules_of(engine);
+  if (!rules.pipeline || (rules.orders & bit_of(order.schedule)) != 0) return;
+  if ((rules.borrowed & bit_of(order.schedule)) == 0)
+    draft.refuse(KeyId::kSchedule, "E213",
+                 fmt::format("{} has no {} schedule", name_of(engine), order.name),
+                 fmt::format("{} runs {}", name_of(engine), orders_of(rules)));
+  else
+    draft.warn(KeyId::kSchedule, "E213",
+               fmt::format("{} runs no {} schedule", name_of(engine), order.name),
+               "weighed as if it did", fmt::format("it runs {}", orders_of(rules)));
+}
+
 void choose_schedule(Draft& draft) {
   Job& job = draft.job();
   Parallel& parallel = job.parallel;
-  parallel.virtual_pipeline = draft.count_or(KeyId::kVirtualPipeline, 1);
-  const std::int64_t chunks = parallel.virtual_pipeline;
-  const bool several = chunks > 1;
-  if (parallel.pipeline == 1 && !draft.has(KeyId::kSchedule) && !several) return;
+  const auto chunks = draft.settings().count(KeyId::kVirtualPipeline);
+  parallel.virtual_pipeline = chunks.value_or(1);
+  const bool several = parallel.virtual_pipeline > 1;
+  if (several && parallel.pipeline == 1)
+    draft.refuse(KeyId::kVirtualPipeline, "E213",
+                 fmt::format("virtual_pipeline {} with pipeline 1", parallel.virtual_pipeline),
+                 "chunks belong to a pipeline's stages", "virtual_pipeline = 1");
+  if (parallel.pipeline == 1 && !draft.has(KeyId::kSchedule) && !several) {
+    draft.count_or(KeyId::kVirtualPipeline, 1);
+    return;
+  }
   const auto usual =
       several ? PipelineSchedule::kInterleaved : PipelineSchedule::kOneForwardOneBackward;
   const auto given = draft.settings().name(KeyId::kSchedule);
-  constexpr int kKnown = static_cast<int>(PipelineSchedule::kDualPipeV);
-  if (given && *given > kKnown) return;  // refused as not weighed yet
   parallel.schedule = parallel.pipeline > 1
                           ? draft.name_or(KeyId::kSchedule, usual,
                                           several ? "virtual_pipeline needs it" : "the usual order")
                           : static_cast<PipelineSchedule>(given.value_or(static_cast<int>(usual)));
-  const bool one_chunk = parallel.schedule == PipelineSchedule::kGPipe ||
-                         parallel.schedule == PipelineSchedule::kOneForwardOneBackward;
-  if (several && one_chunk)
+  if (parallel.pipeline == 1) return;
+  const PipelineOrder& order = order_of(parallel.schedule);
+  if (!chunks && order.fewest_chunks == order.most_chunks && order.most_chunks > 1)
+    parallel.virtual_pipeline =
+        draft.count_or(KeyId::kVirtualPipeline, order.fewest_chunks, "chunks of this order");
+  else
+    draft.count_or(KeyId::kVirtualPipeline, 1);
+  if (order.most_chunks == 1 && several)
     draft.refuse(KeyId::kVirtualPipeline, "E213",
-                 fmt::format("{} has no virtual_pipeline {}", name_of(parallel.schedule), chunks),
+                 fmt::format("{} has no virtual_pipeline {}", order.name, *chunks),
                  "every stage is one chunk of layers",
                  "schedule = \"interleaved\" has chunks; virtual_pipeline = 1 keeps this one");
-  if (several && parallel.pipeline == 1)
+  else if (order.most_chunks > 1 && parallel.virtual_pipeline != order.most_chunks)
     draft.refuse(KeyId::kVirtualPipeline, "E213",
-                 fmt::format("virtual_pipeline {} with pipeline 1", chunks),
-                 "chunks belong to a pipeline's stages", "virtual_pipeline = 1");
-  if (parallel.schedule == PipelineSchedule::kInterleaved && chunks == 1 && parallel.pipeline > 1)
-    draft.refuse(KeyId::kSchedule, "E213", "interleaved with virtual_pipeline 1",
+                 fmt::format("{} has no virtual_pipeline {}", order.name, *chunks),
+                 "every stage is two chunks of layers", "virtual_pipeline = 2");
+  else if (parallel.virtual_pipeline < order.fewest_chunks)
+    draft.refuse(KeyId::kSchedule, "E213", fmt::format("{} with virtual_pipeline 1", order.name),
                  "interleaving needs two chunks or more", "virtual_pipeline = 2");
-  if (parallel.schedule == PipelineSchedule::kGPipe && parallel.pipeline > 1 &&
-      (job.engine == Engine::kMegatron || job.engine == Engine::kDeepSpeed))
-    draft.warn(KeyId::kSchedule, "E213",
-               fmt::format("{} runs no gpipe schedule", name_of(job.engine)),
-               "weighed as if it did", "schedule = \"1f1b\" is what it runs");
+  check_engine_runs(draft, order);
+  if (const auto group = draft.settings().count(KeyId::kPipelineGroup)) {
+    parallel.pipeline_group = *group;
+    if (job.engine != Engine::kMegatron)
+      draft.refuse(
+          KeyId::kPipelineGroup, "E213",
+          fmt::format("pipeline_group is megatron's, the engine is {}", name_of(job.engine)),
+          "not a choice of this engine");
+    else if (*group < parallel.pipeline)
+      draft.refuse(
+          KeyId::kPipelineGroup, "E213",
+          fmt::format("pipeline_group {} is less than pipeline {}", *group, parallel.pipeline),
+          "a chunk's next micro-batch would not be there yet",
+          fmt::format("pipeline_group = {} is the least", parallel.pipeline));
+  }
 }
 
 void choose_experts(Draft& draft) {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
 
+#include "job/pipeline_shape.h"
 #include "quantity/checked.h"
 
 namespace steelyard {
@@ -55,34 +57,76 @@ BlockCosts nanotron_costs(const Architecture& model) {
           (Checked(model.vocabulary) * hidden).value()};
 }
 
-// A layout given as a list.
-bool take_layout(Draft& draft, std::int64_t layers) {
+// Layers of each stage, in equal parts to its chunks.
+void share_among_chunks(Draft& draft, std::int64_t parts) {
+  Parallel& parallel = draft.job().parallel;
+  const std::vector<Layers> of_stage = std::move(parallel.stage_layers);
+  const std::int64_t chunks = parallel.virtual_pipeline;
+  parallel.stage_layers.assign(static_cast<std::size_t>(parts), Layers(0));
+  for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage)
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t layers = of_stage[static_cast<std::size_t>(stage)];
+      const Part part = part_of(pipeline_order(draft.job()).placement,
+                                {.ranks = parallel.pipeline, .chunks = chunks}, stage, chunk);
+      parallel.stage_layers[static_cast<std::size_t>(part.index)] = Layers(layers / chunks);
+      if (layers % chunks != 0 && chunk == 0)
+        draft.refuse(
+            KeyId::kPipelineLayout, "E213",
+            fmt::format("{} layers of a stage are not shared by {} chunks", layers, chunks),
+            "chunks of a stage are alike, or stated one by one",
+            fmt::format("{} counts state every chunk, from the embedding on", parts));
+    }
+}
+
+// torch hands tensors over where a V turns; a chunk without layers has none of its own.
+void check_turn(Draft& draft) {
+  const Job& job = draft.job();
+  if (!runs_on_torch_pipelining(job) || pipeline_order(job).placement != Placement::kV) return;
+  const std::vector<Layers>& parts = job.parallel.stage_layers;
+  const std::size_t turn = parts.size() / 2;
+  if (turn > 0 && (parts[turn - 1] == Layers(0) || parts[turn] == Layers(0)))
+    draft.refuse(KeyId::kPipelineLayout, "E213",
+                 fmt::format("a chunk without layers where {} turns", pipeline_order(job).name),
+                 "the last stage's two chunks need a layer each");
+}
+
+// A layout given as a list: of stages, or of all their chunks.
+bool take_layout(Draft& draft, std::int64_t layers, std::int64_t parts) {
   const Setting* setting = draft.settings().find(KeyId::kPipelineLayout);
   if (setting == nullptr) return false;
   Parallel& parallel = draft.job().parallel;
   const auto stages = static_cast<std::int64_t>(setting->counts.size());
-  if (stages != parallel.pipeline) {
+  parallel.stage_layers = std::vector<Layers>(setting->counts.begin(), setting->counts.end());
+  if (stages != parts && stages != parallel.pipeline) {
+    const bool chunks = parts != parallel.pipeline;
     draft.refuse(
         KeyId::kPipelineLayout, "E213",
-        fmt::format("pipeline_layout has {} stages, pipeline is {}", stages, parallel.pipeline),
-        fmt::format("needs {} counts", parallel.pipeline),
-        fmt::format("pipeline = {} fits this list", stages));
+        chunks
+            ? fmt::format("pipeline_layout has {} chunks, pipeline {} x virtual_pipeline {} = {}",
+                          stages, parallel.pipeline, parallel.virtual_pipeline, parts)
+            : fmt::format("pipeline_layout has {} stages, pipeline is {}", stages,
+                          parallel.pipeline),
+        fmt::format("needs {} counts", parts),
+        chunks ? "one count for each chunk, from the embedding on"
+               : fmt::format("pipeline = {} fits this list", stages));
   } else if (setting->count != layers) {
     draft.refuse(
         KeyId::kPipelineLayout, "E213",
         fmt::format("pipeline_layout sums to {}, the model has {} layers", setting->count, layers),
         fmt::format("{} {}", std::abs(setting->count - layers),
                     setting->count > layers ? "too many" : "too few"));
+  } else {
+    if (stages != parts) share_among_chunks(draft, parts);
+    check_turn(draft);
   }
-  parallel.stage_layers = std::vector<Layers>(setting->counts.begin(), setting->counts.end());
   return true;
 }
 
 // Megatron's own rules (engine-memory 2.4): equal parts, but for a stated first and last stage, or with the
-// embedding and the loss counted as a layer.
-void choose_megatron(Draft& draft, std::int64_t layers) {
+// embedding and the loss counted as a layer. A stage's layers are shared by its chunks.
+void choose_megatron(Draft& draft, std::int64_t layers, std::int64_t parts) {
   Parallel& parallel = draft.job().parallel;
-  const std::int64_t stages = parallel.pipeline;
+  const std::int64_t stages = parallel.pipeline, chunks = parts / stages;
   const auto first = draft.settings().count(KeyId::kFirstStageLayers);
   const auto last = draft.settings().count(KeyId::kLastStageLayers);
   const std::int64_t embedding = draft.truth_or(KeyId::kCountEmbedding, false) ? 1 : 0;
@@ -93,29 +137,48 @@ void choose_megatron(Draft& draft, std::int64_t layers) {
                  "megatron takes one or the other");
     return;
   }
+  if ((first || last) && order_of(parallel.schedule).placement == Placement::kV) {
+    draft.refuse(
+        first ? KeyId::kFirstStageLayers : KeyId::kLastStageLayers, "E213",
+        fmt::format("the first stage of {} is the last one, too", name_of(parallel.schedule)),
+        "both ends of a V stand on one stage",
+        "pipeline_layout = [...] states each chunk, from the embedding on");
+    return;
+  }
   const std::int64_t middle_stages = stages - (first ? 1 : 0) - (last ? 1 : 0);
   const std::int64_t middle_layers =
       layers + embedding + loss - first.value_or(0) - last.value_or(0);
-  const bool fits = middle_stages > 0 ? middle_layers >= 0 && middle_layers % middle_stages == 0
-                                      : middle_layers == 0;
-  if (!fits) {
+  const bool fits = middle_stages > 0
+                        ? middle_layers >= 0 && middle_layers % (middle_stages * chunks) == 0
+                        : middle_layers == 0;
+  const bool ends_fit = first.value_or(0) % chunks == 0 && last.value_or(0) % chunks == 0;
+  if (!fits || !ends_fit) {
+    const std::string cut = chunks == 1
+                                ? fmt::format("{} stages", middle_stages)
+                                : fmt::format("{} stages of {} chunks", middle_stages, chunks);
     const std::string what =
-        first || last || embedding + loss > 0
-            ? fmt::format("{} layers are left for {} stages", middle_layers, middle_stages)
-            : fmt::format("{} stages do not divide {} layers", stages, layers);
+        !ends_fit ? fmt::format("{} chunks do not divide the layers of an end", chunks)
+        : first || last || embedding + loss > 0
+            ? fmt::format("{} layers are left for {}", middle_layers, cut)
+            : fmt::format("{} do not divide {} layers", cut, layers);
     draft.refuse(
         KeyId::kPipeline, "E213", what, "megatron cuts layers into equal stages",
-        middle_layers > 0
+        middle_layers > 0 && chunks == 1
             ? fmt::format(
                   "pipeline = {} divides {} layers; pipeline_layout = [...] states uneven stages",
                   divisors_of(layers, stages), layers)
-            : std::string());
+        : middle_layers > 0 ? std::string("pipeline_layout = [...] states uneven chunks")
+                            : std::string());
     return;
   }
-  const std::int64_t each = middle_stages > 0 ? middle_layers / middle_stages : 0;
-  parallel.stage_layers.assign(static_cast<std::size_t>(stages), Layers(each));
-  if (first) parallel.stage_layers.front() = Layers(*first);
-  if (last) parallel.stage_layers.back() = Layers(*last);
+  const std::int64_t each = middle_stages > 0 ? middle_layers / (middle_stages * chunks) : 0;
+  parallel.stage_layers.assign(static_cast<std::size_t>(parts), Layers(each));
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const auto from = static_cast<std::size_t>(chunk * stages);
+    if (first) parallel.stage_layers[from] = Layers(*first / chunks);
+    if (last)
+      parallel.stage_layers[from + static_cast<std::size_t>(stages - 1)] = Layers(*last / chunks);
+  }
   parallel.stage_layers.front() -= Layers(embedding);
   parallel.stage_layers.back() -= Layers(loss);
 }
@@ -163,7 +226,17 @@ void choose_stages(Draft& draft) {
                  "a stage needs a layer", fmt::format("pipeline = {} is the most", layers));
     return;
   }
-  if (take_layout(draft, layers)) return;
+  const std::int64_t parts =
+      parts_in_line(pipeline_order(draft.job()).placement,
+                    {.ranks = stages, .chunks = stages == 1 ? 1 : parallel.virtual_pipeline});
+  if (take_layout(draft, layers, parts)) return;
+  if (parts > layers && parts > stages) {
+    draft.refuse(KeyId::kVirtualPipeline, "E213",
+                 fmt::format("pipeline {} x virtual_pipeline {} = {} is more than {} layers",
+                             stages, parallel.virtual_pipeline, parts, layers),
+                 "a chunk needs a layer");
+    return;
+  }
   if (engine != Engine::kMegatron) {
     for (const KeyId id : {KeyId::kFirstStageLayers, KeyId::kLastStageLayers,
                            KeyId::kCountEmbedding, KeyId::kCountLoss})
@@ -175,7 +248,7 @@ void choose_stages(Draft& draft) {
             "pipeline_layout = [...] states the stages for every engine");
   }
   if (engine == Engine::kMegatron) {
-    choose_megatron(draft, layers);
+    choose_megatron(draft, layers, parts);
     return;
   }
   if (stages == 1) {
@@ -188,12 +261,12 @@ void choose_stages(Draft& draft) {
     parallel.stage_layers = nanotron_stages(layers, stages, costs.layer, costs.head);
     reason = "nanotron's split by compute cost, which counts the head";
   } else if (engine == Engine::kFsdp2) {
-    parallel.stage_layers = torchtitan_stages(layers, stages);
+    parallel.stage_layers = torchtitan_stages(layers, parts);
     reason = "torchtitan's split: embedding and head count as one layer each";
   } else {
-    parallel.stage_layers = even_stages(layers, stages);
+    parallel.stage_layers = even_stages(layers, parts);
   }
-  if (stages <= 64) draft.assume(KeyId::kPipelineLayout, listed(parallel.stage_layers), reason);
+  if (parts <= 64) draft.assume(KeyId::kPipelineLayout, listed(parallel.stage_layers), reason);
 }
 
 }  // namespace steelyard

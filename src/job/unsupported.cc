@@ -29,7 +29,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kLossParallel, 1},
     OnlyValue{KeyId::kPipelineMicroBatches},
     OnlyValue{KeyId::kStrategy},
-    OnlyValue{KeyId::kPipelineGroup},
     OnlyValue{KeyId::kContextInner, 1},
     OnlyValue{KeyId::kSecondaryShard, 1},
     OnlyValue{KeyId::kShardGroup},
@@ -86,37 +85,8 @@ struct Feature {
 bool name_from(const Draft& draft, KeyId key, int first) {
   return draft.settings().name(key).value_or(-1) >= first;
 }
-bool schedule_is(const Draft& draft, PipelineSchedule schedule) {
-  return draft.settings().name(KeyId::kSchedule) == std::optional(static_cast<int>(schedule));
-}
 
-constexpr std::string_view kOneForward = "schedule = \"1f1b\" with virtual_pipeline 1 is weighed";
 constexpr std::array kFeatures = {
-    Feature{KeyId::kSchedule,
-            [](const Draft& d) {
-              return d.job().parallel.schedule == PipelineSchedule::kInterleaved &&
-                     d.job().parallel.pipeline > 1;
-            },
-            "the interleaved schedule", kOneForward},
-    Feature{KeyId::kSchedule,
-            [](const Draft& d) {
-              return schedule_is(d, PipelineSchedule::kZeroBubbleH1) ||
-                     schedule_is(d, PipelineSchedule::kZeroBubbleH2) ||
-                     schedule_is(d, PipelineSchedule::kZeroBubbleV);
-            },
-            "zero-bubble schedules", kOneForward},
-    Feature{KeyId::kSchedule,
-            [](const Draft& d) {
-              return schedule_is(d, PipelineSchedule::kDualPipe) ||
-                     schedule_is(d, PipelineSchedule::kDualPipeV);
-            },
-            "DualPipe schedules", kOneForward},
-    Feature{KeyId::kSchedule,
-            [](const Draft& d) {
-              return name_from(d, KeyId::kSchedule,
-                               static_cast<int>(PipelineSchedule::kDualPipeV) + 1);
-            },
-            "the looped breadth-first schedule", kOneForward},
     Feature{KeyId::kContext, [](const Draft& d) { return d.job().parallel.context > 1; },
             "context parallelism",
             "context = 1 is weighed; tensor with sequence_parallel divides a sequence too"},

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "job/pipeline_shape.h"
 #include "model/architecture.h"
 
 namespace steelyard {
@@ -132,23 +133,25 @@ void check_experts(Draft& draft) {
                  "experts are divided over the data-parallel ranks");
 }
 
-// Chunks of an interleaved schedule are equal.
-void check_chunks(Draft& draft) {
+// Whether this many micro-batches can take turns on these stages.
+void check_order(Draft& draft) {
   const Job& job = draft.job();
-  const std::int64_t chunks = job.parallel.virtual_pipeline;
-  if (chunks == 1 || job.parallel.pipeline == 1) return;
-  const std::int64_t parts = chunks * job.parallel.pipeline;
-  if (job.model->layers % parts != 0)
-    draft.refuse(KeyId::kVirtualPipeline, "E213",
-                 fmt::format("pipeline {} x virtual_pipeline {} = {} does not divide {} layers",
-                             job.parallel.pipeline, chunks, parts, job.model->layers),
-                 "every chunk needs an equal number of layers");
-  if (job.engine == Engine::kMegatron &&
-      job.training.gradient_accumulation % job.parallel.pipeline != 0)
-    draft.refuse(KeyId::kVirtualPipeline, "E213",
-                 fmt::format("{} micro-batches are not a multiple of pipeline {}",
-                             job.training.gradient_accumulation, job.parallel.pipeline),
-                 "interleaving takes micro-batches in groups of the stages");
+  if (job.parallel.pipeline == 1) return;
+  const PipelineOrder& order = pipeline_order(job);
+  // What torch's pipelines do with these has not been recorded.
+  const bool torch = runs_on_torch_pipelining(job);
+  if (torch && order.placement == Placement::kV && job.model != nullptr && job.model->tied_head)
+    draft.refuse(
+        KeyId::kSchedule, "E320", fmt::format("not weighed yet: {} with a tied head", order.name),
+        "both ends of a V stand on one stage", "schedule = \"interleaved\" is weighed with it");
+  if (torch && order.splits_backward && job.recompute.mode == RecomputeMode::kModules)
+    draft.refuse(KeyId::kRecomputeModules, "E320",
+                 fmt::format("not weighed yet: recomputation by module with {}", order.name),
+                 "backward is split", "mode = \"full\" is weighed with it");
+  const std::string fault = order.fault(pipeline_shape(job));
+  if (!fault.empty())
+    draft.refuse(KeyId::kGradientAccumulation, "E213", fault,
+                 fmt::format("micro-batches of {} take turns", order.name));
 }
 
 // nanotron's own check; its measured runs went below it, so it is no error here.
@@ -194,7 +197,7 @@ void validate(Draft& draft) {
   check_tensor(draft);
   check_sequence(draft);
   check_experts(draft);
-  check_chunks(draft);
+  check_order(draft);
 }
 
 }  // namespace steelyard

@@ -75,6 +75,18 @@ struct Region {
   bool early_stop = true;  // stops after the last tensor that is needed (non-reentrant checkpoint)
 };
 
+// Backward in two parts, as pipelines without bubbles run it: the gradient of the input first; those of the weights of
+// matrix products when there is time. In between a product keeps its input and the gradient of its output (the weight
+// stores of Megatron's zero-bubble fork and of DualPipe).
+enum class BackwardPart : std::uint8_t { kWhole, kInput, kWeight };
+struct SplitTapes {
+  std::vector<Event> input, weight;
+  std::size_t before_products = 0;  // events of `input` before the first matrix product
+};
+
+template <class N>
+class BackwardPlayer;
+
 template <class N>
 class Graph {
  public:
@@ -129,6 +141,11 @@ class Graph {
   // `incoming`: the gradient of the result is alive when it starts and gone at its end; that of the input is then alive.
   // `before_products`: how many of the events come before the first matrix product.
   std::vector<Event> backward(GradientPolicy policy, std::size_t* before_products = nullptr) const;
+  // torch/distributed/pipelining/_backward.py: the graph itself lives on between the two parts, and with it all that
+  // its operators saved; every operator with parameters keeps the gradient of its output.
+  void keep_graph_between_parts() { keeps_graph_ = true; }
+  // The same in two parts: `input` leaves what `weight` needs, and `weight` lets it go.
+  SplitTapes split_backward(GradientPolicy policy) const;
   // What forward leaves alive beside what it keeps for backward: whoever holds it frees it.
   std::vector<SlotId> lingering() const;
   // What outlives backward.
@@ -140,6 +157,7 @@ class Graph {
   double flops() const;
 
  private:
+  friend class BackwardPlayer<N>;
   struct Value {
     int storage = -1;
     N elements{};
@@ -170,6 +188,8 @@ class Graph {
   int region_at(int operation) const { return operation < 0 ? -1 : region_of_[at(operation)]; }
   // A region that autograd does not record keeps nothing and never runs again.
   bool is_recorded(const Region& region) const;
+  // Whether its weights' gradients wait: matrix products, or all operators with parameters.
+  bool is_deferred(const Operator& operation) const;
   void find_uses();
   void find_savers();
   void plan_reruns();
@@ -184,6 +204,7 @@ class Graph {
   std::vector<int> region_of_;  // by operator; -1: none
   std::vector<Rerun> reruns_;   // by region
   bool borrows_result_gradient_ = false;
+  bool keeps_graph_ = false;
 };
 
 extern template class Graph<Checked>;

@@ -54,151 +54,378 @@ struct Carried {
 }  // namespace
 
 template <class N>
-std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before_products) const {
-  std::vector<Event> events;
-  bool product_ran = false;
-  events.reserve(operators_.size() * 6);
-  std::vector<Carried> carried;
-  carried.reserve(values_.size());
-  std::vector<int> gradient(values_.size(), -1);  // index into `carried`
+bool Graph<N>::is_deferred(const Operator& operation) const {
+  return operation.recorded && (operation.flops > 0 || keeps_graph_) &&
+         std::any_of(operation.backward.begin(), operation.backward.end(),
+                     [](const BackwardStep& step) {
+                       return step.kind == BackwardStep::kParameterGradient;
+                     });
+}
 
+// Plays operators in reverse. Split, what makes gradients of weights is put off: it holds its incoming gradient and what
+// it saved until its turn comes, in the order in which it was put off.
+template <class N>
+class BackwardPlayer {
+ public:
+  BackwardPlayer(const Graph<N>& graph, GradientPolicy policy, bool split)
+      : graph_(graph), policy_(policy), split_(split), gradient_(graph.values_.size(), -1) {
+    tapes_.input.reserve(graph.operators_.size() * 6);
+    carried_.reserve(graph.values_.size());
+    if (split) find_weight_users();
+  }
+
+  SplitTapes play() {
+    for (std::size_t value = 0; value < graph_.values_.size(); ++value)
+      if (storage_of(value).result && graph_.values_[value].gradient >= 0 &&
+          graph_.values_[value].needs_gradient) {
+        carried_.push_back(
+            {graph_.values_[value].gradient, graph_.borrows_result_gradient_ ? 2 : 1});
+        gradient_[value] = static_cast<int>(carried_.size()) - 1;
+      }
+    for (int i = graph_.size() - 1; i >= 0; --i) play_back(i);
+    if (!product_ran_) tapes_.before_products = tapes_.input.size();
+    hand_over();
+    if (split_ && graph_.keeps_graph_) {
+      let_graph_go(true);
+      events_ = &tapes_.weight;
+      play_weights_of_graph();
+      let_graph_go(false);
+      return std::move(tapes_);
+    }
+    events_ = &tapes_.weight;
+    for (const Deferred& deferred : deferred_) play_weights(deferred);
+    return std::move(tapes_);
+  }
+
+ private:
+  struct Deferred {
+    int operation = 0;
+    Few<int, 6> incoming;
+  };
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+  const typename Graph<N>::Storage& storage_of(std::size_t value) const {
+    return graph_.storages_[at(graph_.values_[value].storage)];
+  }
+  void put(SlotId slot, std::int32_t count) { events_->push_back({slot, count}); }
+
+  // The operators whose weights are the last to need a storage, of the first run and of a second one; -1: none.
+  void find_weight_users() {
+    const std::size_t storages = graph_.storages_.size();
+    weight_user_.assign(storages, -1);
+    first_user_.assign(storages, -1);
+    second_user_.assign(storages, -1);
+    kept_by_others_.assign(storages, false);
+    has_run_.assign(storages, false);
+    copies_.assign(storages, 0);
+    for (int i = graph_.size() - 1; i >= 0; --i) {
+      const Operator& operation = graph_.operators_[at(i)];
+      const int here = graph_.region_at(i);
+      for (ValueId value : operation.saved) {
+        const std::size_t index = at(graph_.values_[at(value)].storage);
+        if (!graph_.is_deferred(operation)) {
+          kept_by_others_[index] = kept_by_others_[index] || operation.recorded;
+          continue;
+        }
+        weight_user_[index] = i;
+        const int made_in = graph_.region_at(graph_.storages_[index].made_by);
+        const bool of_second =
+            made_in >= 0 &&
+            (made_in == here || (here < 0 && graph_.regions_[at(made_in)].discards_output));
+        (of_second ? second_user_ : first_user_)[index] = i;
+      }
+    }
+  }
+  // Non-reentrant checkpoints (torch/utils/checkpoint.py) compute a region again for every call of autograd: once for the
+  // input's gradient, which reads all of it, and once for each operator with parameters. What such a call does not read stays
+  // until the operator that saved it has run.
+  void rerun_for(const Deferred& deferred) {
+    const int region = graph_.region_of_[at(deferred.operation)];
+    if (region < 0 || !graph_.is_recorded(graph_.regions_[at(region)])) return;
+    graph_.play_again(graph_.regions_[at(region)], graph_.reruns_[at(region)], *events_);
+    for (std::size_t index = 0; index < copies_.size(); ++index) {
+      if (!is_rerun_of(index, region)) continue;
+      if (has_run_[index])
+        put(graph_.storages_[index].slot, -1);  // nobody can ask for it any more
+      else
+        ++copies_[index];
+    }
+  }
+  bool is_rerun_of(std::size_t index, int region) const {
+    const auto& storage = graph_.storages_[index];
+    return storage.rerun_first_saver >= 0 && storage.released && !storage.outlives &&
+           graph_.region_of_[at(storage.rerun_first_saver)] == region;
+  }
+  void let_copies_go(std::size_t index) {
+    if (copies_[index] > 0) put(graph_.storages_[index].slot, -copies_[index]);
+    copies_[index] = 0;
+  }
+  // What stands above the last operator with parameters goes with the roots of the input's backward; the rest when the
+  // weights have been.
+  void let_graph_go(bool above) {
+    int top = -1;
+    for (const Deferred& deferred : deferred_) top = std::max(top, deferred.operation);
+    for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
+      const auto& storage = graph_.storages_[index];
+      if (!storage.released || storage.outlives) continue;
+      const bool alone = is_of_weights_alone(index);
+      if (storage.first_saver >= 0 && !alone && (storage.first_saver > top) == above)
+        put(storage.slot, -1);
+      if (!above) let_copies_go(index);
+    }
+  }
+  // Kept by nobody but operators with parameters: goes with the last of them.
+  bool is_of_weights_alone(std::size_t storage) const {
+    return weight_user_[storage] >= 0 && graph_.storages_[storage].rerun_first_saver < 0 &&
+           !kept_by_others_[storage];
+  }
+  // stage_backward_weight goes through the parameters: of a layer's modules first those of attention and MLP, then the
+  // norms. Its names hold what the turn before had: the gradient, its sum and the weight's own.
+  void play_weights_of_graph() {
+    std::reverse(deferred_.begin(), deferred_.end());
+    const auto is_product = [&](const Deferred& deferred) {
+      return graph_.operators_[at(deferred.operation)].flops > 0;
+    };
+    if (std::count_if(deferred_.begin(), deferred_.end(), is_product) > 1)
+      std::stable_partition(deferred_.begin(), deferred_.end(), is_product);
+    for (std::size_t storage = 0; storage < weight_user_.size(); ++storage)
+      weight_user_[storage] = -1;
+    for (const Deferred& deferred : deferred_)
+      for (ValueId value : graph_.operators_[at(deferred.operation)].saved)
+        weight_user_[at(graph_.values_[at(value)].storage)] = deferred.operation;
+    const Deferred* before = nullptr;
+    for (const Deferred& deferred : deferred_) {
+      if (before != nullptr) drop_all(before->incoming);
+      put_all(deferred.incoming, 1);
+      if (before != nullptr) put_all(before->incoming, -1);
+      rerun_for(deferred);
+      for_parameters(deferred, [&](int parameter) { make_parameter_gradient(parameter); });
+      for (std::size_t index = 0; index < graph_.storages_.size(); ++index)
+        if (weight_user_[index] == deferred.operation && is_of_weights_alone(index) &&
+            graph_.storages_[index].released && !graph_.storages_[index].outlives &&
+            graph_.storages_[index].first_saver >= 0)
+          put(graph_.storages_[index].slot, -1);
+      for (std::size_t index = 0; index < copies_.size(); ++index)
+        if (weight_user_[index] == deferred.operation && !kept_by_others_[index]) {
+          has_run_[index] = true;
+          let_copies_go(index);
+        }
+      if (before != nullptr) for_parameters(*before, [&](int parameter) { settle(parameter); });
+      before = &deferred;
+    }
+    if (before == nullptr) return;
+    drop_all(before->incoming);
+    put_all(before->incoming, -1);
+    for_parameters(*before, [&](int parameter) { settle(parameter); });
+  }
+  template <class Do>
+  void for_parameters(const Deferred& deferred, Do act) {
+    if (policy_ == GradientPolicy::kFused) return;
+    for (const BackwardStep& step : graph_.operators_[at(deferred.operation)].backward)
+      if (step.kind == BackwardStep::kParameterGradient) act(step.index);
+  }
+  void drop_all(const Few<int, 6>& buffers) {
+    for (int buffer : buffers)
+      if (buffer >= 0) drop(buffer);
+  }
+  // sum() of the one gradient that has arrived is a new tensor.
+  void put_all(const Few<int, 6>& buffers, std::int32_t count) {
+    for (int buffer : buffers)
+      if (buffer >= 0) put(carried_[at(buffer)].slot, count);
+  }
   // What an operator kept goes once it has run backward.
-  auto release = [&](int operation) {
-    for (const Storage& storage : storages_)
-      if ((storage.first_saver == operation || storage.rerun_first_saver == operation) &&
-          storage.released && !storage.outlives)
-        events.push_back({storage.slot, -1});
-  };
-  auto drop = [&](int index) {
-    Carried& buffer = carried[at(index)];
-    if (--buffer.holders == 0) events.push_back({buffer.slot, -1});
-  };
+  void release(int operation) {
+    for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
+      const auto& storage = graph_.storages_[index];
+      if (!storage.released || storage.outlives) continue;
+      const bool first_waits = split_ && (graph_.keeps_graph_ || first_user_[index] >= 0);
+      const bool second_waits = split_ && !graph_.keeps_graph_ && second_user_[index] >= 0;
+      if (storage.first_saver == operation && !first_waits) put(storage.slot, -1);
+      if (storage.rerun_first_saver == operation && !second_waits) put(storage.slot, -1);
+    }
+  }
+  void drop(int index) {
+    Carried& buffer = carried_[at(index)];
+    if (--buffer.holders == 0) put(buffer.slot, -1);
+  }
   // A gradient arrives where one may be waiting: added in place when its holder is alone.
-  auto arrive = [&](ValueId value, int buffer) {
-    int& waiting = gradient[at(value)];
+  void arrive(ValueId value, int buffer) {
+    int& waiting = gradient_[at(value)];
     if (waiting < 0) {
       waiting = buffer;
       return;
     }
-    if (carried[at(waiting)].holders == 1) {
+    if (carried_[at(waiting)].holders == 1) {
       drop(buffer);
       return;
     }
-    carried.push_back(
-        {values_[at(value)].gradient >= 0 ? values_[at(value)].gradient : carried[at(waiting)].slot,
-         1});
-    events.push_back({carried.back().slot, 1});
+    const SlotId slot = graph_.values_[at(value)].gradient;
+    carried_.push_back({slot >= 0 ? slot : carried_[at(waiting)].slot, 1});
+    put(carried_.back().slot, 1);
     drop(waiting);
     drop(buffer);
-    waiting = static_cast<int>(carried.size()) - 1;
-  };
-
-  for (std::size_t value = 0; value < values_.size(); ++value)
-    if (storages_[at(values_[value].storage)].result && values_[value].gradient >= 0 &&
-        values_[value].needs_gradient) {
-      carried.push_back({values_[value].gradient, borrows_result_gradient_ ? 2 : 1});
-      gradient[value] = static_cast<int>(carried.size()) - 1;
+    waiting = static_cast<int>(carried_.size()) - 1;
+  }
+  void make_parameter_gradient(int parameter) {
+    const GradientSlots& slots = graph_.parameters_[at(parameter)];
+    put(slots.computed >= 0 ? slots.computed : slots.kept, 1);
+  }
+  // What becomes of a gradient of a parameter once its operator has run.
+  void settle(int parameter) {
+    const GradientSlots& slots = graph_.parameters_[at(parameter)];
+    if (slots.computed >= 0) {
+      put(slots.kept, 1);
+      if (slots.waiting < 0) put(slots.computed, -1);
     }
+    if (slots.waiting >= 0) {
+      // What a cast has made is the engine's alone and takes the sum; the product's is a transposed view, and the sum
+      // is a new tensor, under the name of its first part.
+      if (!slots.waiting_was_cast) {
+        put(slots.waiting, 1);
+        put(slots.waiting, -1);
+      }
+      put(slots.kept, -1);
+      if (slots.computed >= 0) put(slots.computed, -1);
+      if (policy_ == GradientPolicy::kAdd) put(slots.waiting, -1);
+    } else if (policy_ == GradientPolicy::kAdd && !slots.waits) {
+      put(slots.kept, -1);
+    }
+  }
 
-  for (int i = size() - 1; i >= 0; --i) {
-    for (std::size_t r = 0; r < regions_.size(); ++r)
-      if (reruns_[r].trigger == i && is_recorded(regions_[r]))
-        play_again(regions_[r], reruns_[r], events);
-    const Operator& operation = operators_[at(i)];
-    if (!product_ran && operation.flops > 0 && operation.recorded) {
-      product_ran = true;
-      if (before_products != nullptr) *before_products = events.size();
+  void play_back(int i) {
+    for (std::size_t r = 0; r < graph_.regions_.size(); ++r)
+      if (graph_.reruns_[r].trigger == i && graph_.is_recorded(graph_.regions_[r]))
+        graph_.play_again(graph_.regions_[r], graph_.reruns_[r], *events_);
+    const Operator& operation = graph_.operators_[at(i)];
+    if (!product_ran_ && operation.flops > 0 && operation.recorded) {
+      product_ran_ = true;
+      tapes_.before_products = events_->size();
+    }
+    if (!operation.recorded) {
+      release(i);
+      return;
     }
     Few<int, 6> incoming;
-    for (ValueId output : operation.outputs) incoming.push_back(gradient[at(output)]);
-    if (operation.recorded) {
-      Few<int, 6> made;  // gradient buffers by position in `made_for`
-      Few<ValueId, 6> made_for;
-      Few<int, 6> parameters;
-      Few<SlotId, 14> temporaries;
-      for (const BackwardStep& step : operation.backward) {
-        switch (step.kind) {
-          case BackwardStep::kTemporary:
-            events.push_back({step.slot, 1});
-            temporaries.push_back(step.slot);
-            break;
-          case BackwardStep::kPassing:
-            events.push_back({step.slot, 1});
-            events.push_back({step.slot, -1});
-            break;
-          case BackwardStep::kInputGradient: {
-            const ValueId input = operation.inputs[at(step.index)];
-            if (!values_[at(input)].needs_gradient) break;
-            carried.push_back({values_[at(input)].gradient, 1});
-            events.push_back({carried.back().slot, 1});
-            made.push_back(static_cast<int>(carried.size()) - 1);
-            made_for.push_back(input);
-            break;
-          }
-          case BackwardStep::kAliasGradient: {
-            const ValueId input = operation.inputs[at(step.index)];
-            if (!values_[at(input)].needs_gradient || incoming.empty() || incoming[0] < 0) break;
-            ++carried[at(incoming[0])].holders;
-            made.push_back(incoming[0]);
-            made_for.push_back(input);
-            break;
-          }
-          case BackwardStep::kParameterGradient: {
-            if (policy == GradientPolicy::kFused) break;
-            const GradientSlots& slots = parameters_[at(step.index)];
-            events.push_back({slots.computed >= 0 ? slots.computed : slots.kept, 1});
-            parameters.push_back(step.index);
-            break;
-          }
-          case BackwardStep::kFreeOutputGradient:
-            if (incoming[at(step.index)] >= 0) {
-              drop(incoming[at(step.index)]);
-              incoming[at(step.index)] = -1;
-            }
-            break;
+    for (ValueId output : operation.outputs) incoming.push_back(gradient_[at(output)]);
+    const bool deferred = split_ && graph_.is_deferred(operation);
+    Few<int, 6> made;  // gradient buffers by position in `made_for`
+    Few<ValueId, 6> made_for;
+    Few<int, 6> parameters;
+    Few<SlotId, 14> temporaries;
+    for (const BackwardStep& step : operation.backward) {
+      switch (step.kind) {
+        case BackwardStep::kTemporary:
+          put(step.slot, 1);
+          temporaries.push_back(step.slot);
+          break;
+        case BackwardStep::kPassing:
+          put(step.slot, 1);
+          put(step.slot, -1);
+          break;
+        case BackwardStep::kInputGradient: {
+          const ValueId input = operation.inputs[at(step.index)];
+          if (!graph_.values_[at(input)].needs_gradient) break;
+          carried_.push_back({graph_.values_[at(input)].gradient, 1});
+          put(carried_.back().slot, 1);
+          made.push_back(static_cast<int>(carried_.size()) - 1);
+          made_for.push_back(input);
+          break;
         }
+        case BackwardStep::kAliasGradient: {
+          const ValueId input = operation.inputs[at(step.index)];
+          if (!graph_.values_[at(input)].needs_gradient || incoming.empty() || incoming[0] < 0)
+            break;
+          ++carried_[at(incoming[0])].holders;
+          made.push_back(incoming[0]);
+          made_for.push_back(input);
+          break;
+        }
+        case BackwardStep::kParameterGradient:
+          if (policy_ == GradientPolicy::kFused || deferred) break;
+          make_parameter_gradient(step.index);
+          parameters.push_back(step.index);
+          break;
+        case BackwardStep::kFreeOutputGradient:
+          if (incoming[at(step.index)] >= 0 && !deferred) {
+            drop(incoming[at(step.index)]);
+            incoming[at(step.index)] = -1;
+          }
+          break;
       }
-      for (SlotId slot : temporaries) events.push_back({slot, -1});
+    }
+    for (SlotId slot : temporaries) put(slot, -1);
+    if (deferred)
+      deferred_.push_back({i, incoming});
+    else
       for (int buffer : incoming)
         if (buffer >= 0) drop(buffer);
-      release(i);
-      for (int parameter : parameters) {
-        const GradientSlots& slots = parameters_[at(parameter)];
-        if (slots.computed >= 0) {
-          events.push_back({slots.kept, 1});
-          if (slots.waiting < 0) events.push_back({slots.computed, -1});
-        }
-        if (slots.waiting >= 0) {
-          // What a cast has made is the engine's alone and takes the sum; the product's is a transposed view, and the sum
-          // is a new tensor, under the name of its first part.
-          if (!slots.waiting_was_cast) {
-            events.push_back({slots.waiting, 1});
-            events.push_back({slots.waiting, -1});
-          }
-          events.push_back({slots.kept, -1});
-          if (slots.computed >= 0) events.push_back({slots.computed, -1});
-          if (policy == GradientPolicy::kAdd) events.push_back({slots.waiting, -1});
-        } else if (policy == GradientPolicy::kAdd && !slots.waits) {
-          events.push_back({slots.kept, -1});
-        }
+    release(i);
+    for (int parameter : parameters) settle(parameter);
+    for (std::size_t k = 0; k < made.size(); ++k) arrive(made_for[k], made[k]);
+  }
+
+  void play_weights(const Deferred& deferred) {
+    const Operator& operation = graph_.operators_[at(deferred.operation)];
+    Few<SlotId, 14> temporaries;
+    for (const BackwardStep& step : operation.backward) {
+      if (step.kind == BackwardStep::kTemporary) {
+        put(step.slot, 1);
+        temporaries.push_back(step.slot);
+      } else if (step.kind == BackwardStep::kParameterGradient &&
+                 policy_ != GradientPolicy::kFused) {
+        make_parameter_gradient(step.index);
       }
-      for (std::size_t k = 0; k < made.size(); ++k) arrive(made_for[k], made[k]);
-    } else {
-      release(i);
+    }
+    for (SlotId slot : temporaries) put(slot, -1);
+    drop_all(deferred.incoming);
+    for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
+      const auto& storage = graph_.storages_[index];
+      if (!storage.released || storage.outlives) continue;
+      if (storage.first_saver >= 0 && first_user_[index] == deferred.operation)
+        put(storage.slot, -1);
+      if (storage.rerun_first_saver >= 0 && second_user_[index] == deferred.operation)
+        put(storage.slot, -1);
+    }
+    if (policy_ == GradientPolicy::kFused) return;
+    for (const BackwardStep& step : operation.backward)
+      if (step.kind == BackwardStep::kParameterGradient) settle(step.index);
+  }
+
+  // The gradient that leaves may have been passed on from inside; the next graph knows it under the slot of the input.
+  void hand_over() {
+    for (std::size_t value = 0; value < graph_.values_.size(); ++value) {
+      if (!storage_of(value).external || graph_.values_[value].gradient < 0 || gradient_[value] < 0)
+        continue;
+      const Carried& leaving = carried_[at(gradient_[value])];
+      if (leaving.slot == graph_.values_[value].gradient) continue;
+      put(leaving.slot, -1);
+      put(graph_.values_[value].gradient, 1);
     }
   }
-  if (!product_ran && before_products != nullptr) *before_products = events.size();
-  // The gradient that leaves may have been passed on from inside; the next graph knows it under the slot of the input.
-  for (std::size_t value = 0; value < values_.size(); ++value) {
-    if (!storages_[at(values_[value].storage)].external || values_[value].gradient < 0 ||
-        gradient[value] < 0)
-      continue;
-    const Carried& leaving = carried[at(gradient[value])];
-    if (leaving.slot == values_[value].gradient) continue;
-    events.push_back({leaving.slot, -1});
-    events.push_back({values_[value].gradient, 1});
-  }
-  return events;
+
+  const Graph<N>& graph_;
+  const GradientPolicy policy_;
+  const bool split_;
+  SplitTapes tapes_;
+  std::vector<Event>* events_ = &tapes_.input;
+  std::vector<Carried> carried_;
+  std::vector<int> gradient_;  // by value: index into `carried_`
+  std::vector<int> weight_user_, first_user_, second_user_;
+  std::vector<bool> kept_by_others_, has_run_;
+  std::vector<std::int32_t> copies_;  // of what was computed again, by storage
+  std::vector<Deferred> deferred_;
+  bool product_ran_ = false;
+};
+
+template <class N>
+std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before_products) const {
+  SplitTapes tapes = BackwardPlayer<N>(*this, policy, false).play();
+  if (before_products != nullptr) *before_products = tapes.before_products;
+  return std::move(tapes.input);
+}
+
+template <class N>
+SplitTapes Graph<N>::split_backward(GradientPolicy policy) const {
+  return BackwardPlayer<N>(*this, policy, true).play();
 }
 
 template class Graph<Checked>;

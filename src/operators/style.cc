@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "job/pipeline_shape.h"
+
 namespace steelyard {
 namespace {
 
@@ -19,11 +21,6 @@ bool has_biased_product(const std::vector<ParameterTensor>& tensors) {
 }
 
 }  // namespace
-
-bool runs_on_torch_pipelining(const Job& job) {
-  return job.parallel.pipeline > 1 && (job.engine == Engine::kDdp || job.engine == Engine::kFsdp1 ||
-                                       job.engine == Engine::kFsdp2);
-}
 
 OperatorStyle style_of(const Job& job) {
   OperatorStyle style;

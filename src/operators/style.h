@@ -46,9 +46,6 @@ struct OperatorStyle {
   ElementType quantised_compute = ElementType::kBFloat16;
 };
 
-// Pipelines of DDP, FSDP1 and FSDP2 run on torch.distributed.pipelining; the other engines bring their own.
-bool runs_on_torch_pipelining(const Job& job);
-
 OperatorStyle style_of(const Job& job);
 
 template <class N>

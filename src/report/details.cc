@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "job/pipeline_shape.h"
 #include "report/phases.h"
 #include "report/table.h"
 #include "report/weighing.h"
@@ -82,17 +83,25 @@ std::string schedule_text(const Job& job, const Style& style) {
   const std::int64_t stages = job.parallel.pipeline;
   if (stages > 1) {
     const std::int64_t micro_batches = training.gradient_accumulation;
-    // The published figures: bubble (p-1)/m of the ideal time, and how many micro-batches wait for
-    // their backward.
-    result += "pipeline: " +
-              wrapped(style,
-                      fmt::format("{} stages, {} micro-batches; bubble (p-1)/m = {}/{} "
-                                  "of the ideal time m(tf+tb): (p-1)(tf+tb); in flight on the "
-                                  "first stage: {} with 1f1b, {} with gpipe",
-                                  stages, print_count(micro_batches), stages - 1, micro_batches,
-                                  std::min(stages, micro_batches), micro_batches),
-                      10) +
-              "\n";
+    const PipelineOrder& order = pipeline_order(job);
+    const PipelineShape shape = pipeline_shape(job);
+    std::string text;
+    if (order.most_chunks == 1 && !order.splits_backward)
+      // The published figures: bubble (p-1)/m of the ideal time, and how many micro-batches wait for
+      // their backward.
+      text = fmt::format(
+          "{} stages, {} micro-batches; bubble (p-1)/m = {}/{} "
+          "of the ideal time m(tf+tb): (p-1)(tf+tb); in flight on the "
+          "first stage: {} with 1f1b, {} with gpipe",
+          stages, print_count(micro_batches), stages - 1, micro_batches,
+          std::min(stages, micro_batches), micro_batches);
+    else
+      text = fmt::format(
+          "{} stages of {} {}, {} micro-batches in the order {}; chunks in flight on "
+          "the first stage: {}",
+          stages, shape.chunks, shape.chunks == 1 ? "chunk" : "chunks", print_count(micro_batches),
+          order.name, in_flight(order.rank_order(shape, 0), shape.chunks).most);
+    result += "pipeline: " + wrapped(style, text, 10) + "\n";
   }
   return result;
 }

@@ -16,6 +16,7 @@
 #include "report/error_codes.h"
 #include "report/model_list.h"
 #include "report/table.h"
+#include "schedule/orders.h"
 
 namespace steelyard {
 namespace {
@@ -113,25 +114,27 @@ const std::vector<Meaning>& adapters() {
   return kRows;
 }
 
-const std::vector<Meaning>& schedules() {
-  static const std::vector<Meaning> kRows = {
-      {name_of(PipelineSchedule::kGPipe),
-       "all forwards, then all backwards: every micro-batch is in flight"},
-      {name_of(PipelineSchedule::kOneForwardOneBackward),
-       "one forward, one backward: at most as many in flight as stages follow"},
-      {name_of(PipelineSchedule::kInterleaved),
-       "1f1b over several model chunks a stage (virtual_pipeline)"},
-      {name_of(PipelineSchedule::kZeroBubbleH1),
-       "zero bubble, handcrafted 1: weight gradients fill the bubble, memory of 1f1b"},
-      {name_of(PipelineSchedule::kZeroBubbleH2),
-       "zero bubble, handcrafted 2: no bubble, about twice the memory of 1f1b"},
-      {name_of(PipelineSchedule::kZeroBubbleV), "zero bubble over a V of two chunks a stage"},
-      {name_of(PipelineSchedule::kDualPipe),
-       "two directions at once, two copies of the parameters"},
-      {name_of(PipelineSchedule::kDualPipeV),
-       "DualPipe folded into a V: one copy of the parameters"},
-  };
-  return kRows;
+std::string schedules_text(const Style& style) {
+  Table table({{"schedule"}, {""}, {"in flight on rank r of p"}});
+  for (const PipelineOrder& order : pipeline_orders())
+    table.add({std::string(order.name), std::string(order.meaning), std::string(order.in_flight)});
+  std::string text = table.text(style) +
+                     "  m micro-batches · v chunks on each rank · g micro-batches a chunk takes in "
+                     "turn, p unless said\nsources\n";
+  for (const PipelineOrder& order : pipeline_orders())
+    text += fmt::format("  {:<11} {}\n", order.name, order.source);
+  return text;
+}
+
+Json schedules_json() {
+  Json rows = Json::array();
+  for (const PipelineOrder& order : pipeline_orders())
+    rows.push_back({{"name", order.name},
+                    {"meaning", order.meaning},
+                    {"in_flight", order.in_flight},
+                    {"splits_backward", order.splits_backward},
+                    {"source", order.source}});
+  return document("schedules", std::move(rows));
 }
 
 std::string number_text(double value) { return value == 0 ? "-" : fmt::format("{:.4g}", value); }
@@ -284,9 +287,7 @@ const std::vector<List>& lists() {
        [] { return meanings_json("adapters", adapters()); }},
       {"optimizers", "optimizers and their state", optimizers_text, optimizers_json},
       {"precisions", "recipes of types, and number formats", precisions_text, precisions_json},
-      {"schedules", "pipeline schedules",
-       [](const Style& style) { return meanings_text("schedule", schedules(), style); },
-       [] { return meanings_json("schedules", schedules()); }},
+      {"schedules", "pipeline schedules", schedules_text, schedules_json},
       {"rules", "every modelling rule, with its source", rules_text, rules_json},
       {"keys", "keys of the run file and their flags", keys_text, keys_json},
       {"errors", "codes of problems", errors_text, errors_json},

@@ -187,7 +187,7 @@ class Mutation {
         job_["training"]["attention"] = "flash";
         break;
       case 6:
-        parallel["virtual_pipeline"] = 3;
+        parallel["virtual_pipeline"] = 50'000;
         break;
       default:
         parallel["replicate"] = 997;

@@ -7,10 +7,12 @@
 #include <variant>
 
 #include "document/read.h"
+#include "job/engine_rules.h"
 #include "job/read.h"
 #include "job/validate.h"
 #include "model/adapt.h"
 #include "model/read.h"
+#include "schedule/orders.h"
 
 namespace steelyard {
 namespace {
@@ -93,9 +95,11 @@ class JobWriter {
     if (engine_.divides && dice_.chance(45)) {
       pipeline = dice_.from(2, 4);
       if (pipeline > model_.layers) pipeline = 1;
-      const bool even = model_.layers % pipeline == 0;
-      if (pipeline > 1 && (dice_.chance(25) || (engine_.engine == Engine::kMegatron && !even)))
-        parallel_["pipeline_layout"] = uneven_stages(pipeline);
+      if (pipeline > 1 && dice_.chance(60)) order(pipeline);
+      const bool even = model_.layers % (pipeline * chunks_) == 0;
+      if (pipeline > 1 &&
+          (dice_.chance(25) || chunks_ > 1 || (engine_.engine == Engine::kMegatron && !even)))
+        parallel_["pipeline_layout"] = uneven_stages(two_ways_ ? pipeline : pipeline * chunks_);
     }
     std::int64_t data = dice_.one_of<std::int64_t>({1, 1, 2, 2, 3, 4, 7, 8, 16, 64});
     if (dice_.chance(50) || data == 1) parallel_["data"] = data;
@@ -103,7 +107,6 @@ class JobWriter {
     if (tensor > 1 && dice_.chance(50)) parallel_["sequence_parallel"] = dice_.chance(60);
     if (pipeline > 1) {
       parallel_["pipeline"] = pipeline;
-      if (dice_.chance(60)) parallel_["schedule"] = dice_.one_of<const char*>({"gpipe", "1f1b"});
     }
     int stage = dice_.one_of(engine_.stages);
     if (engine_.engine == Engine::kDeepSpeed && pipeline > 1) stage = std::min(stage, 1);
@@ -117,9 +120,29 @@ class JobWriter {
     pipeline_ = pipeline;
   }
 
-  // Stages without a layer are stages too.
+  // An order that the engine runs, and the number of chunks that it has.
+  void order(std::int64_t pipeline) {
+    const EngineRules& rules = rules_of(engine_.engine);
+    // Half of them plain, which every engine has.
+    const std::int64_t row = dice_.from(0, dice_.chance(50) ? 1 : kPipelineSchedules - 1);
+    const PipelineOrder& order = pipeline_orders()[static_cast<std::size_t>(row)];
+    if (((rules.orders | rules.borrowed) & bit_of(order.schedule)) == 0) return;
+    two_ways_ = order.placement == Placement::kTwoWays;
+    if (two_ways_ && pipeline % 2 != 0) {
+      two_ways_ = false;
+      return;
+    }
+    parallel_["schedule"] = std::string(order.name);
+    chunks_ = order.most_chunks == 0 ? dice_.from(order.fewest_chunks, 3) : order.most_chunks;
+    if (chunks_ > 1) parallel_["virtual_pipeline"] = chunks_;
+    // Some orders take micro-batches in groups of the ranks, or need some rounds of them.
+    if (chunks_ > 1 || order.most_chunks != 1)
+      rounds_ = two_ways_ || chunks_ > 1 ? 2 * pipeline : pipeline;
+  }
+
+  // Stages and chunks without a layer are stages too.
   RunFile uneven_stages(std::int64_t pipeline) {
-    const std::int64_t least = dice_.chance(80) ? 1 : 0;
+    const std::int64_t least = dice_.chance(80) && model_.layers >= pipeline ? 1 : 0;
     std::vector<std::int64_t> stages(static_cast<std::size_t>(pipeline), least);
     for (std::int64_t left = model_.layers - least * pipeline; left > 0; --left)
       ++stages[static_cast<std::size_t>(dice_.from(0, pipeline - 1))];
@@ -134,8 +157,10 @@ class JobWriter {
         std::max<std::int64_t>(1, sequence / tensor_) * tensor_;  // sequence parallelism divides it
     training_["sequence_length"] = sequence;
     training_["micro_batch"] = dice_.one_of<std::int64_t>({1, 1, 2, 3, 4, 8});
-    training_["gradient_accumulation"] =
-        pipeline_ > 1 ? dice_.from(1, 8) : dice_.one_of<std::int64_t>({1, 1, 2, 3, 4});
+    training_["gradient_accumulation"] = rounds_ > 1 ? rounds_ * dice_.from(1, 2)
+                                         : pipeline_ > 1
+                                             ? dice_.from(1, 8)
+                                             : dice_.one_of<std::int64_t>({1, 1, 2, 3, 4});
     const std::string precision = dice_.one_of<const char*>(
         {"fp32", "tf32", "fp16-mixed", "bf16-mixed", "bf16-mixed", "bf16-mixed-fp32-gradients",
          "bf16-pure", "bf16-autocast", "bf16-autocast", "fp8-nanotron"});
@@ -237,6 +262,8 @@ class JobWriter {
   const Architecture& model_;
   const EngineChoice& engine_;
   std::int64_t tensor_ = 1, pipeline_ = 1;
+  std::int64_t chunks_ = 1, rounds_ = 1;
+  bool two_ways_ = false;
   std::string implementation_;
   RunFile cluster_ = RunFile::object(), training_ = RunFile::object(),
           parallel_ = RunFile::object(), recompute_ = RunFile::object();

@@ -1,6 +1,8 @@
 // Qi et al. 2024, Zero Bubble Pipeline Parallelism (arXiv:2401.10241): GPT-3-like models in Megatron, one rank a stage. The
-// 1F1B rows are runs of ours; the first and the last stage have one layer less than the others.
+// first and the last part of the model have one layer less than the others: where every layer is a part, none.
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
@@ -9,21 +11,35 @@ namespace steelyard {
 namespace {
 
 constexpr std::int64_t kVocabulary = 50'257;  // GPT-2's tokenizer, which Megatron's GPT runs use
-constexpr std::int64_t kMostStages = 1024;
+constexpr std::int64_t kMostParts = 1024;
 
-// 22 layers on 8 stages: 2, 3, 3, 3, 3, 3, 3, 2.
-std::optional<Value::Array> stage_layers(std::int64_t layers, std::int64_t stages) {
-  if (stages < 2 || stages > kMostStages || layers < stages || layers > 1'000'000 ||
-      (layers + 2) % stages != 0)
+// 22 layers in 8 parts: 2, 3, 3, 3, 3, 3, 3, 2. In 24 parts: 0, 1, ..., 1, 0.
+std::optional<Value::Array> part_layers(std::int64_t layers, std::int64_t parts) {
+  if (parts < 2 || parts > kMostParts || layers < 1 || layers > 1'000'000 ||
+      (layers + 2) % parts != 0)
     return std::nullopt;
-  Value::Array counts(static_cast<std::size_t>(stages), Value::integer((layers + 2) / stages));
-  counts.front() = counts.back() = Value::integer((layers + 2) / stages - 1);
+  Value::Array counts(static_cast<std::size_t>(parts), Value::integer((layers + 2) / parts));
+  counts.front() = counts.back() = Value::integer((layers + 2) / parts - 1);
   return counts;
 }
 
+struct Order {
+  std::string_view printed, schedule, why;
+};
+// The automatic orders are searched for within a limit of memory; what they find is not printed.
+constexpr std::array kOrders = {
+    Order{"1F1B", "1f1b", ""},
+    Order{"1F1B-I", "interleaved", ""},
+    Order{"ZB-1p", "zb-h1", "searched for within p micro-batches in flight: those of zb-h1"},
+    Order{"ZB-2p", "zb-h2", "searched for within 2p micro-batches in flight: zb-h2 has 2p - 1"},
+    Order{"ZB-V", "zb-v", ""},
+};
+
 Mapped map(MeasuredRow& row) {
   const std::string schedule = row.text("parallel.schedule");
-  if (schedule != "1F1B") return left_out("schedule " + schedule + " of the paper's own");
+  const auto order = std::find_if(kOrders.begin(), kOrders.end(),
+                                  [&](const Order& known) { return known.printed == schedule; });
+  if (order == kOrders.end()) return left_out("schedule " + schedule + ", which we do not know");
   MappedRun mapped;
   const std::int64_t layers = row.need("model.layers");
   const std::int64_t stages = row.need("parallel.pp");
@@ -46,8 +62,13 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.data", 1);
   mapped.set("parallel.tensor", 1);
   mapped.set("parallel.pipeline", stages);
-  mapped.set("parallel.schedule", "1f1b");
-  if (auto counts = stage_layers(layers, stages)) {
+  mapped.set("parallel.schedule", std::string(order->schedule));
+  if (!order->why.empty())
+    mapped.read_as("parallel.schedule " + std::string(order->schedule), std::string(order->why));
+  std::int64_t chunks = schedule == "ZB-V" ? 2 : 1;
+  if (schedule == "1F1B-I") chunks = stages > 0 ? (layers + 2) / stages : 1;  // of one layer each
+  if (chunks > 1) mapped.set("parallel.virtual_pipeline", chunks);
+  if (auto counts = part_layers(layers, stages > kMostParts ? 0 : stages * chunks)) {
     mapped.set("parallel.pipeline_layout", Value::array(std::move(*counts)));
   } else {
     row.miss("layers that its stages divide");

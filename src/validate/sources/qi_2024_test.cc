@@ -23,7 +23,7 @@ TEST(Qi2024, TheEndsHaveALayerLess) {
   EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
 
-TEST(Qi2024, ItsOwnSchedulesAreLeftOut) {
+TEST(Qi2024, AutomaticOrdersAreThoseOfTheirLimit) {
   const LiteralRow row(R"row({"id": "zb24-t4-1.5B-m24-ZB-2p",
         "source": {"title": "Qi et al., Zero Bubble (Almost) Pipeline Parallelism",
         "url_or_repo": "arXiv:2401.10241 (ICLR 2024 and arXiv versions)",
@@ -35,7 +35,24 @@ TEST(Qi2024, ItsOwnSchedulesAreLeftOut) {
         "parallel": {"dp": 1, "tp": 1, "pp": 8, "schedule": "ZB-2p"},
         "measured": {"peak_reported": 59, "oom": false}, "derived_by_us": {}})row");
   EXPECT_EQ(row.source(), "qi-2024");
-  EXPECT_EQ(row.left_out(), "schedule ZB-2p of the paper's own");
+  EXPECT_EQ(row.says("parallel.schedule"), R"("zb-h2")");
+  EXPECT_EQ(row.says("parallel.pipeline_layout"), "[2, 3, 3, 3, 3, 3, 3, 2]");
+}
+
+// One layer in each chunk: the embedding and the head have a chunk of their own.
+TEST(Qi2024, EveryLayerIsAChunk) {
+  const LiteralRow row(R"row({"id": "zb24-t4-1.5B-m24-1F1B-I",
+        "source": {"title": "Qi et al., Zero Bubble (Almost) Pipeline Parallelism",
+        "url_or_repo": "arXiv:2401.10241 (ICLR 2024 and arXiv versions)", "where": "Table 4"},
+        "model": {"name": "a tenth of 1.5B", "layers": 6, "hidden": 2304, "heads": 24},
+        "hardware": {"gpu": "NVIDIA A100 SXM 80GB", "gpu_memory_gib": 80, "gpus": 4},
+        "framework": {"name": "Megatron-LM (zero-bubble fork)"},
+        "train": {"seq_len": 1024, "micro_batch": 6, "global_batch": 144, "grad_accum": 24},
+        "parallel": {"dp": 1, "tp": 1, "pp": 4, "schedule": "1F1B-I"},
+        "measured": {"peak_reported": 40, "oom": false}, "derived_by_us": {}})row");
+  EXPECT_EQ(row.says("parallel.schedule"), R"("interleaved")");
+  EXPECT_EQ(row.says("parallel.virtual_pipeline"), "2");
+  EXPECT_EQ(row.says("parallel.pipeline_layout"), "[0, 1, 1, 1, 1, 1, 1, 0]");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism (arXiv:2411.05288): Megatron, one rank a stage,
-// vocabularies of 32k to 256k. The plain 1F1B rows are runs of ours; the other schedules move the vocabulary's layers.
+// vocabularies of 32k to 256k. Baseline and Redis are runs of ours; the other schedules divide the vocabulary's layers over all
+// stages.
 #include <algorithm>
 
 #include "validate/sources/published.h"
@@ -17,17 +18,52 @@ std::optional<std::int64_t> vocabulary_of(const std::string& printed) {
   return std::nullopt;
 }
 
+// "Redis" gives the last stage fewer layers, so that no stage computes much longer than the others. As the authors count,
+// a layer costs bsh(72h + 12s) and the head 6bshV. The remainder goes to the stages before the last: the first stage, which
+// has most in flight, keeps what an even split gives it, for its memory is printed equal.
+std::optional<Value::Array> balanced_layers(const Shape& shape, std::int64_t stages) {
+  if (stages < 2 || stages > 1024 || shape.layers < stages || shape.layers > 1'000'000)
+    return std::nullopt;
+  const double layer =
+      72.0 * static_cast<double>(shape.hidden) + 12.0 * static_cast<double>(shape.positions);
+  const double head = 6.0 * static_cast<double>(shape.vocabulary) / layer;  // in layers
+  const std::int64_t others = stages - 1;
+  std::int64_t best = 0;
+  double shortest = 0;
+  for (std::int64_t last = 0; last <= shape.layers / stages; ++last) {
+    const double longest =
+        std::max(static_cast<double>((shape.layers - last + others - 1) / others),
+                 static_cast<double>(last) + head);
+    if (last > 0 && longest > shortest) break;
+    best = last;
+    shortest = longest;
+  }
+  const std::int64_t left = shape.layers - best;
+  Value::Array counts;
+  for (std::int64_t stage = 0; stage < others; ++stage)
+    counts.push_back(Value::integer(left / others + (stage >= others - left % others ? 1 : 0)));
+  counts.push_back(Value::integer(best));
+  return counts;
+}
+
 Mapped map(MeasuredRow& row) {
   const std::string schedule = row.text("parallel.schedule");
-  if (schedule != "1F1B / Baseline" && schedule != "1F1B / baseline")
-    return left_out("schedule " + schedule + ": its layers are placed otherwise");
+  const bool balanced = schedule == "1F1B / Redis";
+  if (schedule != "1F1B / Baseline" && schedule != "1F1B / baseline" && !balanced)
+    return left_out("schedule " + schedule + ": it divides the vocabulary over the stages");
   MappedRun mapped;
   const auto vocabulary = vocabulary_of(row.text("model.vocab"));
   if (!vocabulary) row.miss("model.vocab");
-  mapped.set("model",
-             gpt_model({row.need("model.layers"), row.need("model.hidden"), row.need("model.heads"),
-                        0, std::min<std::int64_t>(row.need("model.hidden"), 1 << 30) * 4,
-                        vocabulary.value_or(1), row.need("train.seq_len"), false, false}));
+  const Shape shape{row.need("model.layers"),
+                    row.need("model.hidden"),
+                    row.need("model.heads"),
+                    0,
+                    std::min<std::int64_t>(row.need("model.hidden"), 1 << 30) * 4,
+                    vocabulary.value_or(1),
+                    row.need("train.seq_len"),
+                    false,
+                    false};
+  mapped.set("model", gpt_model(shape));
   mapped.set("engine", "megatron");
   map_cluster(row, mapped);
   mapped.set("training.sequence_length", row.need("train.seq_len"));
@@ -43,6 +79,13 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.tensor", 1);
   mapped.set("parallel.pipeline", row.need("parallel.pp"));
   mapped.set("parallel.schedule", "1f1b");
+  if (balanced) {
+    if (auto counts = balanced_layers(shape, row.need("parallel.pp")))
+      mapped.set("parallel.pipeline_layout", Value::array(std::move(*counts)));
+    else
+      row.miss("layers that its stages share");
+    mapped.read_as("parallel.pipeline_layout", "balanced as the authors count, by their formula");
+  }
   if (!row.complete()) return left_out(row.missing());
   if (const auto bytes = row.gib("measured.peak_reported")) {
     mapped.readings.push_back({Meter::kAllocated, *bytes});

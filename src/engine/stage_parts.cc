@@ -1,0 +1,138 @@
+// What stands on a stage: its chunks of layers, each with the nodes of its steps, and what all of them have in common.
+#include <algorithm>
+
+#include "engine/stage_program.h"
+
+namespace steelyard {
+
+template <class N>
+typename StagePrograms<N>::Chunk StagePrograms<N>::chunk_at(std::int64_t rank,
+                                                            std::int64_t part) const {
+  const auto parts = static_cast<std::int64_t>(job_.parallel.stage_layers.size());
+  Chunk chunk;
+  chunk.embedding = part == 0;
+  chunk.head = part == parts - 1;
+  if (!job_.training.frozen.empty()) {
+    const Stage<N> stage = stage_with(rank, {part});
+    chunk.input_gradient = stage.input_gradient;
+    chunk.output_gradient = stage.output_gradient;
+  }
+  chunk.groups = groups_of(part);
+  if (order_.placement == Placement::kV) {
+    chunk.hands_on = 2 * part + 2 == parts;  // the bottom of the V
+    chunk.hands_in = 2 * part == parts;
+  }
+  return chunk;
+}
+
+template <class N>
+void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
+  Program& program = book_.program;
+  // Where units look at their neighbours, the first layer also looks at what else stands on its stage.
+  if (engine_->uses_neighbours()) cache_.clear();
+  std::vector<Event> workspaces;
+  engine_->hold_backward_workspaces(workspaces);
+  const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", workspaces);
+  // autograd's thread takes its workspace with its first product
+  const auto in_first_step = [&](const Backward& backward) {
+    return program.sequence("backward", {backward.before_products, of_backward, backward.rest});
+  };
+  const auto whole = [&](const Backward& backward) {
+    return program.sequence("backward", {backward.before_products, backward.rest});
+  };
+  const int later = micro_batches() > 1 ? 2 : 1;
+  for (int turn = 0; turn < later; ++turn) {
+    const bool first = turn == 0;
+    const auto at = static_cast<std::size_t>(turn);
+    chunk.forward[at] = forward_node(stage, chunk, first);
+    const Backward backward = backward_node(stage, chunk, first, BackwardPart::kWhole);
+    chunk.backward[at] = whole(backward);
+    if (first) chunk.first_step_backward = in_first_step(backward);
+    if (!splits_backward()) continue;
+    chunk.all_waits = torch_pipeline_ && chunk.embedding;
+    if (chunk.all_waits) continue;
+    // A tensor that was handed over is a new one in each step, and its gradient is handed on.
+    chunk.keeps_input_gradient = torch_pipeline_ && stage.input_gradient && !chunk.hands_in;
+    const Backward input = backward_node(stage, chunk, first, BackwardPart::kInput);
+    chunk.input_backward[at] = whole(input);
+    if (first) chunk.first_step_input_backward = in_first_step(input);
+    chunk.weight_backward[at] = weight_backward_node(stage, chunk, first);
+  }
+  chunk.output = output_of(stage);
+  if (!torch_steps_) return;
+  std::vector<Event> reduce;
+  engine_->reduce(stage, reduce);
+  chunk.reduce = program.tape(Phase::kBackward, "reduce", reduce);
+}
+
+template <class N>
+const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t index) {
+  Parts parts;
+  std::vector<Chunk> wanted;
+  for (const std::int64_t part : parts_on(index)) wanted.push_back(chunk_at(index, part));
+  const auto known_as = [&](const Chunk& chunk) {
+    const auto known = std::find_if(chunks_.begin(), chunks_.end(),
+                                    [&](const Chunk& other) { return other.is_like(chunk); });
+    return static_cast<std::size_t>(known - chunks_.begin());
+  };
+  for (const Chunk& chunk : wanted) parts.chunks.push_back(known_as(chunk));
+  for (const Parts& known : parts_)
+    if (known.chunks == parts.chunks) return known;
+
+  // An engine lays out its buffers before it looks at a unit of them.
+  const Stage<N> stage = stage_of(index);
+  std::vector<Event> load, states, reduce, optimizer, save;
+  hold_buffers(stage, load);
+  engine_->load(stage, load);
+  engine_->states(stage, states);
+  const std::vector<Event> late_states = engine_->states_behind_largest(stage, states);
+  for (std::size_t chunk = 0; chunk < wanted.size(); ++chunk) {
+    parts.chunks[chunk] = known_as(wanted[chunk]);
+    if (parts.chunks[chunk] < chunks_.size()) continue;
+    build_nodes(stage_with(index, {parts_on(index)[chunk]}), wanted[chunk]);
+    chunks_.push_back(std::move(wanted[chunk]));
+  }
+  Program& program = book_.program;
+  // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
+  parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
+                            : program.tape(Phase::kLoad, "load", load);
+  std::vector<Event> forward_workspaces, backward_workspaces, left;
+  engine_->hold_forward_workspaces(forward_workspaces);
+  engine_->hold_backward_workspaces(backward_workspaces);
+  engine_->left_by_first_step(stage, left);
+  hold_received(stage, forward_workspaces);
+  parts.forward_workspaces = program.tape(Phase::kForward, "workspaces", forward_workspaces);
+  parts.left = program.tape(Phase::kOptimizer, "first step", left);
+  const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
+  parts.held_later = program.sequence("", {of_backward, parts.left});
+  parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
+                              "states", states);
+  parts.late_states = program.tape(Phase::kOptimizer, "states", late_states);
+  if (!torch_steps_) engine_->reduce(stage, reduce);
+  if (torch_pipeline_) end_of_torch_step(stage, reduce);
+  engine_->optimizer(stage, optimizer);
+  if (engine_->keeps_gradients()) {  // zero_grad
+    for (const std::size_t chunk : parts.chunks)
+      for (const Group& group : chunks_[chunk].groups)
+        for (const Run& run : group.runs)
+          for (SlotId slot : tapes(run.variant).gradients)
+            optimizer.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
+    if (stage.head)
+      for (SlotId slot : head_.gradients) optimizer.push_back({slot, -1});
+    if (stage.embedding)
+      for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
+  }
+  engine_->checkpoint(stage, save);
+  parts.reduce = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce),
+                                       program.moment(Phase::kOptimizer, "optimizer")});
+  parts.optimizer = program.tape(Phase::kOptimizer, "optimizer", optimizer);
+  parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"),
+                                           program.tape(Phase::kCheckpoint, "checkpoint", save)});
+  parts_.push_back(std::move(parts));
+  return parts_.back();
+}
+
+template class StagePrograms<Checked>;
+template class StagePrograms<Traced>;
+
+}  // namespace steelyard

@@ -1,0 +1,41 @@
+// A job's pipeline, as src/schedule asks for it.
+//
+//   order_of(job.parallel.schedule).rank_order(pipeline_shape(job), rank)
+#pragma once
+
+#include <algorithm>
+
+#include "job/job.h"
+#include "schedule/orders.h"
+
+namespace steelyard {
+
+// Pipelines of DDP, FSDP1 and FSDP2 run on torch.distributed.pipelining; the other engines bring their own.
+inline bool runs_on_torch_pipelining(const Job& job) {
+  return job.parallel.pipeline > 1 && (job.engine == Engine::kDdp || job.engine == Engine::kFsdp1 ||
+                                       job.engine == Engine::kFsdp2);
+}
+
+// Without a pipeline one rank runs forward and backward in turn.
+inline const PipelineOrder& pipeline_order(const Job& job) {
+  return order_of(job.parallel.pipeline == 1 ? PipelineSchedule::kOneForwardOneBackward
+                                             : job.parallel.schedule);
+}
+
+inline PipelineShape pipeline_shape(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  PipelineShape shape;
+  shape.ranks = parallel.pipeline;
+  shape.chunks = parallel.pipeline == 1 ? 1 : parallel.virtual_pipeline;
+  shape.micro_batches = job.training.gradient_accumulation;
+  shape.group = parallel.pipeline_group;
+  // Megatron-LM arguments.py: as many as stages. torch (ScheduleInterleaved1F1B) cuts what there is into rounds.
+  if (shape.group == 0)
+    shape.group =
+        runs_on_torch_pipelining(job)
+            ? shape.micro_batches / std::max<std::int64_t>(1, shape.micro_batches / shape.ranks)
+            : shape.ranks;
+  return shape;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,52 @@
+#include "schedule/order.h"
+
+namespace steelyard {
+
+namespace {
+
+// Forward adds one, the step that lets go takes one.
+std::int64_t change_of(StepKind kind) {
+  switch (kind) {
+    case StepKind::kForward:
+      return 1;
+    case StepKind::kInputBackward:
+      return 0;
+    default:
+      return -1;
+  }
+}
+
+}  // namespace
+
+InFlight in_flight(const RankOrder& order, std::int64_t chunks) {
+  InFlight result;
+  result.by_chunk.assign(static_cast<std::size_t>(chunks), 0);
+  std::vector<std::int64_t> alive(static_cast<std::size_t>(chunks), 0);
+  std::int64_t together = 0;
+  const auto play = [&](const Stretch& stretch) {
+    for (const PipelineStep& step : stretch.steps) {
+      std::int64_t& of_chunk = alive[static_cast<std::size_t>(step.chunk)];
+      of_chunk += change_of(step.kind);
+      together += change_of(step.kind);
+      std::int64_t& most = result.by_chunk[static_cast<std::size_t>(step.chunk)];
+      most = std::max(most, of_chunk);
+      result.most = std::max(result.most, together);
+    }
+  };
+  for (const Stretch& stretch : order.stretches()) {
+    if (stretch.times > 1) {
+      // Rounds are alike but for what they add: the first and the last one hold every maximum.
+      const std::vector<std::int64_t> before = alive;
+      const std::int64_t together_before = together;
+      play(stretch);
+      const std::int64_t between = stretch.times - 2;
+      for (std::size_t chunk = 0; chunk < alive.size(); ++chunk)
+        alive[chunk] += between * (alive[chunk] - before[chunk]);
+      together += between * (together - together_before);
+    }
+    play(stretch);
+  }
+  return result;
+}
+
+}  // namespace steelyard

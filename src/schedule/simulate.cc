@@ -1,0 +1,137 @@
+#include "schedule/simulate.h"
+
+#include <array>
+
+namespace steelyard {
+
+namespace {
+
+constexpr std::int64_t kNever = -1;
+
+struct Done {
+  std::int64_t forward = kNever, input = kNever, weight = kNever;  // when it ended
+};
+
+struct Rank {
+  RankOrder order;
+  std::size_t stretch = 0, step = 0;
+  std::int64_t round = 0;
+  std::int64_t first = kNever, now = 0, busy = 0;
+  // Steps of each kind that each chunk has run: the next one's micro-batch.
+  std::vector<std::array<std::int64_t, 3>> runs;
+
+  const PipelineStep* next() const {
+    if (stretch == order.stretches().size()) return nullptr;
+    return &order.stretches()[stretch].steps[step];
+  }
+  void advance() {
+    if (++step < order.stretches()[stretch].steps.size()) return;
+    step = 0;
+    if (++round < order.stretches()[stretch].times) return;
+    round = 0;
+    ++stretch;
+  }
+};
+
+class Simulator {
+ public:
+  Simulator(const PipelineOrder& order, const PipelineShape& shape, StepTimes times)
+      : order_(order),
+        shape_(shape),
+        times_(times),
+        parts_(parts_in_line(order.placement, shape)),
+        micro_batches_(micro_batches_of_chunk(order.placement, shape)) {
+    const std::int64_t pipelines = order.placement == Placement::kTwoWays ? 2 : 1;
+    done_.resize(static_cast<std::size_t>(pipelines * parts_ * micro_batches_));
+    ranks_.resize(static_cast<std::size_t>(shape.ranks));
+    for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+      Rank& made = ranks_[static_cast<std::size_t>(rank)];
+      made.order = order.rank_order(shape, rank);
+      made.runs.resize(static_cast<std::size_t>(shape.chunks));
+    }
+  }
+
+  Simulation run() {
+    Simulation result;
+    for (bool progress = true; progress && result.fault.empty();) {
+      progress = false;
+      for (std::size_t rank = 0; rank < ranks_.size() && result.fault.empty(); ++rank)
+        while (step(static_cast<std::int64_t>(rank), result.fault)) progress = true;
+    }
+    for (std::size_t index = 0; index < ranks_.size(); ++index) {
+      const Rank& rank = ranks_[index];
+      result.time = std::max(result.time, rank.now);
+      result.bubble = std::max(result.bubble, rank.now - rank.first - rank.busy);
+      if (result.fault.empty() && rank.next() != nullptr)
+        result.fault = "rank " + std::to_string(index) + " waits for ever";
+    }
+    if (!result.fault.empty()) return result;
+    for (const Done& done : done_)
+      if (done.forward == kNever || done.input == kNever || done.weight == kNever)
+        result.fault = "a micro-batch is left out";
+    return result;
+  }
+
+ private:
+  Done& at(Part part, std::int64_t micro_batch) {
+    return done_[static_cast<std::size_t>((part.pipeline * parts_ + part.index) * micro_batches_ +
+                                          micro_batch)];
+  }
+
+  // Runs the rank's next step when what it waits for is there.
+  bool step(std::int64_t index, std::string& fault) {
+    Rank& rank = ranks_[static_cast<std::size_t>(index)];
+    const PipelineStep* next = rank.next();
+    if (next == nullptr) return false;
+    const bool forward = next->kind == StepKind::kForward;
+    const bool input = next->kind == StepKind::kBackward || next->kind == StepKind::kInputBackward;
+    const bool weight =
+        next->kind == StepKind::kBackward || next->kind == StepKind::kWeightBackward;
+    auto& runs = rank.runs[static_cast<std::size_t>(next->chunk)];
+    const std::int64_t turn = runs[forward ? 0 : input ? 1 : 2];
+    if (turn >= micro_batches_) {
+      fault = "rank " + std::to_string(index) + " runs a micro-batch twice";
+      return false;
+    }
+    const std::int64_t micro_batch =
+        order_.backward_from_last && !forward ? micro_batches_ - 1 - turn : turn;
+    const Part part = part_of(order_.placement, shape_, index, next->chunk);
+    Done& done = at(part, micro_batch);
+    std::int64_t ready = 0;
+    if (forward && part.index > 0) ready = at({part.pipeline, part.index - 1}, micro_batch).forward;
+    if (input && part.index < parts_ - 1)
+      ready = at({part.pipeline, part.index + 1}, micro_batch).input;
+    const bool before = forward || (input ? done.forward : done.input) != kNever;
+    if (ready == kNever || !before) return false;
+    const std::int64_t start = std::max(ready, rank.now);
+    const std::int64_t duration =
+        (forward ? times_.forward : 0) + (input ? times_.input : 0) + (weight ? times_.weight : 0);
+    if (rank.first == kNever) rank.first = start;
+    rank.now = start + duration;
+    rank.busy += duration;
+    if (forward) done.forward = rank.now;
+    // The stage before needs the gradient of the input; a whole backward hands it over at its end.
+    if (input) done.input = rank.now;
+    if (weight) done.weight = rank.now;
+    if (forward) ++runs[0];
+    if (input) ++runs[1];
+    if (weight) ++runs[2];
+    rank.advance();
+    return true;
+  }
+
+  const PipelineOrder& order_;
+  const PipelineShape shape_;
+  const StepTimes times_;
+  const std::int64_t parts_, micro_batches_;
+  std::vector<Done> done_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+Simulation simulate(const PipelineOrder& order, const PipelineShape& shape, StepTimes times) {
+  return Simulator(order, shape, times).run();
+}
+
+}  // namespace steelyard

@@ -1,0 +1,30 @@
+// Plays the orders of all ranks against each other: whether they can run, and how long ranks wait.
+//
+//   simulate(order, {.ranks = 4, .micro_batches = 8}, {.forward = 1, .input = 1, .weight = 1}).bubble       9
+//
+// A forward waits for the part before, a backward for the part after, both for nothing else than their own rank; messages
+// take no time. Every micro-batch is played: for tests, drawings and the cost model, not for what weigh does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/orders.h"
+
+namespace steelyard {
+
+// Of one chunk.
+struct StepTimes {
+  std::int64_t forward = 1, input = 1, weight = 1;
+};
+
+struct Simulation {
+  std::string fault;        // "rank 2 waits for ever ...", "... twice"; empty: the order can run
+  std::int64_t time = 0;    // from the first step of any rank to the last of any
+  std::int64_t bubble = 0;  // the most that a rank waits between its own first and last step
+};
+
+Simulation simulate(const PipelineOrder& order, const PipelineShape& shape, StepTimes times = {});
+
+}  // namespace steelyard
