@@ -141,18 +141,18 @@ class EngineModel {
   }
   SlotSet whole_set(const char* name, const char* rule, Pile pile, ElementType type, Of of);
   SlotSet sharded_set(const char* name, const char* rule, Pile pile, ElementType type,
-                      Sharding sharding, std::int64_t ranks);
+                      Sharding sharding, const ShardRanks& ranks);
   // One flat tensor for each unit: a single rounding.
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                   std::int64_t divided_by) {
+                   const ShardRanks& divided_by) {
     return flat_set(name, rule, pile, type, divided_by, of_pile(pile));
   }
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                   std::int64_t divided_by, Of of);
+                   const ShardRanks& divided_by, Of of);
   // Where DistributedDataParallel joins gradients to reduce them.
   SlotSet bucket_set(ElementType type);
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
-  StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
+  StateSlots state_slots(Sharding sharding, const ShardRanks& ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
   // Gradients that appear in backward and go at once leave nothing to clip.
   bool clips() const {
@@ -176,7 +176,7 @@ class EngineModel {
   GradientNorm<N> norm_;
 
  private:
-  SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, std::int64_t ranks,
+  SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, const ShardRanks& ranks,
                         ElementType stepped);
   SlotId workspace_ = -1, bias_workspace_ = -1;
   SlotSet loop_temporary_;
