@@ -8,7 +8,7 @@
 
 namespace steelyard {
 
-// What the engine makes of `context` and `expert`, and how. Needs the devices.
+// What the engine makes of `context` and `expert`, and how. Needs the devices; of experts also whose code runs.
 void choose_context(Draft& draft);
 void choose_experts(Draft& draft);
 // What the model, the sequence and the recipe allow. Needs the whole draft.

@@ -152,7 +152,6 @@ void choose_parallel(Draft& draft) {
   choose_sequence_parallel(draft);
   choose_schedule(draft);
   choose_context(draft);
-  choose_experts(draft);
 }
 
 }  // namespace steelyard

@@ -45,24 +45,30 @@ class ContextAttention {
     const N pair = pair_of(k, v);
     const std::int64_t ranks = c_.style.context;
     const bool gathers = c_.style.context_method == ContextMethod::kAllGather;
-    // The pair in use, the one sent on and the one that comes; of two ranks the last step sends nothing.
-    const SlotId travelling =
-        gathers ? several("keys and values of all ranks", "context.gathered-keys-values",
-                          Pile::kCommunication, pair, ranks, type_)
-                : several("keys and values on their way", "context.ring-buffers",
-                          Pile::kCommunication, pair, ranks == 2 ? 1 : 3, type_);
+    // The pair in use, the one sent on and the one that comes; of two ranks the last step sends nothing. In backward a name
+    // holds what was sent on last.
+    const auto travelling = [&](bool backward) {
+      return gathers ? several("keys and values of all ranks", "context.gathered-keys-values",
+                               Pile::kCommunication, pair, ranks + (backward ? 1 : 0), type_)
+                     : several("keys and values on their way", "context.ring-buffers",
+                               Pile::kCommunication, pair,
+                               ranks > 2  ? 3
+                               : backward ? 2
+                                          : 1,
+                               type_);
+    };
     Operator operation = begin("ring attention", q, k, v);
     operation.saved = {q, k, v, operation.outputs[0], operation.outputs[1]};
     if (c_.style.attention == AttentionKernel::kFlash) keep_random_state(operation, N(2), N(1));
     // Joined so far, the step's own, their difference and what of it is taken off; the step's 16-bit output goes as the
     // result comes.
-    operation.passing = {travelling,
+    operation.passing = {travelling(false),
                          several("partial outputs, fp32", "context.torch-merge", Pile::kTemporary,
                                  outputs_, 4, ElementType::kFloat32),
                          several("partial log-sum-exp", "context.torch-merge", Pile::kTemporary,
                                  rows_, 2, ElementType::kFloat32)};
     const char* rule = "context.torch-backward";
-    operation.backward = {kGradient0, kGradient1, kGradient2, step(travelling)};
+    operation.backward = {kGradient0, kGradient1, kGradient2, step(travelling(true))};
     step_for(operation, several("query gradient, fp32", rule, Pile::kTemporary, queries_, 1,
                                 ElementType::kFloat32));
     step_for(operation, several("query gradient of the step before", rule, Pile::kTemporary,
