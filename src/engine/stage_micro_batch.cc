@@ -22,6 +22,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const std::vector<G
   if (stage.embedding && !torch_pipeline_) start.push_back({ids_, 1});
   if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
   if (position_ids_ >= 0) start.push_back({position_ids_, 1});
+  hold_whole_inputs(stage, 1, start);
   if (mask_ >= 0) start.push_back({mask_, static_cast<std::int32_t>(masks_)});
   if (rotary_table_ >= 0) start.push_back({rotary_table_, rotary_copies()});
   engine_->begin_forward(stage, first, start);
@@ -128,6 +129,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(
   }
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   engine_->end_backward(stage, last, first, finish);
+  hold_whole_inputs(stage, -1, finish);
   if (from_loss) finish.push_back({loss_gradient_, -1});
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_) {

@@ -71,6 +71,15 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
   if (job.implementation == Implementation::kTransformers && !model.encoder)
     position_ids_ = book_.slot({"inputs", "position ids", "inputs.position-ids"},
                                Pile::kActivations, sizes_.sequence, ElementType::kInt64);
+  if (cuts_inputs()) {
+    const N whole = sizes_.sequence * sizes_.context;
+    const auto slot = [&](const char* name, const N& elements) {
+      return book_.slot({"inputs", name, "context.whole-inputs"}, Pile::kActivations, elements,
+                        ElementType::kInt64);
+    };
+    whole_ids_ = slot("token ids or labels of whole sequences", sizes_.batch * whole);
+    whole_positions_ = slot("position ids of whole sequences", whole);
+  }
   if (const std::int64_t masks = attention_masks(job, style_); masks > 0) {
     masks_ = masks;
     mask_ = book_.slot(
@@ -118,6 +127,15 @@ template <class N>
 void StagePrograms<N>::hold_buffers(std::vector<Event>& events) const {
   if (embedding_scale_ >= 0) events.push_back({embedding_scale_, 1});
   if (rotary_frequencies_ >= 0) events.push_back({rotary_frequencies_, rotary_copies()});
+}
+
+template <class N>
+void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t count,
+                                         std::vector<Event>& events) const {
+  if (!cuts_inputs()) return;
+  if (stage.embedding) events.push_back({whole_ids_, count});
+  if (stage.head) events.push_back({whole_ids_, count});
+  events.push_back({whole_positions_, count});
 }
 
 template <class N>

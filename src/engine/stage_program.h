@@ -117,7 +117,17 @@ class StagePrograms {
   bool gradient_before(std::int64_t layer) const;
   static void play(Tapes& tapes);
   bool recomputes_layers() const;
-  bool keeps_position_ids() const { return recomputes_layers() || job_.model->learned_positions; }
+  bool keeps_position_ids() const {
+    return recomputes_layers() || job_.model->learned_positions || cuts_inputs();
+  }
+  // torch's context_parallel cuts tokens, labels and positions in place while it lasts: the storage of the whole stays, and a
+  // name in it holds the parts.
+  bool cuts_inputs() const {
+    return style_.context > 1 && style_.context_code == ContextCode::kTorch &&
+           job_.implementation == Implementation::kTransformers && !torch_pipeline_;
+  }
+  void hold_whole_inputs(const Stage<N>& stage, std::int32_t count,
+                         std::vector<Event>& events) const;
   // cos and sin, of each table
   std::int32_t rotary_copies() const {
     return static_cast<std::int32_t>(2 * job_.model->rotary_tables);
@@ -154,6 +164,7 @@ class StagePrograms {
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1, rotary_table_ = -1;
   SlotId embedding_scale_ = -1, position_ids_ = -1, mask_ = -1, rotary_frequencies_ = -1;
   std::int64_t masks_ = 0;
+  SlotId whole_ids_ = -1, whole_positions_ = -1;
   SlotId loss_ = -1, loss_gradient_ = -1;
   bool torch_pipeline_ = false;
   SlotId received_ = -1, received_gradient_ = -1;

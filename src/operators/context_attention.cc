@@ -7,8 +7,8 @@
 //   Transformer Engine, allgather q, k, v, out; while it runs keys and values of all ranks
 //   all-to-all (Ulysses)          q, k, v and out of the whole sequence for heads / c: as many elements
 //
-// Ranks of a ring differ: the last one has most to add up in forward, for every step gives it a whole output. That one
-// is weighed. Sources: torch/distributed/tensor/experimental/_context_parallel/_attention.py (2.11), Transformer Engine
+// Ranks of a ring differ: towards the last one most steps give a whole output to add up, before it half of one. The
+// former are weighed. Sources: torch/distributed/tensor/experimental/_context_parallel/_attention.py (2.11), Transformer Engine
 // pytorch/attention/dot_product_attention/context_parallel.py, DeepSpeed runtime/sequence_parallel/ulysses_sp.py.
 #include <utility>
 

@@ -35,7 +35,9 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
               : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width,
                                 sizes.sequence, how);
   // The kernel's output lies in memory as the query does (empty_like): `transpose(1, 2).contiguous()` is then a copy.
-  if (how.query_by_head && style.attention == AttentionKernel::kFlash)
+  // What torch joins from the steps of a ring lies by heads.
+  const bool joined_by_head = style.context > 1 && style.context_code == ContextCode::kTorch;
+  if (joined_by_head || (how.query_by_head && style.attention == AttentionKernel::kFlash))
     out = copy(out, {kOwner, "output, in token order", "op.attention.transposed-copy"});
   if (recomputed.core_attention) recompute_from(begin);
   return out;
