@@ -87,7 +87,7 @@ SlotSet EngineModel<N>::whole_set(const char* name, const char* rule, Pile pile,
 
 template <class N>
 SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pile, ElementType type,
-                                    Sharding sharding, std::int64_t ranks) {
+                                    Sharding sharding, const ShardRanks& ranks) {
   if (sharding == Sharding::kWhole) return whole_set(name, rule, pile, type);
   SlotSet set;
   for (const Unit<N>* unit : all_units(of_pile(pile))) {
@@ -104,14 +104,11 @@ SlotSet EngineModel<N>::sharded_set(const char* name, const char* rule, Pile pil
 
 template <class N>
 SlotSet EngineModel<N>::flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                                 std::int64_t divided_by, Of of) {
+                                 const ShardRanks& divided_by, Of of) {
   SlotSet set;
   for (const Unit<N>* unit : all_units(of))
-    set.slots.push_back(book_.slot(
-        {unit->name, name, rule}, pile,
-        divided_by > 1 ? ceil_divide(unit->elements, Workbook<N>::symbol("N", divided_by))
-                       : unit->elements,
-        type));
+    set.slots.push_back(
+        book_.slot({unit->name, name, rule}, pile, flat_elements(*unit, divided_by), type));
   return set;
 }
 
@@ -141,7 +138,7 @@ SlotSet EngineModel<N>::bucket_set(ElementType type) {
 // Slots of the optimizer for every unit: each state tensor rounded on its own.
 template <class N>
 typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding sharding,
-                                                                std::int64_t ranks,
+                                                                const ShardRanks& ranks,
                                                                 ElementType stepped) {
   const Optimizer& optimizer = job_.training.optimizer;
   StateSlots states;
@@ -163,11 +160,10 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
       std::vector<std::int64_t> shape = share.shape;
       N cut = share.elements;
       if (sharding == Sharding::kRows && !shape.empty()) {
-        cut = ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) *
-              (share.elements / share.first_dimension);
-        shape[0] = ceil_divide(Checked(shape[0]), Checked(ranks)).value();
+        cut = padded_shard(share, ranks);
+        shape[0] = ceil_divide(Checked(shape[0]), Checked(share.ranks(ranks))).value();
       } else if (sharding == Sharding::kFlat) {
-        cut = ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
+        cut = flat_shard(share, ranks);
         shape = {plain(cut)};
       }
       for (const StateTensor& state : state_tensors(optimizer, *share.tensor, shape, stepped)) {
@@ -243,15 +239,15 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
 
 // One tensor at a time: so many times the largest, and for Muon the matrices of its Newton-Schulz iteration.
 template <class N>
-SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding, std::int64_t ranks,
-                                      ElementType stepped) {
+SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding,
+                                      const ShardRanks& ranks, ElementType stepped) {
   const Optimizer& optimizer = job_.training.optimizer;
   const ElementType type = optimizer.temporary_type.value_or(stepped);
   Checked times(static_cast<std::int64_t>(optimizer.loop_largest_tensor));
   if (bits_of(stepped) < bits_of(type)) times += Checked(optimizer.loop_widened_copies);
   const auto part = [&](const TensorShare<N>& share) {
     const Checked size = plain(share.elements);
-    return sharding == Sharding::kWhole ? size : ceil_divide(size, Checked(ranks));
+    return sharding == Sharding::kWhole ? size : ceil_divide(size, Checked(share.ranks(ranks)));
   };
   const auto rounded = [&](Checked elements) {
     return allocated_size(bytes_of(Elements(elements), type));

@@ -145,19 +145,19 @@ class EngineModel {
   }
   SlotSet whole_set(const char* name, const char* rule, Pile pile, ElementType type, Of of);
   SlotSet sharded_set(const char* name, const char* rule, Pile pile, ElementType type,
-                      Sharding sharding, std::int64_t ranks);
+                      Sharding sharding, const ShardRanks& ranks);
   // One flat tensor for each unit: a single rounding.
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                   std::int64_t divided_by) {
+                   const ShardRanks& divided_by) {
     return flat_set(name, rule, pile, type, divided_by, of_pile(pile));
   }
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
-                   std::int64_t divided_by, Of of);
+                   const ShardRanks& divided_by, Of of);
   // Where DistributedDataParallel joins gradients to reduce them.
   SlotSet bucket_set(ElementType type);
   // What is frozen, in the recipe's type or, beside adapters, in its own (engine/frozen_parameters.cc).
   std::vector<SlotSet> frozen_sets(ElementType otherwise, Sharding sharding = Sharding::kWhole,
-                                   std::int64_t ranks = 1);
+                                   const ShardRanks& ranks = 1);
   // The constants of quantised weights: no part of the parameter, and whole on every rank.
   std::vector<SlotSet> constants_sets();
   void hold(const std::vector<SlotSet>& sets, const Stage<N>& stage, Events& events,
@@ -165,7 +165,7 @@ class EngineModel {
     for (const SlotSet& set : sets) hold(set, stage, events, times);
   }
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
-  StateSlots state_slots(Sharding sharding, std::int64_t ranks, ElementType stepped);
+  StateSlots state_slots(Sharding sharding, const ShardRanks& ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
   // Gradients that appear in backward and go at once leave nothing to clip.
   bool clips() const {
@@ -194,7 +194,7 @@ class EngineModel {
 
  private:
   SlotSet constants_set(const QuantisationConstants& constants);
-  SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, std::int64_t ranks,
+  SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, const ShardRanks& ranks,
                         ElementType stepped);
   // The unit whose temporaries of the loop are largest; -1: none has any.
   int largest_loop_unit(const Stage<N>& stage) const;

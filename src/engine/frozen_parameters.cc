@@ -42,7 +42,7 @@ Unit<N> only(const Unit<N>& unit, ElementType type, ElementType otherwise, bool 
 
 template <class N>
 std::vector<SlotSet> EngineModel<N>::frozen_sets(ElementType otherwise, Sharding sharding,
-                                                 std::int64_t ranks) {
+                                                 const ShardRanks& ranks) {
   const std::vector<const Unit<N>*> units = all_units(Of::kFrozen);
   const bool packed = packs_quantised(job_);
   std::vector<ElementType> types;

@@ -25,7 +25,9 @@ class Fsdp2 final : public EngineModel<N> {
 
   explicit Fsdp2(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
-    ranks_ = this->job_.parallel.data * this->job_.parallel.context / this->job_.parallel.replicate;
+    const std::int64_t replicas = this->job_.parallel.replicate;
+    ranks_ = {this->job_.parallel.data * this->job_.parallel.context / replicas,
+              expert_data_ranks(this->job_) / replicas};
     stored_ = precision.master.value_or(precision.parameters);
     const ElementType compute = precision.autocast ? precision.parameters : precision.compute;
     const ElementType reduction = precision.accumulated_gradients.value_or(precision.reduction);
@@ -38,9 +40,9 @@ class Fsdp2 final : public EngineModel<N> {
     shards_ = shards_of("parameter shards", "fsdp2.shard", adapts ? Of::kTrained : Of::kAll);
     if (compute != stored_)
       cast_shards_ = padded_set("parameter shards, cast", "fsdp2.cast-shard", Pile::kCommunication,
-                                compute, ranks_, adapts ? Of::kTrained : Of::kAll);
+                                compute, true, adapts ? Of::kTrained : Of::kAll);
     gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication,
-                           compute, 1);
+                           compute, false);
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
       parameters_.slots.push_back(this->book_.slot_of_tensors(
           {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,
@@ -56,11 +58,11 @@ class Fsdp2 final : public EngineModel<N> {
       for (const Unit<N>* unit : this->all_units(Of::kTrained))
         copy_in_.slots.push_back(table(*unit, numbers_to_copy_in(*unit, ranks_, reduction)));
     reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input",
-                               Pile::kCommunication, reduction, 1, Of::kTrained);
+                               Pile::kCommunication, reduction, false, Of::kTrained);
     reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output",
-                                Pile::kCommunication, reduction, ranks_, Of::kTrained);
+                                Pile::kCommunication, reduction, true, Of::kTrained);
     gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
-                            ranks_, Of::kTrained);
+                            true, Of::kTrained);
     reduction_is_cast_ = reduction != stored_;
     states_ = this->state_slots(Sharding::kRows, ranks_, precision.moments.value_or(stored_));
   }
@@ -205,8 +207,8 @@ class Fsdp2 final : public EngineModel<N> {
   bool prefetches_before_loss() const {
     return !keeps_gathered_ && this->job_.implementation == Implementation::kTransformers;
   }
-  SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type,
-                     std::int64_t divided_by, Of of = Of::kAll) {
+  SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type, bool part,
+                     Of of = Of::kAll) {
     SlotSet set;
     // A unit that is not trained has no such buffer.
     const auto slot = [&](const char* owner, const N& elements) {
@@ -214,7 +216,7 @@ class Fsdp2 final : public EngineModel<N> {
                                   : this->book_.slot({owner, name, rule}, pile, elements, type);
     };
     const auto elements = [&](const Unit<N>& unit) {
-      return divided_by > 1 ? padded_shard_elements(unit, ranks_) : padded_elements(unit);
+      return part ? padded_shard_elements(unit, ranks_) : padded_elements(unit);
     };
     const std::vector<const Unit<N>*> units = this->all_units(of);
     for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, elements(*unit)));
@@ -232,7 +234,10 @@ class Fsdp2 final : public EngineModel<N> {
     return set;
   }
   N padded_elements(const Unit<N>& unit) const {
-    return padded_shard_elements(unit, ranks_) * Workbook<N>::symbol("W", ranks_);
+    N sum{};
+    for (const TensorShare<N>& share : unit.tensors)
+      sum = sum + N(share.copies) * padded_shard(share, ranks_) * shard_symbol("W", share, ranks_);
+    return sum;
   }
   SlotId table(const Unit<N>& unit, std::int64_t numbers) {
     return this->book_.slot({unit.name, "table of a copy", "fsdp2.copy-table"}, Pile::kTemporary,
@@ -339,13 +344,13 @@ class Fsdp2 final : public EngineModel<N> {
       for (const TensorShare<N>& share : units[u]->tensors) {
         if (count[u] == 0) continue;
         const std::int64_t rows = plain(share.first_dimension);
-        const std::int64_t kept = (rows + ranks_ - 1) / ranks_;
+        const std::int64_t among = share.ranks(ranks_), kept = (rows + among - 1) / among;
         largest = std::max(largest, kept * (plain(share.elements) / rows));
       }
     return largest;
   }
 
-  std::int64_t ranks_ = 1;
+  ShardRanks ranks_;
   ElementType stored_ = ElementType::kFloat32;
   bool keeps_gathered_ = false, reduces_once_ = false, reduction_is_cast_ = false;
   Stage<N> stage_;

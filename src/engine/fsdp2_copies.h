@@ -11,9 +11,9 @@
 namespace steelyard {
 
 template <class N>
-std::int64_t numbers_to_copy_out(const Unit<N>& unit, std::int64_t ranks, ElementType type,
+std::int64_t numbers_to_copy_out(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
                                  std::int64_t multiprocessors);
 template <class N>
-std::int64_t numbers_to_copy_in(const Unit<N>& unit, std::int64_t ranks, ElementType type);
+std::int64_t numbers_to_copy_in(const Unit<N>& unit, const ShardRanks& ranks, ElementType type);
 
 }  // namespace steelyard

@@ -5,7 +5,7 @@
 //   distributed optimizer      2P + 4P + 12P/d; parameters are views of a second contiguous buffer
 //
 // Sources: megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py.
-// d counts data x context ranks.
+// d counts data x context ranks; experts have buffers of their own, divided by the ranks that hold the same experts.
 #include "engine/engine.h"
 
 namespace steelyard {
@@ -21,8 +21,10 @@ class Megatron final : public EngineModel<N> {
   explicit Megatron(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
     distributed_ = this->job_.parallel.zero_stage >= 1;
-    const std::int64_t ranks =
-        distributed_ ? this->job_.parallel.data * this->job_.parallel.context : 1;
+    const ShardRanks ranks =
+        distributed_ ? ShardRanks(this->job_.parallel.data * this->job_.parallel.context,
+                                  expert_data_ranks(this->job_))
+                     : ShardRanks();
     // bf16 accumulates in fp32 by default (arguments.py sets accumulate_allreduce_grads_in_fp32); fp16 does not.
     const ElementType main_gradient = precision.parameters == ElementType::kBFloat16
                                           ? ElementType::kFloat32
@@ -47,6 +49,13 @@ class Megatron final : public EngineModel<N> {
       main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients",
                                           Pile::kGradients, ElementType::kFloat32, sharding, ranks);
     states_ = this->state_slots(sharding, ranks, state_type(precision, true));
+    const OperatorStyle& style = context.style;
+    const std::int64_t gathering =
+        style.expert * (style.sequence_parallel || style.tensor == 1 ? style.expert_tensor : 1);
+    if (style.experts.dispatcher == ExpertDispatcher::kAllGather && gathering > 1)
+      gathered_tokens_ = this->book_.slot(
+          {"mlp.experts", "tokens of all ranks", "dispatch.gathered-buffer"}, Pile::kCommunication,
+          context.sizes.shard_tokens * context.sizes.hidden * N(gathering), style.compute);
   }
 
   GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kFused; }
@@ -57,6 +66,7 @@ class Megatron final : public EngineModel<N> {
     this->hold(frozen_, stage, events);
     this->hold(gradients_, stage, events);
     this->hold(master_, stage, events);
+    if (gathered_tokens_ >= 0 && has_experts(stage)) events.push_back({gathered_tokens_, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold(main_gradients_, stage, events);
@@ -73,7 +83,16 @@ class Megatron final : public EngineModel<N> {
   }
 
  private:
+  bool has_experts(const Stage<N>& stage) const {
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      if (stage.layers_of_kind[kind] > 0 &&
+          std::holds_alternative<ExpertMlp>(this->job_.model->kinds[kind].mlp))
+        return true;
+    return false;
+  }
+
   bool distributed_ = false;
+  SlotId gathered_tokens_ = -1;  // made by the first layer that gathers, and never let go
   SlotSet parameters_, frozen_, gradients_, master_, main_gradients_;
   typename EngineModel<N>::StateSlots states_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "job/pipeline_shape.h"
+
 namespace steelyard {
 
 namespace {
@@ -76,7 +78,7 @@ class Inputs {
     // A table of learned positions keeps the numbers it was asked with.
     const bool asked_with = model_.learned_positions && !each;
     add({"inputs", "position ids", "inputs.position-ids"}, each ? sizes_.tokens : sizes_.sequence,
-        ElementType::kInt64, again_ || asked_with, all());
+        ElementType::kInt64, again_ || asked_with || cuts_inputs(job_, style_), all());
     // The training loop's, where the model would count the hidden states of this rank alone.
     inputs_.back().of_the_loop = style_.sequence_parallel;
   }
@@ -149,6 +151,11 @@ class Inputs {
 };
 
 }  // namespace
+
+bool cuts_inputs(const Job& job, const OperatorStyle& style) {
+  return style.context > 1 && style.context_code == ContextCode::kTorch &&
+         job.implementation == Implementation::kTransformers && !runs_on_torch_pipelining(job);
+}
 
 bool recomputes_layers(const Recompute& recompute) {
   return recompute.mode == RecomputeMode::kFull || recompute.mode == RecomputeMode::kEvery ||

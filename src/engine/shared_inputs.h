@@ -35,6 +35,10 @@ struct ModelBuffer {
 template <class N>
 std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book);
 
+// torch's context_parallel cuts tokens, labels and positions in place while it lasts: the storage of the whole stays, and a
+// name in it holds the parts.
+bool cuts_inputs(const Job& job, const OperatorStyle& style);
+
 // Layers run forward once more in backward.
 bool recomputes_layers(const Recompute& recompute);
 

@@ -21,6 +21,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   std::vector<Event> start;
   if (stage.embedding && !torch_pipeline_) start.push_back({ids_, 1});
   if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
+  hold_whole_inputs(stage, 1, start);
   for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
   engine_->begin_forward(stage, first, start);
   const Edge edge = edge_of(stage, groups);
@@ -130,6 +131,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   }
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   if (part == BackwardPart::kWhole) engine_->end_backward(stage, last, first, finish);
+  hold_whole_inputs(stage, -1, finish);
   if (from_loss) finish.push_back({loss_gradient_, -1});
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_) {

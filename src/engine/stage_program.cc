@@ -88,6 +88,15 @@ void StagePrograms<N>::hold_buffers(const Stage<N>& stage, std::vector<Event>& e
 }
 
 template <class N>
+void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t count,
+                                         std::vector<Event>& events) const {
+  if (whole_ids_ < 0) return;
+  if (stage.embedding) events.push_back({whole_ids_, count});
+  if (stage.head) events.push_back({whole_ids_, count});
+  events.push_back({whole_positions_, count});
+}
+
+template <class N>
 void StagePrograms<N>::play(Tapes& tapes) {
   Graph<N>& graph = tapes.composer->graph;
   graph.finish();

@@ -152,6 +152,9 @@ class StagePrograms {
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
   static void play(Tapes& tapes);
+  // Where context parallelism cuts inputs in place, those of the whole sequences.
+  void hold_whole_inputs(const Stage<N>& stage, std::int32_t count,
+                         std::vector<Event>& events) const;
   // The run of layers whose backward is the last to need `input`; none: nothing on this stage keeps it.
   struct Position {
     std::size_t group = 0, run = 0;
@@ -211,6 +214,7 @@ class StagePrograms {
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1;
   std::vector<SharedInput> inputs_;
   std::vector<ModelBuffer> buffers_;
+  SlotId whole_ids_ = -1, whole_positions_ = -1;
   SlotId loss_ = -1, loss_gradient_ = -1;
   bool torch_pipeline_ = false;
   // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.

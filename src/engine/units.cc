@@ -38,8 +38,8 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
                   Of of) {
   const Architecture& model = *job.model;
   const std::int64_t rows = padded_vocabulary(job);
-  const std::int64_t tensor_ranks = job.parallel.tensor;
   const bool packs = packs_quantised(job);
+  const std::int64_t expert_ranks = job.parallel.expert;
   Unit<N> unit;
   unit.name = name;
   unit.tensors.reserve(tensors.size());
@@ -50,6 +50,13 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
     share.trainable = !tensor.frozen;
     share.copies = tensor.copies;
     share.shape = tensor.shape;
+    const bool of_experts = tensor.routed_expert;
+    const std::int64_t tensor_ranks =
+        of_experts ? job.parallel.expert_tensor.value() : job.parallel.tensor.value();
+    const char* tensor_letter = tensor_ranks == job.parallel.tensor ? "t" : "et";
+    if (of_experts && !tensor.fused_experts) share.copies /= expert_ranks;
+    // Dimensions of an expert come after that of the experts.
+    const std::size_t rows_at = tensor.fused_experts ? 1 : 0;
     const bool of_vocabulary =
         (tensor.role == TensorRole::kEmbedding || tensor.role == TensorRole::kHead) &&
         !share.shape.empty() && share.shape[0] == model.vocabulary;
@@ -58,10 +65,14 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
     for (std::size_t axis = 0; axis < share.shape.size(); ++axis) {
       N size = dimension<N>(model, rows, share.shape[axis]);
       const bool cut =
-          (tensor.cut == TensorCut::kRows && axis == 0) ||
+          (tensor.cut == TensorCut::kRows && axis == rows_at) ||
           (tensor.cut == TensorCut::kColumns && axis + 1 == share.shape.size() && axis > 0);
       if (cut && tensor_ranks > 1) {
-        size = ceil_divide(size, Workbook<N>::symbol("t", tensor_ranks));
+        size = ceil_divide(size, Workbook<N>::symbol(tensor_letter, tensor_ranks));
+        share.shape[axis] = plain(size);
+      }
+      if (tensor.fused_experts && axis == 0 && expert_ranks > 1) {
+        size = size / Workbook<N>::symbol("e", expert_ranks);
         share.shape[axis] = plain(size);
       }
       if (axis == 0) share.first_dimension = size;
@@ -73,7 +84,9 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
       share.first_dimension = share.elements;
       share.shape = {plain(share.elements), 1};
     }
-    unit.elements = unit.elements + N(share.copies) * share.elements;
+    const N all_copies = N(share.copies) * share.elements;
+    unit.elements = unit.elements + all_copies;
+    if (of_experts) unit.expert_elements = unit.expert_elements + all_copies;
     unit.tensor_count += share.copies;
     unit.tensors.push_back(std::move(share));
   }
@@ -115,13 +128,30 @@ TensorSum whole_tensors(const Unit<N>& unit, ElementType type, TensorSum sum) {
 }
 
 template <class N>
-N padded_shard(const TensorShare<N>& share, std::int64_t ranks) {
-  return ceil_divide(share.first_dimension, Workbook<N>::symbol("W", ranks)) *
+N shard_symbol(const char* letter, const TensorShare<N>& share, const ShardRanks& ranks) {
+  if (!share.of_experts() || ranks.of_experts == ranks.dense)
+    return Workbook<N>::symbol(letter, ranks.dense);
+  return Workbook<N>::symbol(*letter == 'W' ? "We" : "Ne", ranks.of_experts);
+}
+
+template <class N>
+N flat_elements(const Unit<N>& unit, const ShardRanks& ranks) {
+  const auto part = [](const N& elements, const char* letter, std::int64_t among) {
+    return among > 1 ? ceil_divide(elements, Workbook<N>::symbol(letter, among)) : elements;
+  };
+  if (ranks.of_experts == ranks.dense) return part(unit.elements, "N", ranks.dense);
+  return part(unit.elements - unit.expert_elements, "N", ranks.dense) +
+         part(unit.expert_elements, "Ne", ranks.of_experts);
+}
+
+template <class N>
+N padded_shard(const TensorShare<N>& share, const ShardRanks& ranks) {
+  return ceil_divide(share.first_dimension, shard_symbol("W", share, ranks)) *
          (share.elements / share.first_dimension);
 }
 
 template <class N>
-N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
+N padded_shard_elements(const Unit<N>& unit, const ShardRanks& ranks) {
   N sum{};
   for (const TensorShare<N>& share : unit.tensors)
     sum = sum + N(share.copies) * padded_shard(share, ranks);
@@ -129,7 +159,8 @@ N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
 }
 
 template <class N>
-TensorSum padded_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum) {
+TensorSum padded_shards(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
+                        TensorSum sum) {
   return each_tensor(
       unit, type,
       [ranks](const TensorShare<N>& share) { return Checked(plain(padded_shard(share, ranks))); },
@@ -137,30 +168,35 @@ TensorSum padded_shards(const Unit<N>& unit, std::int64_t ranks, ElementType typ
 }
 
 template <class N>
-TensorSum padded_wholes(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum) {
+TensorSum padded_wholes(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
+                        TensorSum sum) {
   return each_tensor(
       unit, type,
       [ranks](const TensorShare<N>& share) {
-        return Checked(plain(padded_shard(share, ranks))) * Checked(ranks);
+        return Checked(plain(padded_shard(share, ranks))) * Checked(share.ranks(ranks));
       },
       std::move(sum));
 }
 
 template <class N>
-N flat_shard_elements(const Unit<N>& unit, std::int64_t ranks) {
+N flat_shard(const TensorShare<N>& share, const ShardRanks& ranks) {
+  return ceil_divide(share.elements, shard_symbol("N", share, ranks));
+}
+
+template <class N>
+N flat_shard_elements(const Unit<N>& unit, const ShardRanks& ranks) {
   N sum{};
   for (const TensorShare<N>& share : unit.tensors)
-    sum = sum + N(share.copies) * ceil_divide(share.elements, Workbook<N>::symbol("N", ranks));
+    sum = sum + N(share.copies) * flat_shard(share, ranks);
   return sum;
 }
 
 template <class N>
-TensorSum flat_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum) {
+TensorSum flat_shards(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
+                      TensorSum sum) {
   return each_tensor(
       unit, type,
-      [ranks](const TensorShare<N>& share) {
-        return ceil_divide(Checked(plain(share.elements)), Checked(ranks));
-      },
+      [ranks](const TensorShare<N>& share) { return Checked(plain(flat_shard(share, ranks))); },
       std::move(sum));
 }
 
@@ -181,15 +217,18 @@ ModelUnits<N> units_of(const Job& job, Of of) {
   return units;
 }
 
-#define STEELYARD_UNITS(N)                                                                \
-  template struct Unit<N>;                                                                \
-  template TensorSum whole_tensors(const Unit<N>&, ElementType, TensorSum);               \
-  template N padded_shard_elements(const Unit<N>&, std::int64_t);                         \
-  template N padded_shard(const TensorShare<N>&, std::int64_t);                           \
-  template TensorSum padded_shards(const Unit<N>&, std::int64_t, ElementType, TensorSum); \
-  template TensorSum padded_wholes(const Unit<N>&, std::int64_t, ElementType, TensorSum); \
-  template N flat_shard_elements(const Unit<N>&, std::int64_t);                           \
-  template TensorSum flat_shards(const Unit<N>&, std::int64_t, ElementType, TensorSum);   \
+#define STEELYARD_UNITS(N)                                                                     \
+  template struct Unit<N>;                                                                     \
+  template TensorSum whole_tensors(const Unit<N>&, ElementType, TensorSum);                    \
+  template N shard_symbol(const char*, const TensorShare<N>&, const ShardRanks&);              \
+  template N flat_elements(const Unit<N>&, const ShardRanks&);                                 \
+  template N padded_shard_elements(const Unit<N>&, const ShardRanks&);                         \
+  template N padded_shard(const TensorShare<N>&, const ShardRanks&);                           \
+  template TensorSum padded_shards(const Unit<N>&, const ShardRanks&, ElementType, TensorSum); \
+  template TensorSum padded_wholes(const Unit<N>&, const ShardRanks&, ElementType, TensorSum); \
+  template N flat_shard(const TensorShare<N>&, const ShardRanks&);                             \
+  template N flat_shard_elements(const Unit<N>&, const ShardRanks&);                           \
+  template TensorSum flat_shards(const Unit<N>&, const ShardRanks&, ElementType, TensorSum);   \
   template ModelUnits<N> units_of(const Job&, Of);
 STEELYARD_UNITS(Checked)
 STEELYARD_UNITS(Traced)

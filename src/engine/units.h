@@ -15,6 +15,17 @@
 
 namespace steelyard {
 
+// How many ranks share the gradients and states of a tensor. Those of experts are fewer where experts stand on several
+// ranks (Megatron's expert-data group, torchtitan's "efsdp" mesh).
+struct ShardRanks {
+  std::int64_t dense = 1;
+  std::int64_t of_experts = 1;
+
+  constexpr ShardRanks(std::int64_t all = 1) : dense(all), of_experts(all) {}  // NOLINT: usual
+  constexpr ShardRanks(std::int64_t of_dense, std::int64_t experts)
+      : dense(of_dense), of_experts(experts) {}
+};
+
 template <class N>
 struct TensorShare {
   const ParameterTensor* tensor = nullptr;
@@ -23,13 +34,19 @@ struct TensorShare {
   std::int64_t copies = 1;          // equal tensors
   std::vector<std::int64_t> shape;  // on this rank
   bool trainable = true;
+
+  bool of_experts() const { return tensor->routed_expert; }
+  std::int64_t ranks(const ShardRanks& shared) const {
+    return of_experts() ? shared.of_experts : shared.dense;
+  }
 };
 
 template <class N>
 struct Unit {
   const char* name = "";
   std::vector<TensorShare<N>> tensors;
-  N elements{};  // all tensors and copies
+  N elements{};         // all tensors and copies
+  N expert_elements{};  // of these, of routed experts
   std::int64_t tensor_count = 0;
 
   std::int64_t largest() const;  // elements of the largest tensor
@@ -39,22 +56,34 @@ struct Unit {
 template <class N>
 TensorSum whole_tensors(const Unit<N>& unit, ElementType type, TensorSum sum);
 
+// The letter for the ranks that share a tensor: of rows W, of flattened tensors N, beside it where they hold experts.
+template <class N>
+N shard_symbol(const char* letter, const TensorShare<N>& share, const ShardRanks& ranks);
+// One flat tensor of all: its elements on one of the ranks.
+template <class N>
+N flat_elements(const Unit<N>& unit, const ShardRanks& ranks);
+
 // Rows cut into equal chunks of ceil(rows / ranks), the last ones padded (torch FSDP2: _fsdp_param.py).
 template <class N>
-N padded_shard(const TensorShare<N>& share, std::int64_t ranks);
+N padded_shard(const TensorShare<N>& share, const ShardRanks& ranks);
 template <class N>
-N padded_shard_elements(const Unit<N>& unit, std::int64_t ranks);
+N padded_shard_elements(const Unit<N>& unit, const ShardRanks& ranks);
 template <class N>
-TensorSum padded_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum);
+TensorSum padded_shards(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
+                        TensorSum sum);
 // All chunks of one tensor in one piece.
 template <class N>
-TensorSum padded_wholes(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum);
+TensorSum padded_wholes(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
+                        TensorSum sum);
 
 // Each tensor flattened and cut into ceil(elements / ranks) (DeepSpeed ZeRO-3, nanotron ZeRO-1).
 template <class N>
-N flat_shard_elements(const Unit<N>& unit, std::int64_t ranks);
+N flat_shard(const TensorShare<N>& share, const ShardRanks& ranks);
 template <class N>
-TensorSum flat_shards(const Unit<N>& unit, std::int64_t ranks, ElementType type, TensorSum sum);
+N flat_shard_elements(const Unit<N>& unit, const ShardRanks& ranks);
+template <class N>
+TensorSum flat_shards(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
+                      TensorSum sum);
 
 template <class N>
 struct ModelUnits {

@@ -27,7 +27,14 @@ enum class Implementation : std::uint8_t { kTransformers, kTorchtitan, kMegatron
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
-enum class ContextMethod : std::uint8_t { kRing, kUlysses };
+enum class ContextMethod : std::uint8_t {
+  kRing,       // keys and values travel from rank to rank
+  kUlysses,    // all-to-all: whole sequences of a part of the heads
+  kAllGather,  // keys and values of all ranks at once
+  kAllToAll,   // of torch the ring's other name, elsewhere that of Ulysses: never left in a Job
+  kRingAndUlysses,  // Ulysses among `context_inner` ranks, a ring of such groups
+};
+enum class ExpertDispatcher : std::uint8_t { kAllToAll, kAllGather };
 enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull, kEvery, kBlock, kModules };
 enum class RecomputeModule : std::uint8_t {
   kCoreAttention,
@@ -48,6 +55,7 @@ std::string_view name_of(LossKernel kernel);
 std::string_view name_of(OptimizerForm form);
 std::string_view name_of(PipelineSchedule schedule);
 std::string_view name_of(ContextMethod method);
+std::string_view name_of(ExpertDispatcher dispatcher);
 std::string_view name_of(RecomputeMode mode);
 std::string_view name_of(RecomputeModule module);
 std::string_view name_of(OffloadTarget target);
@@ -86,6 +94,7 @@ struct Parallel {
   bool sequence_parallel = false;  // already false when tensor == 1
   Ranks context{1};
   ContextMethod context_method = ContextMethod::kRing;
+  Ranks context_inner{1};  // of kRingAndUlysses: the ranks of one all-to-all
   Ranks pipeline{1};
   std::int64_t virtual_pipeline = 1;
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
@@ -96,6 +105,15 @@ struct Parallel {
   // Layers of each part of the model, from the embedding on: one for each stage, or for each chunk of each stage. Sums
   // to the model's layers; always filled.
   std::vector<Layers> stage_layers;
+};
+
+// How tokens come to experts that stand on other ranks.
+struct Experts {
+  ExpertDispatcher dispatcher = ExpertDispatcher::kAllToAll;
+  std::optional<double> capacity_factor;  // room of an expert over its average; absent: dropless
+  bool pad_to_capacity = false;
+  double imbalance =
+      1;  // pairs of token and expert that the fullest rank receives over the average
 };
 
 struct Recompute {
@@ -152,6 +170,7 @@ struct Job {
   Cluster cluster;
   Training training;
   Parallel parallel;
+  Experts experts;
   Recompute recompute;
   Offload offload;
   std::optional<Adapter> adapter;
@@ -163,6 +182,14 @@ struct Job {
   std::vector<Assumption> assumptions;
   Diagnostics warnings;
 };
+
+// Ranks that hold the same experts and share their gradients and states: what data, context and tensor ranks there are
+// beside those that divide the experts themselves.
+inline std::int64_t expert_data_ranks(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  return parallel.data * parallel.context * parallel.tensor /
+         (parallel.expert * parallel.expert_tensor);
+}
 
 // FSDP2 with one data rank divides nothing: torchtitan does not apply fully_shard then, and there is no mixed precision
 // without it (torchtitan distributed/parallel_dims.py, fsdp_enabled; distributed/utils.py, maybe_enable_amp).

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "job/engine_rules.h"
+#include "job/group_choice.h"
 #include "job/layout_choice.h"
 #include "schedule/orders.h"
 
@@ -88,9 +89,6 @@ void check_engine_has(Draft& draft) {
   if (job.parallel.pipeline > 1 && !rules.pipeline)
     draft.refuse(KeyId::kPipeline, "E217", fmt::format("{} has no pipeline", engine),
                  std::string(rules.whole), engines_with_pipeline() + " have it");
-  if (job.parallel.context > 1 && !rules.tensor)
-    draft.refuse(KeyId::kContext, "E217", fmt::format("{} has no context parallelism", engine),
-                 std::string(rules.whole), "fsdp2, megatron and nanotron have it");
   if (job.engine == Engine::kDeepSpeed && job.parallel.pipeline > 1 && job.parallel.zero_stage > 1)
     draft.refuse(
         draft.has(KeyId::kZeroStage) ? KeyId::kZeroStage : KeyId::kPipeline, "E216",
@@ -181,15 +179,6 @@ void choose_schedule(Draft& draft) {
   }
 }
 
-void choose_experts(Draft& draft) {
-  Parallel& parallel = draft.job().parallel;
-  parallel.expert = Ranks(draft.count_or(KeyId::kExpert, 1));
-  parallel.expert_tensor = Ranks(draft.count_or(KeyId::kExpertTensor, parallel.tensor));
-  constexpr int kKnown = static_cast<int>(ContextMethod::kUlysses);
-  const int method = draft.settings().name(KeyId::kContextMethod).value_or(0);
-  if (method <= kKnown) parallel.context_method = static_cast<ContextMethod>(method);
-}
-
 }  // namespace
 
 void choose_parallel(Draft& draft) {
@@ -198,7 +187,7 @@ void choose_parallel(Draft& draft) {
   check_engine_has(draft);
   choose_sequence_parallel(draft);
   choose_schedule(draft);
-  choose_experts(draft);
+  choose_context(draft);
 }
 
 }  // namespace steelyard

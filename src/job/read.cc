@@ -12,6 +12,7 @@
 #include "job/draft.h"
 #include "job/environment_choice.h"
 #include "job/frozen_choice.h"
+#include "job/group_choice.h"
 #include "job/layout_choice.h"
 #include "job/recipe_choice.h"
 #include "job/retention_choice.h"
@@ -97,6 +98,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_sequence(draft);
   choose_batch(draft);
   choose_recipe(draft, model ? model->states_dropout : true);
+  choose_experts(draft);
   if (job.model != nullptr) choose_stages(draft);
   choose_recompute(draft);
   choose_adapter(draft);

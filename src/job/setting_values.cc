@@ -71,6 +71,9 @@ bool Settings::read_value(const Value& value, const Key& key, Setting& setting) 
       return read_count(value, key, setting.count);
     case KeyKind::kNumber:
     case KeyKind::kFraction:
+      // Some numbers have names, as "worst".
+      if (value.is_string() && !key.names.empty() && !number_written(value.as_string()))
+        return read_name(value, key, setting.name);
       return read_number(value, key, setting.number);
     case KeyKind::kSwitch:
       return read_switch(value, key, setting.truth);

@@ -5,9 +5,6 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <variant>
-
-#include "model/architecture.h"
 
 namespace steelyard {
 namespace {
@@ -29,7 +26,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kLossParallel, 1},
     OnlyValue{KeyId::kPipelineMicroBatches},
     OnlyValue{KeyId::kStrategy},
-    OnlyValue{KeyId::kContextInner, 1},
     OnlyValue{KeyId::kSecondaryShard, 1},
     OnlyValue{KeyId::kShardGroup},
     OnlyValue{KeyId::kQuantizedGather, 0},
@@ -58,20 +54,9 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kTypeFirstMoment},
     OnlyValue{KeyId::kTypeSecondMoment},
     OnlyValue{KeyId::kTypeTrainable},
-    OnlyValue{KeyId::kExpertDispatcher},
-    OnlyValue{KeyId::kExpertCapacity},
-    OnlyValue{KeyId::kExpertPadding, 0},
-    OnlyValue{KeyId::kExpertGrouped},
-    OnlyValue{KeyId::kExpertImbalance, 1},
+    OnlyValue{KeyId::kExpertGrouped, 1},
     OnlyValue{KeyId::kExpertTensorSplit, 1},
 };
-
-bool has_experts(const Job& job) {
-  if (job.model == nullptr) return false;
-  for (const Layer& layer : job.model->kinds)
-    if (std::holds_alternative<ExpertMlp>(layer.mlp)) return true;
-  return false;
-}
 
 // Things asked for by what the job is.
 struct Feature {
@@ -87,23 +72,6 @@ bool name_from(const Draft& draft, KeyId key, int first) {
 }
 
 constexpr std::array kFeatures = {
-    Feature{KeyId::kContext, [](const Draft& d) { return d.job().parallel.context > 1; },
-            "context parallelism",
-            "context = 1 is weighed; tensor with sequence_parallel divides a sequence too"},
-    Feature{KeyId::kContextMethod,
-            [](const Draft& d) {
-              return name_from(d, KeyId::kContextMethod,
-                               static_cast<int>(ContextMethod::kUlysses) + 1);
-            },
-            "this context method", ""},
-    Feature{KeyId::kExpert, [](const Draft& d) { return d.job().parallel.expert > 1; },
-            "expert parallelism", "expert = 1 is weighed"},
-    Feature{
-        KeyId::kExpertTensor,
-        [](const Draft& d) {
-          return has_experts(d.job()) && d.job().parallel.expert_tensor != d.job().parallel.tensor;
-        },
-        "expert_tensor other than tensor", "leaving out expert_tensor cuts experts as tensor says"},
     Feature{KeyId::kZeroStage,
             [](const Draft& d) {
               return d.job().engine == Engine::kMegatron && d.job().parallel.zero_stage >= 2;

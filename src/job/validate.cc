@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "job/group_choice.h"
 #include "job/pipeline_shape.h"
 #include "model/architecture.h"
 
@@ -92,10 +93,10 @@ void check_sequence(Draft& draft) {
     why = fmt::format("sequence_parallel divides it over tensor {}", part);
   }
   if (job.parallel.context > 1) {
-    // A ring gives each rank one chunk from each end, so that causal work is even.
-    const std::int64_t chunks = job.parallel.context_method == ContextMethod::kRing
-                                    ? 2 * job.parallel.context
-                                    : job.parallel.context;
+    // A rank has one chunk from each end, so that causal work is even.
+    // Transformer Engine divides so for every method; DeepSpeed's Ulysses takes neighbouring tokens.
+    const std::int64_t chunks =
+        job.engine == Engine::kDeepSpeed ? job.parallel.context : 2 * job.parallel.context;
     part *= chunks;
     why = fmt::format("context {}{} divides it", job.parallel.context,
                       why.empty() ? "" : " with sequence_parallel");
@@ -107,30 +108,6 @@ void check_sequence(Draft& draft) {
                              sequence, model.maximum_positions),
                  "its positions are a table",
                  fmt::format("sequence_length = {} is the most", model.maximum_positions));
-}
-
-void check_experts(Draft& draft) {
-  const Job& job = draft.job();
-  std::int64_t experts = 0;
-  for (const Layer& layer : job.model->kinds)
-    if (const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp)) experts = mlp->experts;
-  const std::int64_t expert = job.parallel.expert;
-  if (expert == 1) return;
-  if (experts == 0) {
-    draft.refuse(KeyId::kExpert, "E215",
-                 fmt::format("expert {} for a model without experts", expert),
-                 fmt::format("{} is dense", job.model->name), "expert = 1");
-  } else if (experts % expert != 0) {
-    draft.refuse(KeyId::kExpert, "E215",
-                 fmt::format("expert {} does not divide {} experts", expert, experts),
-                 "every rank needs an equal number of experts");
-  }
-  const std::int64_t room = job.parallel.data * job.parallel.context;
-  if (room % expert != 0)
-    draft.refuse(KeyId::kExpert, "E215",
-                 fmt::format("expert {} does not divide data {} x context {}", expert,
-                             job.parallel.data, job.parallel.context),
-                 "experts are divided over the data-parallel ranks");
 }
 
 // Whether this many micro-batches can take turns on these stages.
@@ -196,6 +173,7 @@ void validate(Draft& draft) {
   if (draft.job().model == nullptr) return;
   check_tensor(draft);
   check_sequence(draft);
+  check_context(draft);
   check_experts(draft);
   check_order(draft);
 }

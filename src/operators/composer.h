@@ -89,6 +89,9 @@ class Composer {
   ValueId mlp(ValueId x, const DenseMlp& mlp);                      // operators/mlp.cc
   ValueId mlp(ValueId x, const ExpertMlp& mlp);                     // operators/experts.cc
 
+  // The expert that every token visits, with its gate.
+  ValueId shared_expert(ValueId x, const ExpertMlp& mlp, const N& tokens);
+
   // Of a matrix product, which autocast computes in 16 bits: its gradient is cast to the weight's own type.
   int parameter(int index, const N& elements) { return parameter_of(index, elements, true); }
   // Of an operator that autocast leaves in the weight's type: embeddings, norms, experts.
@@ -127,6 +130,11 @@ class Composer {
     return index < 0 ? std::nullopt : parameters_[static_cast<std::size_t>(index)].stored;
   }
 
+  // What the attention kernel's backward needs beside the gradients that it gives: `queries` tokens of each sequence
+  // against `keys`.
+  Few<BackwardStep, 14> attention_workspaces(const N& heads, const N& key_value_heads,
+                                             const N& query_width, const N& value_width,
+                                             const N& queries, const N& keys);
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
   void recompute_from(int begin, bool discards_output = false) {
@@ -172,9 +180,18 @@ class Composer {
   ValueId grouped_experts(ValueId x, ValueId weights, ValueId indices,
                           const ExpertMlp& mlp);  // operators/grouped_experts.cc
   ValueId sorted_experts(ValueId x, ValueId weights, ValueId indices, const ExpertMlp& mlp);
+  ValueId exchanged_experts(ValueId x, ValueId weights, ValueId indices,
+                            const ExpertMlp& mlp);              // operators/exchanged_experts.cc
+  ValueId dispatched_experts(ValueId x, const ExpertMlp& mlp);  // operators/dispatched_experts.cc
   ValueId expanded(ValueId x, const N& elements);
+  // `sequence`: tokens of a sequence that one call sees.
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
-                          const N& query_width, const N& value_width, const CoreAttention& how);
+                          const N& query_width, const N& value_width, const N& sequence,
+                          const CoreAttention& how);
+  // A sequence over several ranks (operators/context_attention.cc).
+  ValueId context_attention(ValueId q, ValueId k, ValueId v, const N& heads,
+                            const N& key_value_heads, const N& query_width, const N& value_width,
+                            const CoreAttention& how);
   void cast_query_and_key(ValueId& q, ValueId& k);
   ValueId with_sinks(ValueId scores, const N& columns, const N& rows, int sinks_index,
                      const N& heads);

@@ -30,9 +30,14 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
   else if (handed_over_grouped)
     out = math_attention(q, k, v, heads, query_width, value_width, how);
   else
-    out = flash_attention(q, k, v, heads, key_value_heads, query_width, value_width, how);
+    out = style.context > 1
+              ? context_attention(q, k, v, heads, key_value_heads, query_width, value_width, how)
+              : flash_attention(q, k, v, heads, key_value_heads, query_width, value_width,
+                                sizes.sequence, how);
   // The kernel's output lies in memory as the query does (empty_like): `transpose(1, 2).contiguous()` is then a copy.
-  if (how.query_by_head && style.attention == AttentionKernel::kFlash)
+  // What torch joins from the steps of a ring lies by heads.
+  const bool joined_by_head = style.context > 1 && style.context_code == ContextCode::kTorch;
+  if (joined_by_head || (how.query_by_head && style.attention == AttentionKernel::kFlash))
     out = copy(out, {kOwner, "output, in token order", "op.attention.transposed-copy"});
   if (recomputed.core_attention) recompute_from(begin);
   return out;
@@ -72,23 +77,23 @@ ValueId Composer<N>::expanded(ValueId x, const N& elements) {
 template <class N>
 ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& heads,
                                      const N& key_value_heads, const N& query_width,
-                                     const N& value_width, const CoreAttention& how) {
+                                     const N& value_width, const N& sequence,
+                                     const CoreAttention& how) {
   const bool efficient = style.attention == AttentionKernel::kEfficient;
-  const N head_width = query_width / heads;
   const bool grouped = plain(heads) != plain(key_value_heads);
   const ElementType type = style.compute;
+  const N tokens = sizes.batch * sequence;
   // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
   if (efficient && grouped && plain(key_value_heads) == 1) {
-    k = expanded(k, sizes.tokens * query_width);
-    v = expanded(v, sizes.tokens * value_width);
+    k = expanded(k, tokens * query_width);
+    v = expanded(v, tokens * value_width);
   } else if (efficient && grouped) {
     repeat_to_all_heads(k, v, query_width, value_width);
   }
   cast_query_and_key(q, k);
   const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"},
-                                   sizes.tokens * value_width, type, true);
-  const N rows =
-      efficient ? sizes.batch * heads * round_up(sizes.sequence, N(32)) : sizes.tokens * heads;
+                                   tokens * value_width, type, true);
+  const N rows = efficient ? sizes.batch * heads * round_up(sequence, N(32)) : tokens * heads;
   const ValueId log_sum = graph.tensor({kOwner, "log-sum-exp", "op.attention.saved-log-sum-exp"},
                                        rows, ElementType::kFloat32, false);
   Operator operation;
@@ -99,7 +104,7 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (efficient && how.masked && style.implementation == Implementation::kTransformers) {
     // The mask of truths becomes one of numbers, which the kernel keeps (attention.cpp, convert_boolean_attn_mask).
     const ValueId bias = graph.tensor({kOwner, "mask, as numbers", "op.efficient-attention.mask"},
-                                      sizes.tokens * sizes.sequence, type, false);
+                                      tokens * sequence, type, false);
     operation.outputs.push_back(bias);
     operation.saved.push_back(bias);
   }
@@ -114,42 +119,47 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
     operation.outputs.push_back(offset);
     operation.saved.push_back(state);
     operation.saved.push_back(offset);
-    const N padded = sizes.batch * round_up(sizes.sequence, N(128));
-    const N padded_width =
-        plain(head_width) <= 128 ? round_up(head_width, N(32)) : round_up(head_width, N(64));
-    operation.backward = {
-        kGradient0,
-        kGradient1,
-        kGradient2,
-        {BackwardStep::kTemporary, 0,
-         graph.temporary({kOwner, "row sums", "op.flash-attention.backward"}, padded * heads,
-                         ElementType::kFloat32)},
-        {BackwardStep::kTemporary, 0,
-         graph.temporary({kOwner, "fp32 query gradient", "op.flash-attention.backward"},
-                         padded * heads * padded_width, ElementType::kFloat32)}};
-    if (grouped) {
-      operation.backward.push_back(
-          {BackwardStep::kTemporary, 0,
-           graph.temporary({kOwner, "key gradient for all heads", "op.flash-attention.backward"},
-                           sizes.tokens * query_width, type)});
-      operation.backward.push_back(
-          {BackwardStep::kTemporary, 0,
-           graph.temporary({kOwner, "value gradient for all heads", "op.flash-attention.backward"},
-                           sizes.tokens * value_width, type)});
-    }
-  } else {
-    operation.backward = {kGradient0,
-                          kGradient1,
-                          kGradient2,
-                          {BackwardStep::kTemporary, 0,
-                           graph.temporary({kOwner, "row sums", "op.efficient-attention.backward"},
-                                           sizes.tokens * heads, ElementType::kFloat32)}};
   }
-  operation.flops = 4.0 * static_cast<double>(plain(sizes.tokens)) *
-                    static_cast<double>(plain(sizes.sequence)) *
-                    static_cast<double>(plain(query_width));
+  operation.backward = {kGradient0, kGradient1, kGradient2};
+  for (const BackwardStep& step :
+       attention_workspaces(heads, key_value_heads, query_width, value_width, sequence, sequence))
+    operation.backward.push_back(step);
+  operation.flops = 4.0 * static_cast<double>(plain(tokens)) *
+                    static_cast<double>(plain(sequence)) * static_cast<double>(plain(query_width));
   graph.add(operation);
   return out;
+}
+
+template <class N>
+Few<BackwardStep, 14> Composer<N>::attention_workspaces(const N& heads, const N& key_value_heads,
+                                                        const N& query_width, const N& value_width,
+                                                        const N& queries, const N& keys) {
+  Few<BackwardStep, 14> steps;
+  const auto temporary = [&](const char* name, const char* rule, const N& elements,
+                             ElementType type) {
+    steps.push_back(
+        {BackwardStep::kTemporary, 0, graph.temporary({kOwner, name, rule}, elements, type)});
+  };
+  if (style.attention == AttentionKernel::kEfficient) {
+    temporary("row sums", "op.efficient-attention.backward", sizes.batch * queries * heads,
+              ElementType::kFloat32);
+    return steps;
+  }
+  const N head_width = query_width / heads;
+  const N padded = sizes.batch * round_up(queries, N(128));
+  const N padded_width =
+      plain(head_width) <= 128 ? round_up(head_width, N(32)) : round_up(head_width, N(64));
+  temporary("row sums", "op.flash-attention.backward", padded * heads, ElementType::kFloat32);
+  temporary("fp32 query gradient", "op.flash-attention.backward", padded * heads * padded_width,
+            ElementType::kFloat32);
+  if (plain(heads) != plain(key_value_heads)) {
+    const N tokens = sizes.batch * keys;
+    temporary("key gradient for all heads", "op.flash-attention.backward", tokens * query_width,
+              style.compute);
+    temporary("value gradient for all heads", "op.flash-attention.backward", tokens * value_width,
+              style.compute);
+  }
+  return steps;
 }
 
 // eager_attention_forward of transformers (modeling_llama.py): scores, mask, fp32 softmax, copy back, dropout, product.

@@ -18,36 +18,40 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   const N hidden = sizes.hidden;
   const N tokens = sizes.shard_tokens;
   const int begin = position();
+  if (style.implementation == Implementation::kMegatron) return dispatched_experts(x, mlp);
   const auto [weights, indices] = route(x, mlp);
   ValueId sum = style.implementation == Implementation::kTransformers
                     ? grouped_experts(x, weights, indices, mlp)
+                : style.implementation == Implementation::kTorchtitan
+                    ? exchanged_experts(x, weights, indices, mlp)
                     : sorted_experts(x, weights, indices, mlp);
-  if (mlp.shared) {
-    ValueId shared = this->mlp(x, *mlp.shared);
-    if (mlp.shared_gate) {
-      const ValueId score = linear(x, *mlp.shared_gate, tokens, hidden, N(1));
-      const ValueId gate =
-          pointwise("sigmoid", score,
-                    {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"}, false, true);
-      const ValueId gated =
-          graph.tensor({"mlp.shared_expert", "gated output", "op.multiply.output"}, tokens * hidden,
-                       style.compute, true);
-      Operator multiply_rows;
-      multiply_rows.label = "gate the shared expert";
-      multiply_rows.inputs = {gate, shared};
-      multiply_rows.outputs = {gated};
-      multiply_rows.saved = {gate, shared};
-      multiply_rows.backward = {kGradient1, kGradient0};
-      graph.add(multiply_rows);
-      shared = gated;
-    }
-    sum = add(sum, shared, {"mlp", "output", "op.add"});
-  }
+  if (mlp.shared) sum = add(sum, shared_expert(x, mlp, tokens), {"mlp", "output", "op.add"});
   if (recomputed.mlp) recompute_from(begin);
   return sum;
 }
 
-// Megatron, torchtitan: one product for each projection over the sorted tokens, nothing between them.
+template <class N>
+ValueId Composer<N>::shared_expert(ValueId x, const ExpertMlp& mlp, const N& tokens) {
+  const N& hidden = sizes.hidden;
+  const ValueId shared = this->mlp(x, *mlp.shared);
+  if (!mlp.shared_gate) return shared;
+  const ValueId score = linear(x, *mlp.shared_gate, tokens, hidden, N(1));
+  const ValueId gate =
+      pointwise("sigmoid", score, {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"},
+                false, true);
+  const ValueId gated = graph.tensor({"mlp.shared_expert", "gated output", "op.multiply.output"},
+                                     tokens * hidden, style.compute, true);
+  Operator multiply_rows;
+  multiply_rows.label = "gate the shared expert";
+  multiply_rows.inputs = {gate, shared};
+  multiply_rows.outputs = {gated};
+  multiply_rows.saved = {gate, shared};
+  multiply_rows.backward = {kGradient1, kGradient0};
+  graph.add(multiply_rows);
+  return gated;
+}
+
+// nanotron: one product for each projection over the sorted tokens, nothing between them.
 template <class N>
 ValueId Composer<N>::sorted_experts(ValueId x, ValueId weights, ValueId indices,
                                     const ExpertMlp& mlp) {
@@ -92,14 +96,10 @@ ValueId Composer<N>::sorted_experts(ValueId x, ValueId weights, ValueId indices,
   if (mlp.gate_up_index >= 0) {
     const ValueId both = grouped(gathered, mlp.gate_up_index, "gate and up", hidden,
                                  N(2) * local_width, experts * hidden * N(2) * local_width);
-    if (style.implementation == Implementation::kMegatron) {
-      inner = swiglu(both, pairs, local_width, "mlp.experts");
-    } else {
-      const std::vector<ValueId> parts =
-          split(both, {pairs * local_width, pairs * local_width}, "mlp.experts");
-      const ValueId activated = activate(parts[0], mlp.activation, "mlp.experts");
-      inner = multiply(activated, parts[1], {"mlp.experts", "act(gate)·up", "op.multiply.output"});
-    }
+    const std::vector<ValueId> parts =
+        split(both, {pairs * local_width, pairs * local_width}, "mlp.experts");
+    const ValueId activated = activate(parts[0], mlp.activation, "mlp.experts");
+    inner = multiply(activated, parts[1], {"mlp.experts", "act(gate)·up", "op.multiply.output"});
   } else {
     const ValueId gate = grouped(gathered, mlp.gate_index, "gate", hidden, local_width,
                                  experts * hidden * local_width);

@@ -47,6 +47,15 @@ OperatorStyle style_of(const Job& job) {
   style.attention = job.training.attention;
   style.loss = job.training.loss;
   style.tensor = job.parallel.tensor;
+  style.context = job.parallel.context;
+  style.context_code = job.engine == Engine::kMegatron    ? ContextCode::kTransformerEngine
+                       : job.engine == Engine::kDeepSpeed ? ContextCode::kDeepSpeed
+                                                          : ContextCode::kTorch;
+  style.context_method = job.parallel.context_method;
+  style.context_inner = job.parallel.context_inner;
+  style.expert = job.parallel.expert;
+  style.expert_tensor = job.parallel.expert_tensor;
+  style.experts = job.experts;
   style.distributed_tensors =
       job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
                                   job.implementation == Implementation::kTorchtitan);
@@ -87,8 +96,8 @@ Sizes<N> sizes_of(const Job& job) {
   Sizes<N> sizes;
   sizes.batch = Book::symbol("b", job.training.micro_batch);
   sizes.sequence = Book::symbol("s", job.training.sequence_length);
-  if (job.parallel.context > 1)
-    sizes.sequence = sizes.sequence / Book::symbol("c", job.parallel.context);
+  sizes.context = job.parallel.context > 1 ? Book::symbol("c", job.parallel.context) : N(1);
+  sizes.sequence = sizes.sequence / sizes.context;
   sizes.tokens = sizes.batch * sizes.sequence;
   sizes.tensor = job.parallel.tensor > 1 ? Book::symbol("t", job.parallel.tensor) : N(1);
   sizes.shard_tokens = job.parallel.sequence_parallel && job.parallel.tensor > 1

@@ -15,9 +15,13 @@ struct Sizes {
   N tokens{};        // b·s
   N shard_tokens{};  // b·s/t with sequence parallelism, else b·s
   N tensor{};        // t
+  N context{};       // c   ranks that share a sequence
   N hidden{};        // h
   N vocabulary{};    // V, padded as the engine pads it
 };
+
+// Whose code divides attention over the ranks of a sequence.
+enum class ContextCode : std::uint8_t { kTorch, kTransformerEngine, kDeepSpeed };
 
 struct OperatorStyle {
   Implementation implementation = Implementation::kTransformers;
@@ -30,6 +34,12 @@ struct OperatorStyle {
   LossKernel loss = LossKernel::kPlain;
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
+  std::int64_t context = 1;
+  ContextCode context_code = ContextCode::kTorch;
+  ContextMethod context_method = ContextMethod::kRing;
+  std::int64_t context_inner = 1;
+  std::int64_t expert = 1, expert_tensor = 1;
+  Experts experts;
   bool distributed_tensors = false;     // torch's DTensor cuts weights and activations
   bool cuts_gradients_at_once = false;  // FSDP keeps of a gradient what the parameter has here
   bool recompute_reentrant = false;

@@ -42,7 +42,13 @@ std::vector<Symbol> alphabet(const Job& job) {
       {"c", "context ranks", job.parallel.context},
       {"W", "ranks that share a shard",
        job.parallel.data * job.parallel.context / job.parallel.replicate},
-      {"N", "data-parallel ranks", job.parallel.data * job.parallel.context}};
+      {"N", "data-parallel ranks", job.parallel.data * job.parallel.context},
+      {"e", "ranks that share the experts", job.parallel.expert},
+      {"et", "ranks that share an expert", job.parallel.expert_tensor},
+      {"We", "ranks that share a shard of experts",
+       expert_data_ranks(job) / job.parallel.replicate},
+      {"Ne", "ranks that hold the same experts", expert_data_ranks(job)},
+      {"ci", "context ranks of one all-to-all", job.parallel.context_inner}};
   if (model.kinds.empty()) return letters;
   const Layer& layer = model.kinds.front();
   if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {

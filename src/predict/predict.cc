@@ -162,6 +162,11 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
   peak.allocated = rank.allocated;
   peak.reserved = rank.reserved;
   peak.device = rank.device;
+  if (job.experts.imbalance > 1) {  // at least what balanced routing needs
+    Job balanced = job;
+    balanced.experts.imbalance = 1;
+    peak.low = std::min(peak.low, predict_with(balanced, read, by).peak.low);
+  }
   prediction.verdict = verdict_of(peak, prediction.usable);
   if (unsimulated)
     prediction.assumptions.push_back(

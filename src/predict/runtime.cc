@@ -38,6 +38,30 @@ RuntimeBytes runtime_bytes(const Job& job) {
   // tensor ranks are neighbours, then context, then data; pipeline stages stand furthest apart
   group(parallel.tensor, 1,
         parallel.sequence_parallel ? CommunicatorUse::kGatherScatter : CommunicatorUse::kAllReduce);
+  if (parallel.context > 1) {
+    // A ring has neighbours; one whose keys and values are gathered, and an all-to-all, talk to everybody.
+    const ContextMethod method = parallel.context_method;
+    const bool torch = job.engine == Engine::kFsdp2;
+    const std::int64_t inner =
+        method == ContextMethod::kRingAndUlysses ? parallel.context_inner.value() : 1;
+    const CommunicatorUse use =
+        method == ContextMethod::kAllGather          ? CommunicatorUse::kGatherScatter
+        : method == ContextMethod::kUlysses || torch ? CommunicatorUse::kAllToAll
+                                                     : CommunicatorUse::kNeighbours;
+    group(inner, parallel.tensor, CommunicatorUse::kAllToAll);
+    group(parallel.context / inner, parallel.tensor * inner, use);
+    // torch's ring sends gradients by all-to-all, however keys and values come.
+    if (torch && method == ContextMethod::kAllGather)
+      group(parallel.context, parallel.tensor, CommunicatorUse::kAllToAll);
+  }
+  if (parallel.expert > 1) {
+    // Ranks of one set of experts are neighbours, those of its parts nearest.
+    const bool gathers = job.experts.dispatcher == ExpertDispatcher::kAllGather;
+    group(parallel.expert, parallel.expert_tensor,
+          gathers ? CommunicatorUse::kGatherScatter : CommunicatorUse::kAllToAll);
+    group(expert_data_ranks(job), parallel.expert * parallel.expert_tensor,
+          parallel.zero_stage == 0 ? CommunicatorUse::kAllReduce : CommunicatorUse::kGatherScatter);
+  }
   const std::int64_t data = parallel.data * parallel.context;
   group(data, parallel.tensor,
         whole_gradients ? CommunicatorUse::kAllReduce : CommunicatorUse::kGatherScatter);

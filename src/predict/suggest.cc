@@ -37,6 +37,13 @@ bool runs_on_torch(const Job& job) {
          job.engine == Engine::kFsdp2 || job.engine == Engine::kDeepSpeed;
 }
 
+// As validate.cc asks: over the tensor ranks, and in two chunks for each context rank.
+bool divides_sequence(const Job& job) {
+  const std::int64_t chunks = job.parallel.context > 1 ? 2 * job.parallel.context.value() : 1;
+  const std::int64_t tensor = job.parallel.sequence_parallel ? job.parallel.tensor.value() : 1;
+  return job.training.sequence_length % (tensor * chunks) == 0;
+}
+
 // Data-parallel ranks change; the global batch stays, so accumulation changes with them.
 bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits) {
   const std::int64_t sequences = job.training.micro_batch * data;
@@ -190,9 +197,16 @@ Move more_tensor(std::int64_t factor) {
                   (attention->heads % tensor != 0 || attention->key_value_heads % tensor != 0))
                 return false;
             edits.push_back({"parallel.tensor", text(job.parallel.tensor), text(tensor)});
+            if (job.parallel.expert > 1)  // experts stay as they are cut
+              edits.push_back({"parallel.expert_tensor", text(job.parallel.expert_tensor),
+                               text(job.parallel.expert_tensor)});
+            else
+              job.parallel.expert_tensor = Ranks(tensor);
             job.parallel.tensor = Ranks(tensor);
             job.parallel.sequence_parallel = true;
-            if (job.training.sequence_length % tensor != 0) return false;
+            if (!divides_sequence(job) || job.parallel.context_method == ContextMethod::kUlysses ||
+                job.parallel.context_method == ContextMethod::kRingAndUlysses)
+              return false;
             return set_data(job, job.parallel.data / factor, edits);
           }};
 }
@@ -252,8 +266,8 @@ Move more_devices(std::int64_t devices) {
       fmt::format("{} devices, fsdp2", devices), "devices",
       "the states are shared by more devices; the global batch grows if it must", price_of(devices),
       [devices](Job& job, auto& edits) {
-        const bool one_dimension =
-            job.parallel.tensor == 1 && job.parallel.pipeline == 1 && job.parallel.context == 1;
+        const bool one_dimension = job.parallel.tensor == 1 && job.parallel.pipeline == 1 &&
+                                   job.parallel.context == 1 && job.parallel.expert == 1;
         if (!one_dimension || devices <= job.cluster.devices || !runs_on_torch(job)) return false;
         edits.push_back({"cluster.devices", text(job.cluster.devices), text(devices)});
         if (job.engine == Engine::kDdp) {
@@ -284,7 +298,7 @@ Move shorter_sequence() {
             edits.push_back({"training.sequence_length", text(job.training.sequence_length),
                              text(job.training.sequence_length / 2)});
             job.training.sequence_length = Tokens(job.training.sequence_length / 2);
-            return true;
+            return divides_sequence(job);
           }};
 }
 

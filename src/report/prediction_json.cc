@@ -9,7 +9,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json coordinates_of(std::int64_t pipeline) { return {{"pipeline", pipeline}}; }
+// The first rank of its kind: in groups of several ranks it stands first.
+Json coordinates_of(const Parallel& parallel, std::int64_t pipeline) {
+  Json coordinates = {{"pipeline", pipeline}};
+  if (parallel.context > 1) coordinates["context"] = 0;
+  if (parallel.expert > 1) coordinates["expert"] = 0;
+  return coordinates;
+}
 
 Json json_of(const PhasePrediction& phase) {
   Json piles = Json::object();
@@ -25,9 +31,9 @@ Json json_of(const PhasePrediction& phase) {
           {"piles", std::move(piles)}};
 }
 
-Json json_of(const RankPrediction& rank, bool brief) {
+Json json_of(const Parallel& parallel, const RankPrediction& rank, bool brief) {
   Json result = {{"rank", rank.rank},
-                 {"coordinates", coordinates_of(rank.pipeline)},
+                 {"coordinates", coordinates_of(parallel, rank.pipeline)},
                  {"replicas", rank.replicas},
                  {"phase", name_of(rank.phase)},
                  {"allocated_bytes", number(rank.allocated)},
@@ -88,7 +94,7 @@ Json json_of(const Job& job, const Prediction& prediction,
                           {"active", prediction.parameters.active},
                           {"trainable", prediction.trainable}};
   result["peak"] = {{"rank", peak.rank},
-                    {"coordinates", coordinates_of(peak.pipeline)},
+                    {"coordinates", coordinates_of(job.parallel, peak.pipeline)},
                     {"phase", name_of(peak.phase)},
                     {"allocated_bytes", number(peak.allocated)},
                     {"reserved_bytes", number(peak.reserved)},
@@ -96,7 +102,8 @@ Json json_of(const Job& job, const Prediction& prediction,
                     {"low_bytes", number(peak.low)},
                     {"high_bytes", number(peak.high)}};
   Json ranks = Json::array();
-  for (const RankPrediction& rank : prediction.ranks) ranks.push_back(json_of(rank, brief));
+  for (const RankPrediction& rank : prediction.ranks)
+    ranks.push_back(json_of(job.parallel, rank, brief));
   result["ranks"] = std::move(ranks);
   if (brief) return result;
 

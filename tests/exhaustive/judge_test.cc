@@ -111,11 +111,15 @@ TEST(RandomJobs, ReachEveryEngineRecipeAndLayout) {
     ++seen[job->model->tied_head ? "tied" : "untied"];
     if (parallel.pipeline > 1) ++seen["schedule " + std::string(name_of(parallel.schedule))];
     if (parallel.pipeline > 1 && parallel.tensor > 1 && parallel.data > 1) ++seen["all three"];
+    if (parallel.context > 1) ++seen["context"];
+    if (parallel.expert > 1) ++seen["experts"];
   }
   // 14 pairs of engine and stage, 6 + 3 + 3 + 8 + 19 + 3 + 4 names, 29 families, 2 heads, 2 schedules, all three
   EXPECT_GE(seen.size(), 93U);
   EXPECT_GE(seen["all three"], 10);
   EXPECT_GE(seen["schedule gpipe"], 10);
+  EXPECT_GE(seen["context"], 20);
+  EXPECT_GE(seen["experts"], 10);
 }
 
 }  // namespace

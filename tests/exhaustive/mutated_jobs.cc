@@ -108,7 +108,8 @@ class Mutation {
     const auto degree = [&](const char* name) {
       return job_["parallel"].contains(name) ? job_["parallel"][name].get<std::int64_t>() : 1;
     };
-    job_["parallel"]["data"] = devices / (degree("tensor") * degree("pipeline"));
+    job_["parallel"]["data"] =
+        devices / (degree("tensor") * degree("pipeline") * degree("context"));
     job_["cluster"]["devices"] = devices + dice_.from(1, 3);
     return job_.dump();
   }

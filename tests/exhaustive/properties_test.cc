@@ -76,8 +76,8 @@ TEST(Properties, MoreDataRanksNeverHoldMoreState) {
     parallel.erase("data");
     run_file["parallel"] = parallel;
     const auto job_with = [&](std::int64_t data) {
-      run_file["cluster"]["devices"] =
-          data * parallel.value("tensor", 1) * parallel.value("pipeline", 1);
+      run_file["cluster"]["devices"] = data * parallel.value("tensor", 1) *
+                                       parallel.value("pipeline", 1) * parallel.value("context", 1);
       return job_of(run_file);
     };
     bool asked = false;
@@ -92,6 +92,58 @@ TEST(Properties, MoreDataRanksNeverHoldMoreState) {
           EXPECT_LE(pile_between_steps(*more, stage, pile), pile_between_steps(*fewer, stage, pile))
               << "data " << data << ", stage " << stage << ", " << name_of(pile);
       fewer = more;
+    }
+    return asked;
+  });
+}
+
+TEST(Properties, MoreContextNeverKeepsMore) {
+  for_random_jobs([](RunFile run_file) {
+    const std::string engine = run_file["engine"];
+    if (engine != "fsdp2" && engine != "deepspeed" && engine != "megatron") return false;
+    RunFile parallel = run_file["parallel"];
+    for (const char* key : {"context", "context_method", "context_inner", "data", "expert"})
+      parallel.erase(key);
+    run_file["training"]["sequence_length"] =
+        32'768;  // beside which blocks of 512 bytes are nothing
+    run_file["training"].erase("attention");
+    std::optional<Bytes> before;
+    bool asked = false;
+    for (const std::int64_t context : {1, 2, 4, 8, 16}) {
+      run_file["parallel"] = parallel;
+      run_file["parallel"]["context"] = context;
+      run_file["cluster"]["devices"] = context * parallel.value("replicate", 1) *
+                                       parallel.value("tensor", 1) * parallel.value("pipeline", 1);
+      const std::optional<Job> job = job_of(run_file);
+      if (!job) continue;  // heads, or positions, that do not go so far
+      asked = asked || before.has_value();
+      const Bytes kept = kept_after_forward(*job);
+      EXPECT_LE(kept, before.value_or(kept)) << "context " << context;
+      before = kept;
+    }
+    return asked;
+  });
+}
+
+TEST(Properties, ExpertShardsAreTheWholeAgain) {
+  for_random_jobs([](const RunFile& run_file) {
+    const std::optional<Job> job = job_of(run_file);
+    Job whole = *job;
+    whole.parallel.expert = Ranks(1);
+    whole.parallel.expert_tensor = Ranks(1);
+    const ModelUnits<Checked> parts = units_of<Checked>(*job), all = units_of<Checked>(whole);
+    bool asked = false;
+    for (std::size_t kind = 0; kind < parts.kinds.size(); ++kind) {
+      if (all.kinds[kind].expert_elements == Checked(0)) continue;
+      const auto has_bias = [](const TensorShare<Checked>& share) {
+        return share.of_experts() && share.tensor->role == TensorRole::kBias;  // of the sum: whole
+      };
+      const auto& tensors = all.kinds[kind].tensors;
+      if (std::any_of(tensors.begin(), tensors.end(), has_bias)) continue;
+      asked = true;
+      EXPECT_EQ(parts.kinds[kind].expert_elements * Checked(job->parallel.expert) *
+                    Checked(job->parallel.expert_tensor),
+                all.kinds[kind].expert_elements);
     }
     return asked;
   });

@@ -48,11 +48,13 @@ class JobWriter {
     job["engine"] = engine_.name;
     layout();
     recipe();
+    experts();
     recompute();
     job["cluster"] = cluster_;
     job["training"] = training_;
     job["parallel"] = parallel_;
     if (!recompute_.empty()) job["recompute"] = recompute_;
+    if (!experts_.empty()) job["experts"] = experts_;
     if (!implementation_.empty()) job["implementation"] = implementation_;
     if (dice_.chance(30))
       job["checkpoint"]["save"] = dice_.one_of<const char*>({"sharded", "full-rank0"});
@@ -115,7 +117,8 @@ class JobWriter {
     if (fsdp && data % 2 == 0 && dice_.chance(20)) parallel_["replicate"] = 2;
     cluster_["device"] = dice_.one_of<const char*>(
         {"h100-sxm-80gb", "a100-sxm-40gb", "b200", "mi300x", "rtx-4090", "l40s"});
-    cluster_["devices"] = data * tensor * pipeline;
+    divide_sequence();
+    cluster_["devices"] = data * tensor * pipeline * context_;
     tensor_ = tensor;
     pipeline_ = pipeline;
   }
@@ -140,6 +143,49 @@ class JobWriter {
       rounds_ = two_ways_ || chunks_ > 1 ? 2 * pipeline : pipeline;
   }
 
+  // Methods that the engine has; heads may forbid one.
+  void divide_sequence() {
+    std::vector<const char*> methods;
+    if (engine_.engine == Engine::kFsdp2) methods = {"ring", "allgather", "all-to-all"};
+    if (engine_.engine == Engine::kDeepSpeed) methods = {"ulysses"};
+    if (engine_.engine == Engine::kMegatron)
+      methods = {"ring", "allgather", "ulysses", "all-to-all", "ring+ulysses"};
+    if (methods.empty() || !dice_.chance(30)) return;
+    context_ = dice_.one_of<std::int64_t>({2, 2, 3, 4, 4, 8});
+    parallel_["context"] = context_;
+    if (dice_.chance(70)) {
+      const std::string method = dice_.one_of(methods);
+      parallel_["context_method"] = method;
+      if (method == "ring+ulysses") parallel_["context_inner"] = 2;
+    }
+  }
+
+  // Who can divide experts, and how tokens come to them.
+  void experts() {
+    const bool some = std::any_of(model_.kinds.begin(), model_.kinds.end(), [](const Layer& layer) {
+      return std::holds_alternative<ExpertMlp>(layer.mlp);
+    });
+    const bool megatron = engine_.engine == Engine::kMegatron;
+    if (!some || !(megatron || engine_.engine == Engine::kFsdp2)) return;
+    if (megatron) parallel_.erase("sequence_parallel");
+    if (dice_.chance(60)) {
+      parallel_["expert"] = dice_.one_of<std::int64_t>({2, 2, 4, 8});
+      if (megatron && dice_.chance(50))
+        parallel_["expert_tensor"] = dice_.one_of<std::int64_t>({1, 1, tensor_});
+      if (!megatron) implementation_ = "torchtitan";
+      if (dice_.chance(30)) experts_["imbalance"] = dice_.one_of<double>({1.0, 1.25, 1.9});
+      if (dice_.chance(10)) experts_["imbalance"] = "worst";
+    }
+    if (!megatron) return;
+    if (dice_.chance(60))
+      experts_["dispatcher"] = dice_.one_of<const char*>({"all-to-all", "allgather"});
+    if (dice_.chance(20)) {
+      experts_["dispatcher"] = "all-to-all";
+      experts_["capacity_factor"] = dice_.one_of<double>({0.8, 1.0, 1.25});
+      if (dice_.chance(50)) experts_["pad_to_capacity"] = true;
+    }
+  }
+
   // Stages and chunks without a layer are stages too.
   RunFile uneven_stages(std::int64_t pipeline) {
     const std::int64_t least = dice_.chance(80) && model_.layers >= pipeline ? 1 : 0;
@@ -153,8 +199,9 @@ class JobWriter {
     std::int64_t sequence =
         dice_.one_of<std::int64_t>({1, 7, 64, 100, 128, 500, 1'000, 2'048, 4'096, 8'192, 32'768});
     if (model_.learned_positions) sequence = std::min(sequence, model_.maximum_positions);
-    sequence =
-        std::max<std::int64_t>(1, sequence / tensor_) * tensor_;  // sequence parallelism divides it
+    // Sequence parallelism divides it, and context parallelism into two chunks for each rank.
+    const std::int64_t part = tensor_ * (context_ > 1 ? 2 * context_ : 1);
+    sequence = std::max<std::int64_t>(1, sequence / part) * part;
     training_["sequence_length"] = sequence;
     training_["micro_batch"] = dice_.one_of<std::int64_t>({1, 1, 2, 3, 4, 8});
     training_["gradient_accumulation"] = rounds_ > 1 ? rounds_ * dice_.from(1, 2)
@@ -177,8 +224,10 @@ class JobWriter {
     if (known != nullptr && known->only_form.empty() && dice_.chance(60))
       training_["optimizer_form"] = dice_.one_of<const char*>({"fused", "foreach", "loop"});
     choose_implementation();
-    if (dice_.chance(70) && !eager_only()) {
-      const bool single = precision == "fp32" || precision == "tf32";
+    const bool single = precision == "fp32" || precision == "tf32";
+    if (context_ > 1) {
+      training_["attention"] = single ? "efficient" : "flash";
+    } else if (dice_.chance(70) && !eager_only()) {
       training_["attention"] =
           single ? dice_.one_of<const char*>({"eager", "efficient"})
                  : dice_.one_of<const char*>({"eager", "efficient", "flash", "flash"});
@@ -261,12 +310,13 @@ class JobWriter {
   Dice& dice_;
   const Architecture& model_;
   const EngineChoice& engine_;
-  std::int64_t tensor_ = 1, pipeline_ = 1;
+  std::int64_t tensor_ = 1, pipeline_ = 1, context_ = 1;
   std::int64_t chunks_ = 1, rounds_ = 1;
   bool two_ways_ = false;
   std::string implementation_;
   RunFile cluster_ = RunFile::object(), training_ = RunFile::object(),
-          parallel_ = RunFile::object(), recompute_ = RunFile::object();
+          parallel_ = RunFile::object(), recompute_ = RunFile::object(),
+          experts_ = RunFile::object();
 };
 
 }  // namespace
