@@ -70,7 +70,10 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   }
   if (rotary_on) {
     const ValueId raw_query = q, raw_key = k;
-    if (transformers) {
+    if (style.liger) {
+      q = rotary_in_place(q);
+      k = rotary_in_place(k);
+    } else if (transformers && !style.compiled) {
       q = rotary(reshaped(q, true), {"attention", "q, rotated", "op.rotary.output"},
                  attention.rotary_in_float32);
       k = rotary(reshaped(k, true), {"attention", "k, rotated", "op.rotary.output"},

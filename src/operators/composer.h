@@ -116,11 +116,13 @@ class Composer {
   // --- the fused kernels of a training framework (operators/fused.cc)
   ValueId swiglu(ValueId gate_up, const N& rows, const N& width, const char* owner);
   ValueId fused_activation(ValueId x, const char* owner);
+  ValueId gated_in_one(ValueId gate, ValueId up, const char* owner);
 
   // softmax(q k^T) v; q, k, v of the widths given per token
   ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                          const N& query_width, const N& value_width, const CoreAttention& how);
   ValueId rotary(ValueId x, const SlotName& name, bool in_float32);
+  ValueId rotary_in_place(ValueId x);
 
   ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
                     bool keeps_output) {

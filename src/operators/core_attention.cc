@@ -242,6 +242,12 @@ ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& 
 }
 
 // q·cos + rotate_half(q)·sin, written out (apply_rotary_pos_emb of modeling_llama.py).
+// Liger turns query and key where they lie, and their gradients too; only the tables are kept (ops/rope.py).
+template <class N>
+ValueId Composer<N>::rotary_in_place(ValueId x) {
+  return reshaped(x, false);
+}
+
 template <class N>
 ValueId Composer<N>::rotary(ValueId x, const SlotName& name, bool in_float32) {
   const N half = graph.elements(x) / N(2);

@@ -62,12 +62,17 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before
   carried.reserve(values_.size());
   std::vector<int> gradient(values_.size(), -1);  // index into `carried`
 
-  // What an operator kept goes once it has run backward.
+  // What an operator kept goes once it has run backward, unless a gradient was written over it: that goes as gradients do.
+  std::vector<int> overwritten;
   auto release = [&](int operation) {
-    for (const Storage& storage : storages_)
+    for (std::size_t i = 0; i < storages_.size(); ++i) {
+      const Storage& storage = storages_[i];
       if ((storage.first_saver == operation || storage.rerun_first_saver == operation) &&
-          storage.released && !storage.outlives)
+          storage.released && !storage.outlives &&
+          std::find(overwritten.begin(), overwritten.end(), static_cast<int>(i)) ==
+              overwritten.end())
         events.push_back({storage.slot, -1});
+    }
   };
   auto drop = [&](int index) {
     Carried& buffer = carried[at(index)];
@@ -140,6 +145,18 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before
             if (!values_[at(input)].needs_gradient || incoming.empty() || incoming[0] < 0) break;
             ++carried[at(incoming[0])].holders;
             made.push_back(incoming[0]);
+            made_for.push_back(input);
+            break;
+          }
+          case BackwardStep::kInPlaceGradient: {
+            const ValueId input = operation.inputs[at(step.index)];
+            if (!values_[at(input)].needs_gradient) break;
+            const int storage = values_[at(input)].storage;
+            overwritten.push_back(storage);
+            // What the caller owns stays his: one holder more.
+            carried.push_back(
+                {storages_[at(storage)].slot, storages_[at(storage)].released ? 1 : 2});
+            made.push_back(static_cast<int>(carried.size()) - 1);
             made_for.push_back(input);
             break;
           }

@@ -40,7 +40,10 @@ OperatorStyle style_of(const Job& job) {
   style.weight_gradient = precision.autocast ? precision.compute : style.gradient;
   style.attention = job.training.attention;
   style.loss = job.training.loss;
+  style.compiled = job.training.compile;
+  style.liger = job.training.kernels == KernelLibrary::kLiger;
   style.tensor = job.parallel.tensor;
+  style.loss_parallel = job.training.loss_parallel || job.parallel.tensor == 1;
   style.distributed_tensors =
       job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
                                   job.implementation == Implementation::kTorchtitan);
