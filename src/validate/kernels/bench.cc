@@ -25,9 +25,9 @@ std::int64_t highest(const Program& program, const std::vector<Event>& events, s
 
 }  // namespace
 
-Bench::Bench(const Sizes<Checked>& sizes, OperatorStyle style,
+Bench::Bench(const Sizes<Checked>& sizes, const OperatorStyle& style,
              std::vector<ParameterTensor> parameters, ElementType weights)
-    : sizes_(sizes), style_(std::move(style)), parameters_(std::move(parameters)) {
+    : sizes_(sizes), style_(style), parameters_(std::move(parameters)) {
   composer_ = std::make_unique<Composer<Checked>>(book_, style_, sizes_, parameters_);
   for (const ParameterTensor& parameter : parameters_) {
     hold(elements_of(parameter), weights);

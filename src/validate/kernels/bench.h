@@ -27,8 +27,8 @@ class Bench {
     kMade    // made when backward is called
   };
 
-  Bench(const Sizes<Checked>& sizes, OperatorStyle style, std::vector<ParameterTensor> parameters,
-        ElementType weights);
+  Bench(const Sizes<Checked>& sizes, const OperatorStyle& style,
+        std::vector<ParameterTensor> parameters, ElementType weights);
   Composer<Checked>& composer() { return *composer_; }
   Graph<Checked>& graph() { return composer_->graph; }
 
