@@ -120,18 +120,6 @@ void DeepSpeedModel<N>::step(const FlatStates& states, Events& events) const {
 }
 
 template <class N>
-void DeepSpeedModel<N>::free_gradients(const Stage<N>& stage, Events& events) const {
-  if (stage.embedding)
-    for (SlotId gradient : this->context_.gradients_of_embedding) events.push_back({gradient, -1});
-  for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-    if (stage.layers_of_kind[kind] > 0)
-      for (SlotId gradient : this->context_.gradients_of_kind[kind])
-        events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
-  if (stage.head)
-    for (SlotId gradient : this->context_.gradients_of_head) events.push_back({gradient, -1});
-}
-
-template <class N>
 std::int64_t DeepSpeedModel<N>::tensors_of_share(const Stage<N>& stage, std::int64_t share) const {
   const std::vector<std::int64_t>& count = this->counts(stage);
   const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);

@@ -52,8 +52,6 @@ class DeepSpeedModel : public EngineModel<N> {
   FlatStates flat_states(const Stage<N>& stage, const N& share, const N& at_once, ElementType type);
   void hold(const FlatStates& states, Events& events) const;
   void step(const FlatStates& states, Events& events) const;
-  // Gradients that backward has left on the tape (GradientPolicy::kKeep).
-  void free_gradients(const Stage<N>& stage, Events& events) const;
   // Trained tensors that one rank's share of the flat tensor touches: the most of any rank.
   std::int64_t tensors_of_share(const Stage<N>& stage, std::int64_t share) const;
 

@@ -76,6 +76,10 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       EngineModel<N>::hold(frozen_shares_, stage, events);
     }
     EngineModel<N>::hold(constants_, stage, events);
+    if (steps_in_backward()) {
+      EngineModel<N>::hold(persistent_, stage, events);
+      return;
+    }
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
       this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
@@ -88,7 +92,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
   }
   void left_by_first_step(const Stage<N>&, Events& events) const override {
-    this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
+    if (!steps_in_backward())
+      this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
 
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
@@ -107,16 +112,16 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     this->pass(fetched(here.unit), events);
   }
   void after_backward(const Neighbours&, bool, Events& events) override {
-    this->pass(here_.scattered, events);
+    if (!steps_in_backward()) this->pass(here_.scattered, events);
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool, Events& events) override {
     if (last_unit < 0) pass_by(events);
     this->drop_scaled_loss(stage, events);
-    this->pass(here_.scattered, events);
+    if (!steps_in_backward()) this->pass(here_.scattered, events);
     events.push_back({here_.gathered, -1});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
-    if (this->offloads_states()) return;
+    if (this->offloads_states() || steps_in_backward()) return;
     const Buffers& buffers = buffers_.at(stage);
     EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
     this->look_for_overflow(events);
@@ -170,6 +175,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool persists(const TensorShare<N>& share) const {
     return plain(share.elements) <= this->job_.buckets.persistence;
   }
+  // LOMO has no optimizer that DeepSpeed would wrap: parameters are cut, and each gradient is gone once it is applied.
+  bool steps_in_backward() const { return this->job_.training.optimizer.fused_into_backward; }
   bool offloads_parameters() const { return this->job_.offload.parameters != OffloadTarget::kNone; }
   SlotId fetched(int kind) const { return fetched_.slots[static_cast<std::size_t>(kind + 1)]; }
 

@@ -302,6 +302,18 @@ OptimizerForm form_of(const Training& training) {
 }
 
 template <class N>
+void EngineModel<N>::free_gradients(const Stage<N>& stage, Events& events) const {
+  if (stage.embedding)
+    for (SlotId gradient : context_.gradients_of_embedding) events.push_back({gradient, -1});
+  for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+    if (stage.layers_of_kind[kind] > 0)
+      for (SlotId gradient : context_.gradients_of_kind[kind])
+        events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
+  if (stage.head)
+    for (SlotId gradient : context_.gradients_of_head) events.push_back({gradient, -1});
+}
+
+template <class N>
 Bytes EngineModel<N>::paged_states(const Stage<N>& stage) const {
   Bytes sum{};
   const std::vector<std::int64_t>& count = counts(stage);

@@ -134,6 +134,8 @@ class EngineModel {
   const std::vector<std::int64_t>& counts(const Stage<N>& stage) const { return stage.units; }
   void hold(const SlotSet& set, const Stage<N>& stage, Events& events,
             std::int32_t times = 1) const;
+  // Gradients that backward has left on the tape (GradientPolicy::kKeep).
+  void free_gradients(const Stage<N>& stage, Events& events) const;
   // One unit alone.
   Event event(const SlotSet& set, int kind, std::int32_t count) const {
     return {set.slots[static_cast<std::size_t>(kind + 1)], count};

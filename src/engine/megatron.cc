@@ -3,6 +3,8 @@
 //
 //   no distributed optimizer   2P parameters + 4P gradient buffer + 4P main + 8P moments
 //   distributed optimizer      2P + 4P + 12P/d; parameters are views of a second contiguous buffer
+//   16-bit gradients           2P in the buffer, and 4P (4P/d) of fp32 copies while the optimizer steps
+//   no contiguous buffers      2P of this step's gradients, 2P of the last one's, 4P fp32 copies: Megatron-LM of 2021
 //
 // Sources: megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py.
 // d counts data x context ranks; experts have buffers of their own, divided by the ranks that hold the same experts.
@@ -26,9 +28,10 @@ class Megatron final : public EngineModel<N> {
                                   expert_data_ranks(this->job_))
                      : ShardRanks();
     // bf16 accumulates in fp32 by default (arguments.py sets accumulate_allreduce_grads_in_fp32); fp16 does not.
-    const ElementType main_gradient = precision.parameters == ElementType::kBFloat16
-                                          ? ElementType::kFloat32
-                                          : precision.gradients;
+    const ElementType main_gradient = this->job_.training.gradients.value_or(
+        precision.parameters == ElementType::kBFloat16 ? ElementType::kFloat32
+                                                       : precision.gradients);
+    contiguous_ = this->job_.buckets.contiguous_gradients;
     // Buffers are made of what is trained; the rest stays as the modules have it.
     frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
                               precision.parameters, Of::kFrozen);
@@ -37,6 +40,9 @@ class Megatron final : public EngineModel<N> {
                                        precision.parameters, 1, Of::kTrained)
                       : this->whole_set("parameters", "parameters.whole", Pile::kParameters,
                                         precision.parameters, Of::kTrained);
+    if (!contiguous_)
+      left_ = this->whole_set("gradients of the step before, then of all ranks",
+                              "megatron.gradients-left", Pile::kGradients, precision.parameters);
     gradients_ = this->flat_set("gradient buffer", "megatron.gradient-buffer", Pile::kGradients,
                                 main_gradient, 1);
     const bool master = precision.master.has_value();
@@ -58,28 +64,43 @@ class Megatron final : public EngineModel<N> {
           context.sizes.shard_tokens * context.sizes.hidden * N(gathering), style.compute);
   }
 
-  GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kFused; }
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    if (contiguous_) return GradientPolicy::kFused;
+    return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
   bool keeps_gradients() const override { return false; }
 
   void load(const Stage<N>& stage, Events& events) override {
     this->hold(parameters_, stage, events);
     this->hold(frozen_, stage, events);
-    this->hold(gradients_, stage, events);
+    if (contiguous_) this->hold(gradients_, stage, events);
     this->hold(master_, stage, events);
     if (gathered_tokens_ >= 0 && has_experts(stage)) events.push_back({gathered_tokens_, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold(main_gradients_, stage, events);
+    // Today's zero_grad drops the fp32 copies too; that of 2021 left them, and `main_grad` kept the gradients themselves
+    // until the next ones were flattened for their reduction.
+    if (!contiguous_) {
+      this->hold(main_gradients_, stage, events);
+      this->hold(left_, stage, events);
+    }
     this->hold_states(states_, stage, events);
     if (this->clips()) this->norm_.hold(1, events);  // of the step before, until the next is there
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    this->hold(contiguous_ ? main_gradients_ : left_, stage, events, contiguous_ ? 1 : -1);
     if (this->clips()) {
       this->norm_.in_one_pass(events);
       this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; a flag
     }
     this->step_temporaries(states_, stage, events);
     if (this->clips()) this->norm_.hold(-1, events);
+    if (contiguous_) {
+      this->hold(main_gradients_, stage, events, -1);
+    } else {
+      this->free_gradients(stage, events);
+      this->hold(left_, stage, events);
+    }
   }
 
  private:
@@ -93,7 +114,8 @@ class Megatron final : public EngineModel<N> {
 
   bool distributed_ = false;
   SlotId gathered_tokens_ = -1;  // made by the first layer that gathers, and never let go
-  SlotSet parameters_, frozen_, gradients_, master_, main_gradients_;
+  bool contiguous_ = true;
+  SlotSet parameters_, frozen_, gradients_, master_, main_gradients_, left_;
   typename EngineModel<N>::StateSlots states_;
 };
 

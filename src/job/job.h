@@ -25,7 +25,8 @@ namespace steelyard {
 enum class Engine : std::uint8_t { kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron, kNanotron };
 enum class Implementation : std::uint8_t { kTransformers, kTorchtitan, kMegatron, kNanotron };
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
-enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear };
+enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
+enum class KernelLibrary : std::uint8_t { kOwn, kLiger };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
 enum class ContextMethod : std::uint8_t {
   kRing,       // keys and values travel from rank to rank
@@ -52,6 +53,7 @@ std::string_view name_of(Engine engine);
 std::string_view name_of(Implementation implementation);
 std::string_view name_of(AttentionKernel kernel);
 std::string_view name_of(LossKernel kernel);
+std::string_view name_of(KernelLibrary library);
 std::string_view name_of(OptimizerForm form);
 std::string_view name_of(PipelineSchedule schedule);
 std::string_view name_of(ContextMethod method);
@@ -77,13 +79,16 @@ struct Training {
   OptimizerForm optimizer_form = OptimizerForm::kForeach;
   AttentionKernel attention = AttentionKernel::kFlash;
   LossKernel loss = LossKernel::kPlain;
+  KernelLibrary kernels = KernelLibrary::kOwn;
   bool compile = false;
   std::optional<double> hidden_dropout;  // absent: as the model's config says
   std::optional<double> attention_dropout;
   std::int64_t vocabulary_multiple =
       1;  // the vocabulary is padded up to a multiple of this x tensor
   bool gradient_clip = false;
-  std::vector<std::string> frozen;  // patterns of tensor names without gradients
+  bool loss_parallel = true;             // logits stay divided over the tensor ranks
+  std::optional<ElementType> gradients;  // [types] gradients; absent: as the precision says
+  std::vector<std::string> frozen;       // patterns of tensor names without gradients
 };
 
 struct Parallel {
@@ -155,6 +160,7 @@ struct Buckets {
   std::int64_t reuse = 1'000'000'000;         // elements (stage3_max_reuse_distance)
   std::int64_t sub_group = 1'000'000'000;     // elements (sub_group_size)
   std::int64_t ddp_bytes = 25 * 1024 * 1024;  // DDP bucket_cap_mb
+  bool contiguous_gradients = true;           // megatron: one buffer
 };
 
 struct Assumption {

@@ -18,6 +18,7 @@ std::string_view name_of(Implementation implementation) {
 }
 std::string_view name_of(AttentionKernel kernel) { return name_in(KeyId::kAttention, kernel); }
 std::string_view name_of(LossKernel kernel) { return name_in(KeyId::kLoss, kernel); }
+std::string_view name_of(KernelLibrary library) { return name_in(KeyId::kKernels, library); }
 std::string_view name_of(OptimizerForm form) { return name_in(KeyId::kOptimizerForm, form); }
 std::string_view name_of(PipelineSchedule schedule) { return name_in(KeyId::kSchedule, schedule); }
 std::string_view name_of(ContextMethod method) { return name_in(KeyId::kContextMethod, method); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <variant>
 
@@ -200,6 +201,28 @@ void choose_vocabulary_multiple(Draft& draft) {
   }
 }
 
+// What Megatron's code can be told beside the precision; other engines know one way.
+void choose_megatron_types(Draft& draft) {
+  Job& job = draft.job();
+  const bool megatron = job.engine == Engine::kMegatron;
+  job.training.loss_parallel = draft.truth_or(KeyId::kLossParallel, true);
+  if (!job.training.loss_parallel && job.implementation != Implementation::kMegatron)
+    draft.refuse(KeyId::kLossParallel, "E320", "not weighed yet: training.loss_parallel = false",
+                 "known for megatron's model code", "leave it out: true with tensor is weighed");
+  const Setting* gradients = draft.settings().find(KeyId::kTypeGradients);
+  if (gradients == nullptr) return;
+  constexpr std::array kTypes = {ElementType::kFloat32, ElementType::kBFloat16,
+                                 ElementType::kFloat16};
+  const int index = draft.settings().name(KeyId::kTypeGradients).value_or(0);
+  if (!megatron || index >= static_cast<int>(kTypes.size())) {
+    draft.refuse(KeyId::kTypeGradients, "E320",
+                 fmt::format("not weighed yet: types.gradients with {}", name_of(job.engine)),
+                 "known for megatron: fp32, bf16, fp16", "leave it out: the precision says it");
+    return;
+  }
+  job.training.gradients = kTypes[static_cast<std::size_t>(index)];
+}
+
 }  // namespace
 
 void choose_engine(Draft& draft) {
@@ -218,7 +241,34 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
   choose_attention(draft);
   job.training.loss =
       draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
+  job.training.kernels = static_cast<KernelLibrary>(
+      draft.settings().name(KeyId::kKernels).value_or(static_cast<int>(KernelLibrary::kOwn)));
+  if (job.training.kernels == KernelLibrary::kLiger &&
+      job.implementation != Implementation::kTransformers)
+    draft.refuse(KeyId::kKernels, "E213",
+                 fmt::format("Liger's kernels stand in for transformers', this is {}'s model code",
+                             name_of(job.implementation)),
+                 "kernels = \"own\" here", "implementation = \"transformers\" takes them");
+  choose_megatron_types(draft);
+  if (job.training.loss == LossKernel::kFused && (job.implementation == Implementation::kMegatron ||
+                                                  job.implementation == Implementation::kNanotron))
+    draft.refuse(KeyId::kLoss, "E213",
+                 fmt::format("{} brings its own cross entropy", name_of(job.implementation)),
+                 "loss = \"plain\" is that one", "");
   job.training.compile = draft.truth_or(KeyId::kCompile, false);
+  if (job.training.compile && job.implementation != Implementation::kTransformers &&
+      job.implementation != Implementation::kTorchtitan)
+    draft.refuse(KeyId::kCompile, "E320",
+                 fmt::format("not weighed yet: training.compile with {}'s code",
+                             name_of(job.implementation)),
+                 "known for transformers and torchtitan", "compile = false is weighed");
+  if (job.training.compile && job.training.precision.autocast)
+    draft.refuse(KeyId::kCompile, "E320", "not weighed yet: training.compile under autocast",
+                 "casts become part of the fused kernels", "compile = false is weighed");
+  if (job.training.compile)
+    draft.assume(
+        KeyId::kCompile, "true",
+        "what pointwise kernels made is computed again; a graph's own choice may keep more");
   const std::string_view clips = rules_of(job.engine).clip_reason;
   job.training.gradient_clip =
       draft.truth_or(KeyId::kGradientClip, !clips.empty(), clips.empty() ? "not given" : clips);

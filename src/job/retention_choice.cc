@@ -169,6 +169,12 @@ void choose_buffers(Draft& draft) {
   take(KeyId::kReuseDistance, buckets.reuse, third);
   take(KeyId::kSubGroup, buckets.sub_group, third);
   take(KeyId::kDdpBucket, buckets.ddp_bytes, job.engine == Engine::kDdp && job.parallel.data > 1);
+  buckets.contiguous_gradients = draft.truth_or(KeyId::kContiguousGradients, true);
+  if (!buckets.contiguous_gradients &&
+      (job.engine != Engine::kMegatron || job.parallel.zero_stage > 0))
+    draft.refuse(KeyId::kContiguousGradients, "E213",
+                 "gradients without a buffer are megatron's of 2021, without ZeRO",
+                 "not a way of this engine", "contiguous_gradients = true");
   job.overlap_reduce = draft.settings().truth(KeyId::kOverlapReduce);
   job.checkpoint =
       draft.name_or(KeyId::kCheckpointSave, rules_of(job.engine).save, "the engine's usual form");

@@ -188,7 +188,9 @@ void choose_megatron(Draft& draft, std::int64_t layers, std::int64_t parts) {
 std::vector<Layers> nanotron_stages(std::int64_t layers, std::int64_t pipeline,
                                     std::int64_t layer_cost, std::int64_t head_cost) {
   std::vector<Layers> stages(static_cast<std::size_t>(pipeline));
-  // Thresholds are total·(stage+1)/pipeline; multiplied out, so that equality is exact.
+  // Thresholds are total·(stage+1)/pipeline; multiplied out, so that equality is exact. The source moves on when a sum is
+  // beyond its threshold; the runs of the Ultra-Scale Playbook moved on at it too (16 layers with a head of exactly four:
+  // 10 and 5 layers on the first of 2 and 4 stages, by the parameters that rank 0 printed). The runs are followed.
   __extension__ using Wide = __int128;
   const Wide total = static_cast<Wide>(layer_cost) * layers + head_cost;
   Wide running = 0;
@@ -196,7 +198,7 @@ std::vector<Layers> nanotron_stages(std::int64_t layers, std::int64_t pipeline,
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     ++stages[static_cast<std::size_t>(stage)];
     running += layer_cost;
-    if (stage + 1 < pipeline && running * pipeline > total * (stage + 1)) ++stage;
+    if (stage + 1 < pipeline && running * pipeline >= total * (stage + 1)) ++stage;
   }
   return stages;
 }

@@ -25,12 +25,15 @@ TEST(Stages, TorchtitanCountsEmbeddingAndHead) {
   EXPECT_EQ(numbers(torchtitan_stages(32, 1)), (Stages{32}));
 }
 
-TEST(Stages, NanotronFillsUntilTheShareIsPassed) {
-  // Without a head every share is exact; a stage is left only when its share is passed, so the first gets one more.
-  EXPECT_EQ(numbers(nanotron_stages(8, 2, 1, 0)), (Stages{5, 3}));
-  EXPECT_EQ(numbers(nanotron_stages(8, 4, 1, 0)), (Stages{3, 2, 2, 1}));
+TEST(Stages, NanotronFillsUntilTheShareIsReached) {
+  EXPECT_EQ(numbers(nanotron_stages(8, 2, 1, 0)), (Stages{4, 4}));
+  EXPECT_EQ(numbers(nanotron_stages(8, 4, 1, 0)), (Stages{2, 2, 2, 2}));
   // A head as heavy as two layers takes them off the last stage.
-  EXPECT_EQ(numbers(nanotron_stages(8, 2, 1, 2)), (Stages{6, 2}));
+  EXPECT_EQ(numbers(nanotron_stages(8, 2, 1, 2)), (Stages{5, 3}));
+  EXPECT_EQ(numbers(nanotron_stages(9, 2, 1, 2)), (Stages{6, 3}));
+  // The 1.34B of the Ultra-Scale Playbook, whose rank 0 printed the parameters of 10 and 5 layers.
+  EXPECT_EQ(numbers(nanotron_stages(16, 2, 1, 4)), (Stages{10, 6}));
+  EXPECT_EQ(numbers(nanotron_stages(16, 4, 1, 4)), (Stages{5, 5, 5, 1}));
   EXPECT_EQ(numbers(nanotron_stages(4, 8, 1, 0)), (Stages{1, 1, 1, 1, 0, 0, 0, 0}));
 }
 

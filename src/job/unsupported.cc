@@ -18,12 +18,10 @@ struct OnlyValue {
 };
 constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kCudaGraphs, 0},
-    OnlyValue{KeyId::kCompile, 0},
     OnlyValue{KeyId::kPacking, 0},
     OnlyValue{KeyId::kMethod, 0, 1},
     OnlyValue{KeyId::kOptimizerInBackward, 0},
     OnlyValue{KeyId::kLossChunks, 1},
-    OnlyValue{KeyId::kLossParallel, 1},
     OnlyValue{KeyId::kPipelineMicroBatches},
     OnlyValue{KeyId::kStrategy},
     OnlyValue{KeyId::kSecondaryShard, 1},
@@ -48,7 +46,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kWrapClasses},
     OnlyValue{KeyId::kWrapMinimum},
     OnlyValue{KeyId::kTypeParameters},
-    OnlyValue{KeyId::kTypeGradients},
     OnlyValue{KeyId::kTypeReduction},
     OnlyValue{KeyId::kTypeMaster},
     OnlyValue{KeyId::kTypeFirstMoment},

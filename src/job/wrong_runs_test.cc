@@ -353,7 +353,6 @@ const std::vector<Wrong>& wrong_runs() {
        "E320",
        "not weighed yet: 8-bit matrix products",
        "bf16-mixed"},
-      {{{"training.compile", "true"}}, "E320", "not weighed yet: training.compile = true", "false"},
       {{{"engine", "\"megatron\""}, {"parallel.zero_stage", "3"}},
        "E320",
        "not weighed yet: Megatron-FSDP",

@@ -66,7 +66,12 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   }
   if (rotary_on) {
     const ValueId raw_query = q, raw_key = k;
-    if (transformers) {
+    if (style.liger) {
+      q = rotary_in_place(q);
+      k = rotary_in_place(k);
+      graph.hold(raw_query);
+      graph.hold(raw_key);
+    } else if (transformers && !style.compiled) {
       q = reshaped(q, true);
       k = reshaped(k, true);
       rotary(q, k, attention);

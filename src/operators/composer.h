@@ -150,6 +150,7 @@ class Composer {
   // --- the fused kernels of a training framework (operators/fused.cc)
   ValueId swiglu(ValueId gate_up, const N& rows, const N& width, const char* owner);
   ValueId fused_activation(ValueId x, const char* owner);
+  ValueId gated_in_one(ValueId gate, ValueId up, const char* owner);
 
   // softmax(q k^T) v; q, k, v of the widths given per token
   ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
@@ -161,6 +162,7 @@ class Composer {
   std::int64_t rows_of(int index) const {
     return parameters_[static_cast<std::size_t>(index)].shape.front();
   }
+  ValueId rotary_in_place(ValueId x);  // operators/rotary.cc
 
   ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
                     bool keeps_output) {

@@ -14,4 +14,9 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
 template <class N>
 ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels);
 
+// Cross entropy alone, from logits that are there.
+template <class N>
+ValueId compose_cross_entropy(Composer<N>& composer, const Architecture& model, ValueId logits,
+                              ValueId labels);
+
 }  // namespace steelyard

@@ -40,6 +40,7 @@ struct BackwardStep {
     kAliasGradient,      // the gradient of output 0 is the gradient of input `index`: no allocation
     kParameterGradient,  // allocate the gradient of parameter `index`
     kFreeOutputGradient,  // the incoming gradient of output `index` is dropped early
+    kInPlaceGradient,     // the gradient of input `index` overwrites it, where it was kept
   } kind = kInputGradient;
   int index = 0;
   SlotId slot = -1;

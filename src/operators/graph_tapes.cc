@@ -68,7 +68,11 @@ template <class N>
 class BackwardPlayer {
  public:
   BackwardPlayer(const Graph<N>& graph, GradientPolicy policy, bool split)
-      : graph_(graph), policy_(policy), split_(split), gradient_(graph.values_.size(), -1) {
+      : graph_(graph),
+        policy_(policy),
+        split_(split),
+        gradient_(graph.values_.size(), -1),
+        overwritten_(graph.storages_.size(), false) {
     tapes_.input.reserve(graph.operators_.size() * 6);
     carried_.reserve(graph.values_.size());
     if (split) find_weight_users();
@@ -166,7 +170,7 @@ class BackwardPlayer {
     for (const Deferred& deferred : deferred_) top = std::max(top, deferred.operation);
     for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
       const auto& storage = graph_.storages_[index];
-      if (!storage.released || storage.outlives) continue;
+      if (!goes_with_saver(index)) continue;
       const bool alone = is_of_weights_alone(index);
       if (storage.first_saver >= 0 && !alone && (storage.first_saver > top) == above)
         put(storage.slot, -1);
@@ -201,8 +205,7 @@ class BackwardPlayer {
       for_parameters(deferred, [&](int parameter) { make_parameter_gradient(parameter); });
       for (std::size_t index = 0; index < graph_.storages_.size(); ++index)
         if (weight_user_[index] == deferred.operation && is_of_weights_alone(index) &&
-            graph_.storages_[index].released && !graph_.storages_[index].outlives &&
-            graph_.storages_[index].first_saver >= 0)
+            goes_with_saver(index) && graph_.storages_[index].first_saver >= 0)
           put(graph_.storages_[index].slot, -1);
       for (std::size_t index = 0; index < copies_.size(); ++index)
         if (weight_user_[index] == deferred.operation && !kept_by_others_[index]) {
@@ -232,11 +235,16 @@ class BackwardPlayer {
     for (int buffer : buffers)
       if (buffer >= 0) put(carried_[at(buffer)].slot, count);
   }
+  // What was kept goes with the operator that kept it, unless a gradient was written over it: that goes as gradients do.
+  bool goes_with_saver(std::size_t index) const {
+    const auto& storage = graph_.storages_[index];
+    return storage.released && !storage.outlives && !overwritten_[index];
+  }
   // What an operator kept goes once it has run backward.
   void release(int operation) {
     for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
       const auto& storage = graph_.storages_[index];
-      if (!storage.released || storage.outlives) continue;
+      if (!goes_with_saver(index)) continue;
       const bool first_waits = split_ && (graph_.keeps_graph_ || first_user_[index] >= 0);
       const bool second_waits = split_ && !graph_.keeps_graph_ && second_user_[index] >= 0;
       if (storage.first_saver == operation && !first_waits) put(storage.slot, -1);
@@ -339,6 +347,18 @@ class BackwardPlayer {
           made_for.push_back(input);
           break;
         }
+        case BackwardStep::kInPlaceGradient: {
+          const ValueId input = operation.inputs[at(step.index)];
+          if (!graph_.values_[at(input)].needs_gradient) break;
+          const std::size_t storage = at(graph_.values_[at(input)].storage);
+          overwritten_[storage] = true;
+          // What the caller owns stays his: one holder more.
+          carried_.push_back(
+              {graph_.storages_[storage].slot, graph_.storages_[storage].released ? 1 : 2});
+          made.push_back(static_cast<int>(carried_.size()) - 1);
+          made_for.push_back(input);
+          break;
+        }
         case BackwardStep::kParameterGradient:
           if (policy_ == GradientPolicy::kFused || deferred) break;
           make_parameter_gradient(step.index);
@@ -379,7 +399,7 @@ class BackwardPlayer {
     drop_all(deferred.incoming);
     for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
       const auto& storage = graph_.storages_[index];
-      if (!storage.released || storage.outlives) continue;
+      if (!goes_with_saver(index)) continue;
       if (storage.first_saver >= 0 && first_user_[index] == deferred.operation)
         put(storage.slot, -1);
       if (storage.rerun_first_saver >= 0 && second_user_[index] == deferred.operation)
@@ -411,6 +431,7 @@ class BackwardPlayer {
   std::vector<int> gradient_;  // by value: index into `carried_`
   std::vector<int> weight_user_, first_user_, second_user_;
   std::vector<bool> kept_by_others_, has_run_;
+  std::vector<bool> overwritten_;     // by storage: a gradient stands in it
   std::vector<std::int32_t> copies_;  // of what was computed again, by storage
   std::vector<Deferred> deferred_;
   bool product_ran_ = false;

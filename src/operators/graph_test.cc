@@ -124,6 +124,16 @@ TEST_F(GraphTest, AnOutputThatIsKept) {
   EXPECT_EQ(backward(), "+dt -dy +da -dt -t +dx -da");
 }
 
+// Liger's kernels: the gradient lies where the tensor was, and goes when the one before has read it.
+TEST_F(GraphTest, AGradientOverWhatWasKept) {
+  const ValueId a = apply("a", {input()}, {});
+  output(apply("b", {a}, {a}, {{BackwardStep::kInPlaceGradient, 0, -1}}));
+  graph_.finish();
+  EXPECT_EQ(forward(), "+a +y -x");
+  EXPECT_EQ(kept(), "a");
+  EXPECT_EQ(backward(), "-dy +dx -a");
+}
+
 // A sum gives one gradient to both of its terms. When f has used it, x's own branch is its only holder: f's gradient is
 // added in place, and the buffer leaves as the gradient of x.
 TEST_F(GraphTest, AGradientWhoseOtherHolderIsDoneIsAddedInto) {

@@ -2,6 +2,7 @@
 //
 //   transformers, bytes a token   logits 2V · fp32 copy 4V · log-softmax 4V kept   forward 10V, backward 12V
 //   the same, loss_parallel       logits 2V · fp32 copy 4V · two of 4V, one kept      forward 14V, backward 16V, each / t
+//   fused, one kernel             logits 2V kept · gradient 2V, or in the logits' place
 //   megatron                      logits 2V · fp32 exponentials 4V kept, gradient in place, cast 2V
 //   nanotron                      logits 2V · fp32 4V · shifted 4V, normalised in place and kept; gradient in place, cast 2V
 #include "operators/ends.h"
@@ -28,6 +29,10 @@ class LossWriter {
   LossWriter(Composer<N>& composer, const Architecture& model)
       : c_(composer), graph_(composer.graph), model_(model) {}
 
+  ValueId cross_entropy(ValueId logits, ValueId labels) {
+    return transformers(logits, graph_.elements(logits), labels, logits);
+  }
+
   ValueId write(ValueId x, ValueId labels) {
     if (model_.final_norm)
       x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
@@ -49,6 +54,8 @@ class LossWriter {
       return chunked(x, width, labels), kNoValue;
     const ValueId normalised = x;
     const ValueId logits = project(c_.gathered(x, width, "head"), width);
+    if (!c_.style.loss_parallel)
+      return transformers(whole(logits), c_.sizes.tokens * c_.sizes.vocabulary, labels, normalised);
     switch (c_.style.implementation) {
       case Implementation::kMegatron:
         return megatron(logits), kNoValue;
@@ -111,6 +118,14 @@ class LossWriter {
     return graph_.parameter(slots);
   }
 
+  // Every rank gathers the logits of all, and takes its part of their gradient.
+  ValueId whole(ValueId logits) {
+    const ValueId y = graph_.tensor({"loss", "logits of all ranks", "op.gathered-logits"},
+                                    c_.sizes.tokens * c_.sizes.vocabulary, c_.style.compute, true);
+    one(logits, y, "gather", {});
+    return y;
+  }
+
   // ForCausalLMLoss (transformers loss_utils.py): logits.float(), then torch's cross entropy.
   ValueId transformers(ValueId logits, const N& elements, ValueId labels, ValueId hidden) {
     const ValueId raw = logits;
@@ -121,6 +136,8 @@ class LossWriter {
       one(logits, y, "tanh", {y});
       logits = c_.scale(y, {"loss", "capped logits", "op.scale"});
     }
+    if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
+      return fused(logits, raw, labels, hidden);
     // Encoders hand the logits over as they are.
     const ValueId wide = !model_.encoder
                              ? c_.cast(logits, ElementType::kFloat32,
@@ -160,6 +177,32 @@ class LossWriter {
     else
       graph_.hold(raw);  // a local of the model's forward until it returns, or of the training loop
     if (!outside) graph_.hold(hidden);
+    if (padded_ != kNoValue) graph_.hold(padded_);
+    return loss;
+  }
+
+  // One kernel from 16-bit logits to the loss: flash-attn's keeps them and makes their gradient (losses/cross_entropy.py),
+  // Liger's has written it over them in forward (ops/cross_entropy.py). Compiled, cast and softmax are part of the kernels.
+  ValueId fused(ValueId logits, ValueId raw, ValueId labels, ValueId hidden) {
+    const bool outside = c_.style.schedule_asks_for_loss;
+    const ValueId target = outside ? labels : shifted(labels);
+    const SlotName by_token{"loss", "loss by token", "op.fused-cross-entropy.saved-logits"};
+    const ValueId loss = graph_.tensor(by_token, c_.sizes.tokens, ElementType::kFloat32, true);
+    const ValueId sums =
+        graph_.tensor({"loss", "log-sum-exp by token", "op.fused-cross-entropy.saved-logits"},
+                      c_.sizes.tokens, ElementType::kFloat32, false);
+    Operator operation;
+    operation.label = "fused cross entropy";
+    operation.inputs = {logits, target};
+    operation.outputs = {loss, sums};
+    operation.saved = {logits, target, sums};
+    operation.backward = {c_.style.liger ? BackwardStep{BackwardStep::kInPlaceGradient, 0, -1}
+                                         : kGradient0};
+    graph_.add(operation);
+    if (outside)
+      graph_.outlive(raw);
+    else
+      graph_.hold(hidden);
     if (padded_ != kNoValue) graph_.hold(padded_);
     return loss;
   }
@@ -351,6 +394,14 @@ ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x
   return LossWriter<N>(composer, model).write(x, labels);
 }
 
+template <class N>
+ValueId compose_cross_entropy(Composer<N>& composer, const Architecture& model, ValueId logits,
+                              ValueId labels) {
+  return LossWriter<N>(composer, model).cross_entropy(logits, labels);
+}
+
+template ValueId compose_cross_entropy(Composer<Checked>&, const Architecture&, ValueId, ValueId);
+template ValueId compose_cross_entropy(Composer<Traced>&, const Architecture&, ValueId, ValueId);
 template ValueId compose_head(Composer<Checked>&, const Architecture&, ValueId, ValueId);
 template ValueId compose_head(Composer<Traced>&, const Architecture&, ValueId, ValueId);
 

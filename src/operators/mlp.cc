@@ -2,6 +2,7 @@
 //
 //   gated, eager   keeps gate, silu(gate), up and their product: 8f bytes a token in 16 bits
 //   gated, fused   keeps gate and up (4f) and the product (2f)
+//   gated, Liger   the same from two tensors, whose gradients overwrite them
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -19,13 +20,13 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   ValueId inner;
   if (!mlp.gated) {
     const ValueId up = column_linear(x, *mlp.up, sizes.hidden, width);
-    inner = transformers ? activate(up, mlp.activation, mlp.up->name.c_str())
-                         : fused_activation(up, mlp.up->name.c_str());
+    inner = transformers && !style.compiled ? activate(up, mlp.activation, mlp.up->name.c_str())
+                                            : fused_activation(up, mlp.up->name.c_str());
   } else if (mlp.gate_up || packs) {
     // Training frameworks pack gate and up into one product, whatever the checkpoint stores.
     const Linear& packed = mlp.gate_up ? *mlp.gate_up : *mlp.gate;
     const ValueId both = column_linear(x, packed, sizes.hidden, N(2) * width);
-    if (style.implementation == Implementation::kMegatron) {
+    if (style.implementation == Implementation::kMegatron || style.compiled) {
       inner = swiglu(both, sizes.tokens, local, packed.name.c_str());
     } else {
       const std::vector<ValueId> parts =
@@ -36,6 +37,12 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   } else {
     // act(gate(x)) * up(x): the activation runs before the second product
     const ValueId gate = column_linear(x, *mlp.gate, sizes.hidden, width);
+    if (style.liger || style.compiled) {
+      inner = gated_in_one(gate, column_linear(x, *mlp.up, sizes.hidden, width), owner);
+      const ValueId y = row_linear(inner, mlp.down, width, sizes.hidden);
+      if (recomputed.mlp) recompute_from(begin);
+      return y;
+    }
     const ValueId activated = activate(gate, mlp.activation, mlp.gate->name.c_str());
     const ValueId up = column_linear(x, *mlp.up, sizes.hidden, width);
     inner = multiply(activated, up, {owner, "act(gate)·up", "op.multiply.output"});
@@ -58,7 +65,28 @@ ValueId Composer<N>::swiglu(ValueId gate_up, const N& rows, const N& width, cons
   operation.saved = {gate_up};
   operation.backward = {{BackwardStep::kInputGradient, 0, -1}};
   graph.add(operation);
-  if (recomputed.activation) recompute_from(begin, true);
+  if (recomputed.activation || style.compiled) recompute_from(begin, true);
+  return y;
+}
+
+// act(gate)·up in one kernel that keeps both. Liger's backward writes their gradients over them (ops/swiglu.py, ops/geglu.py);
+// compiled, the product is made again for the gradient of the next weight.
+template <class N>
+ValueId Composer<N>::gated_in_one(ValueId gate, ValueId up, const char* owner) {
+  const int begin = position();
+  const ValueId y = graph.tensor(
+      {owner, "act(gate)·up", style.liger ? "op.liger-gated.output" : "op.compiled.output"},
+      graph.elements(gate), graph.type(gate), true);
+  Operator operation;
+  operation.label = "gated";
+  operation.inputs = {gate, up};
+  operation.outputs = {y};
+  operation.saved = {gate, up};
+  const BackwardStep::Kind kind =
+      style.liger ? BackwardStep::kInPlaceGradient : BackwardStep::kInputGradient;
+  operation.backward = {{kind, 0, -1}, {kind, 1, -1}};
+  graph.add(operation);
+  if (style.compiled && !style.liger) recompute_from(begin, true);
   return y;
 }
 
@@ -68,7 +96,7 @@ ValueId Composer<N>::fused_activation(ValueId x, const char* owner) {
   const ValueId y =
       pointwise("activation", x, {owner, "activation output", "op.fused-activation.saved-input"},
                 true, false);
-  if (recomputed.activation) recompute_from(begin, true);
+  if (recomputed.activation || style.compiled) recompute_from(begin, true);
   return y;
 }
 

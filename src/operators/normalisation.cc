@@ -2,6 +2,7 @@
 //
 //   composite RMSNorm (transformers), per row of h:  x32 4h kept · rstd 4 kept · n 2h kept · y 2h kept by what reads it
 //   fused                                            x 2h kept · rstd 4 kept
+//   Liger                                            the same, and the gradient of x overwrites that of y
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -13,7 +14,8 @@ constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
 
 template <class N>
 ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const N& width) {
-  const bool fused = style.implementation != Implementation::kTransformers;
+  const bool fused =
+      style.implementation != Implementation::kTransformers || style.liger || style.compiled;
   const int begin = position();
   ValueId y;
   switch (norm.kind) {
@@ -24,7 +26,7 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
       y = fused ? rms_fused(x, norm, rows, width) : rms_composite(x, norm, rows, width);
       break;
   }
-  if (recomputed.norms) recompute_from(begin, true);
+  if (recomputed.norms || style.compiled) recompute_from(begin, true);
   return y;
 }
 
@@ -114,16 +116,19 @@ ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const
   operation.inputs = {x};
   operation.outputs = {y, reciprocal};
   operation.saved = {x, reciprocal};
-  operation.backward.push_back(kGradient0);
+  if (!style.liger) operation.backward.push_back(kGradient0);
   if (has_gradient(norm.weight_index)) {
     // one partial sum for each multiprocessor
     const SlotId partial =
         graph.temporary({owner, "weight gradient, partial sums", "op.fused-norm.partial-sums"},
                         N(style.multiprocessors) * width, ElementType::kFloat32);
     operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
+  }
+  // Liger's kernel writes the gradient of x over the one that arrives (ops/rms_norm.py, in_place).
+  if (style.liger) operation.backward.push_back({BackwardStep::kAliasGradient, 0, -1});
+  if (has_gradient(norm.weight_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});
-  }
   graph.add(operation);
   return y;
 }
@@ -147,6 +152,13 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   operation.outputs = {y, mean, deviation};
   operation.saved = {x, mean, deviation};
   operation.backward.push_back(kGradient0);
+  if (style.liger && has_gradient(norm.weight_index)) {
+    // ops/layer_norm.py: partial sums of the weight's and the bias's gradient for each multiprocessor
+    const SlotId partial =
+        graph.temporary({owner, "weight gradient, partial sums", "op.fused-norm.partial-sums"},
+                        N(2 * style.multiprocessors) * width, style.gradient);
+    operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
+  }
   if (has_gradient(norm.weight_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});

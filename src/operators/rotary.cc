@@ -205,6 +205,14 @@ void Composer<N>::rotary(ValueId& q, ValueId& k, const GroupedAttention& attenti
   RotaryWriter<N>(*this, attention).turn(q, k);
 }
 
+// Liger turns query and key where they lie, and their gradients too; only the tables are kept (ops/rope.py).
+template <class N>
+ValueId Composer<N>::rotary_in_place(ValueId x) {
+  return reshaped(x, false);
+}
+
+template ValueId Composer<Checked>::rotary_in_place(ValueId);
+template ValueId Composer<Traced>::rotary_in_place(ValueId);
 template void Composer<Checked>::rotary(ValueId&, ValueId&, const GroupedAttention&);
 template void Composer<Traced>::rotary(ValueId&, ValueId&, const GroupedAttention&);
 

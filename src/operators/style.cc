@@ -46,6 +46,8 @@ OperatorStyle style_of(const Job& job) {
   }
   style.attention = job.training.attention;
   style.loss = job.training.loss;
+  style.compiled = job.training.compile;
+  style.liger = job.training.kernels == KernelLibrary::kLiger;
   style.tensor = job.parallel.tensor;
   style.context = job.parallel.context;
   style.context_code = job.engine == Engine::kMegatron    ? ContextCode::kTransformerEngine
@@ -56,6 +58,7 @@ OperatorStyle style_of(const Job& job) {
   style.expert = job.parallel.expert;
   style.expert_tensor = job.parallel.expert_tensor;
   style.experts = job.experts;
+  style.loss_parallel = job.training.loss_parallel || job.parallel.tensor == 1;
   style.distributed_tensors =
       job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
                                   job.implementation == Implementation::kTorchtitan);

@@ -48,7 +48,7 @@ constexpr std::array kModels = {"llama-3.1-8b",  "gpt2",          "bert-base-unc
 // What varies beside model and engine; each pair of the two above gets several.
 constexpr std::array kPrecisions = {"bf16-mixed", "bf16-autocast", "bf16-mixed-fp32-gradients",
                                     "fp16-mixed", "bf16-pure",     "fp32"};
-constexpr std::array kLosses = {"plain", "chunked", "fused-linear"};
+constexpr std::array kLosses = {"plain", "chunked", "fused-linear", "fused"};
 constexpr std::array kOptimizers = {"adamw", "momentum", "muon", "adamw-8bit", "adafactor"};
 constexpr std::array kForms = {"fused", "foreach", "loop"};
 constexpr std::array kRecomputed = {R"({"mode": "none"})", R"({"mode": "full"})",
@@ -103,6 +103,8 @@ std::vector<Job> spread() {
             variant == 5   ? R"(, "dropout": 0.1)"
             : variant == 1 ? R"(, "frozen": ["*.1.*"])"
             : variant == 0 ? R"(, "gradient_clip": 1.0)"
+            : variant == 2 ? R"(, "kernels": "liger")"
+            : variant == 4 ? R"(, "compile": true)"
                            : "",
             pick(kRecomputed, 5), variant % 2 == 0 ? "full-rank0" : "sharded");
         // Some of the combinations do not exist (a form that an optimizer lacks ...); the rest suffice.

@@ -20,6 +20,7 @@
 #include "document/value.h"
 #include "ledger/pile.h"
 #include "quantity/quantity.h"
+#include "validate/kernels/kernel_benchmark.h"
 
 namespace steelyard {
 
@@ -50,6 +51,7 @@ struct Assumed {
 
 struct MappedRun {
   Value run = Value::table();
+  std::optional<KernelBenchmark> kernel;  // one operator alone, instead of a run
   std::vector<Reading> readings;
   std::optional<std::int64_t> stage;  // whose numbers they are; absent: the largest of all ranks
   std::optional<bool> out_of_memory;

@@ -7,6 +7,7 @@
 
 #include "job/read.h"
 #include "predict/prediction.h"
+#include "validate/kernels/kernels.h"
 #include "validate/record.h"
 #include "validate/sources/sources.h"
 
@@ -114,6 +115,14 @@ std::string suspect_of(const Reading& reading, const Answer& answer) {
 
 void weigh(const MappedRun& mapped, JudgedRow& row) {
   try {
+    if (mapped.kernel) {
+      row.assumed = mapped.assumed;
+      const std::optional<Bytes> peak = peak_of(*mapped.kernel);
+      if (!peak) row.left_out = "a kernel that is no operator of a model here";
+      for (const Reading& reading : mapped.readings)
+        if (peak) row.readings.push_back({reading, *peak, ""});
+      return;
+    }
     const ReadJob job = read_job(mapped.run);
     if (!job) {
       row.refused = job.error().front().message;

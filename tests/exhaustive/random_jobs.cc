@@ -83,6 +83,12 @@ class JobWriter {
     if (dice_.chance(15))
       job["environment"]["PYTORCH_ALLOC_CONF"] = dice_.one_of<const char*>(
           {"expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:8", ""});
+    if (engine_.engine == Engine::kMegatron && dice_.chance(30)) {
+      job["types"]["gradients"] = dice_.one_of<const char*>({"fp32", "bf16", "fp16"});
+    } else if (engine_.engine == Engine::kMegatron && dice_.chance(30) &&
+               (!parallel_.contains("zero_stage") || parallel_["zero_stage"] == 0)) {
+      job["buckets"]["contiguous_gradients"] = false;
+    }
     return job;
   }
 
@@ -232,7 +238,14 @@ class JobWriter {
           single ? dice_.one_of<const char*>({"eager", "efficient"})
                  : dice_.one_of<const char*>({"eager", "efficient", "flash", "flash"});
     }
-    training_["loss"] = dice_.one_of<const char*>({"plain", "plain", "chunked", "fused-linear"});
+    const std::string code =
+        implementation_.empty() ? engine_.implementations.front() : implementation_;
+    const bool of_torch = code == "transformers" || code == "torchtitan";
+    training_["loss"] = dice_.one_of<const char*>(
+        {"plain", "plain", "chunked", "fused-linear", of_torch ? "fused" : "plain"});
+    if (code == "transformers" && dice_.chance(20)) training_["kernels"] = "liger";
+    if (of_torch && precision != "bf16-autocast" && dice_.chance(15)) training_["compile"] = true;
+    if (code == "megatron" && dice_.chance(20)) training_["loss_parallel"] = false;
     if (dice_.chance(20)) training_["hidden_dropout"] = dice_.chance(50) ? 0.1 : 0.0;
     if (dice_.chance(20)) training_["attention_dropout"] = dice_.chance(50) ? 0.1 : 0.0;
     if (dice_.chance(20)) training_["gradient_clip"] = 1.0;

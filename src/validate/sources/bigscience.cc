@@ -78,6 +78,15 @@ void map_readings(MeasuredRow& row, MappedRun& mapped) {
     mapped.stage = stage_of(row.id());
     if (!mapped.stage) row.miss("stage in its id");
     read(Meter::kAllocated, "measured.peak_allocated_gib");
+    if (!mapped.readings.empty() && row.says("framework.name", "DeepSpeed") &&
+        row.says("train.precision", "fp16")) {
+      mapped.readings.back().phase = Phase::kBackward;
+      mapped.read_as(
+          "allocated, later backward",
+          "read after one iteration, whose step overflows at DeepSpeed's first loss scale of 2^32 "
+          "and is "
+          "skipped; the log counts no skipped steps under DeepSpeed (training.py, train_step)");
+    }
     read(Meter::kReserved, "measured.peak_reserved_gib");
     read(Meter::kResident, "measured.allocated_after_step_gib");
     read(Meter::kReserved, "measured.first_iteration_reserved_gib", Step::kFirst);
@@ -96,7 +105,13 @@ Mapped map(MeasuredRow& row) {
   map_model(row, mapped);
   const bool deepspeed = row.says("framework.name", "DeepSpeed");
   mapped.set("engine", deepspeed ? "deepspeed" : "megatron");
-  if (deepspeed) mapped.set("implementation", "megatron");
+  if (deepspeed) {
+    mapped.set("implementation", "megatron");
+  } else {
+    mapped.set_switch("buckets.contiguous_gradients", false);
+    mapped.read_as("gradients without contiguous buffers",
+                   "the default of Megatron-LM until late in 2021");
+  }
   map_cluster(row, mapped, is_bloom_search(row) ? 8 : 4);
   map_recipe(row, mapped);
   mapped.set("parallel.data", row.need("parallel.dp"));

@@ -25,6 +25,7 @@ TEST(Bigscience, LogsAreOfOneStage) {
   EXPECT_EQ(row.says("cluster.devices_per_node"), "4");
   EXPECT_EQ(row.says("training.precision"), R"("fp16-mixed")");
   EXPECT_EQ(row.says("recompute.mode"), R"("full")");
+  EXPECT_EQ(row.says("buckets.contiguous_gradients"), "false");
   EXPECT_EQ(row.says("parallel.pipeline"), "16");
   ASSERT_EQ(row.mapped().readings.size(), 2U);
   EXPECT_EQ(row.reads(0), (std::pair(Meter::kAllocated, std::int64_t{23'179'831'122})));

@@ -32,6 +32,12 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   mapped.set("training.global_batch", row.need("derived_by_us.global_batch"));
   mapped.set("training.precision", "bf16-mixed");
+  mapped.set("types.gradients", "bf16");
+  mapped.set_switch("training.loss_parallel", false);
+  mapped.read_as("16-bit gradients, logits gathered",
+                 "Aleph-Alpha/scaling, which the authors published: fp32 gradients exist in the "
+                 "step alone, and "
+                 "the head's output is gathered");
   mapped.assume("training.optimizer", "adamw", "not printed");
   mapped.set("training.attention", row.says("train.attention", "flash") ? "flash" : "eager");
   mapped.set("parallel.data", row.need("parallel.dp"));

@@ -1,18 +1,74 @@
-// Liger's benchmark table: one kernel at a time, with its inputs. No run, so nothing to weigh.
+// Liger's benchmark table: one kernel at a time, with its inputs, Liger's against what it replaces.
+//
+//   cross_entropy · liger | huggingface · full · V = 4096 · {"B": 8, "T": 2048}  ->  256.33 MB (2^20), median of ten rounds
+#include "document/read.h"
+#include "validate/sources/published.h"
 #include "validate/sources/sources.h"
 
 namespace steelyard {
 namespace {
 
+// What the swept size is called, where the benchmark's own name is another.
+struct Renamed {
+  const char* kernel;
+  const char* name;
+  const char* size;
+};
+constexpr Renamed kRenamed[] = {
+    {"rope", "H", "hidden_size"},    {"rope", "T", "seq_len"}, {"llama4_rope", "H", "hidden_size"},
+    {"llama4_rope", "T", "seq_len"}, {"jsd", "BT", "T"},
+};
+
+// All launched kernels of one device share this many multiprocessors, and a thread's products this workspace
+// (aten/src/ATen/cuda/CublasHandlePool.cpp: 8,320 KiB, 32 MiB on an H100).
+void map_device(const MeasuredRow& row, KernelBenchmark& kernel) {
+  const bool ampere = row.says("hardware.gpu", "A100");
+  kernel.multiprocessors = ampere ? 108 : row.says("hardware.gpu", "B200") ? 148 : 132;
+  kernel.workspace = Bytes(Checked(ampere ? 8'320 : 32'768) * 1'024);
+}
+
 Mapped map(MeasuredRow& row) {
-  (void)row;
-  return left_out("one kernel by itself: not a run");
+  if (row.says("train.provider", "torch_compile"))
+    return left_out("a kernel that torch.compile made");
+  const std::string name = row.text("train.kernel");
+  if (name == "embedding")
+    return left_out(
+        "the table holds 12 GiB that no embedding has, and with twice the words a tenth of it: "
+        "something else was alive");
+  MappedRun mapped;
+  KernelBenchmark kernel;
+  kernel.kernel = name;
+  kernel.provider = row.text("train.provider");
+  kernel.passes = row.says("train.mode", "forward")    ? Passes::kForward
+                  : row.says("train.mode", "backward") ? Passes::kBackward
+                                                       : Passes::kFull;
+  const auto shapes = read_json(row.text("train.shapes"), "shapes");
+  if (!shapes || !shapes->is_table()) return left_out("prints no shapes");
+  kernel.is_float32 = row.says("train.shapes", "float32");
+  for (const auto& member : shapes->members())
+    if (member.value.is_integer()) kernel.sizes[member.key] = member.value.as_integer();
+  std::string swept = row.text("train.x_name");
+  for (const Renamed& renamed : kRenamed)
+    if (name == renamed.kernel && swept == renamed.name) swept = renamed.size;
+  kernel.sizes[swept] = row.need("train.x_value");
+  // Two tables of one kernel call their sizes differently.
+  if (name == "jsd" && kernel.sizes.count("vocab_size") > 0) {
+    kernel.sizes["V"] = kernel.sizes["vocab_size"];
+    kernel.sizes["B"] = kernel.sizes["bsz"];
+  }
+  map_device(row, kernel);
+  if (const auto bytes = row.gib("measured.peak_allocated_gib"))
+    mapped.readings.push_back({Meter::kAllocated, *bytes});
+  if (!row.complete()) return left_out(row.missing());
+  mapped.kernel = std::move(kernel);
+  return mapped;
 }
 
 bool owns(const MeasuredRow& row) { return row.origin() == "linkedin/Liger-Kernel"; }
 
 }  // namespace
 
-constinit const RowSource kLigerKernels = {"liger-kernels", "single kernels: not runs", owns, map};
+constinit const RowSource kLigerKernels = {
+    "liger-kernels", "single kernels, Liger's and what they replace: allocated", owns, map};
 
 }  // namespace steelyard

@@ -25,7 +25,12 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.global_batch", row.need("train.global_batch"));
   mapped.assume("training.precision", "bf16-mixed", "Composer's amp_bf16 and bf16 under FSDP");
   mapped.set("training.optimizer", "adamw");
-  mapped.set("training.optimizer_form", "foreach");
+  mapped.set("training.optimizer_form", "loop");
+  mapped.read_as("optimizer_form loop",
+                 "Composer's DecoupledAdamW steps tensor by tensor (composer/optim)");
+  mapped.set("training.loss", "fused");
+  mapped.read_as("loss fused",
+                 "MPT's default loss_fn fused_crossentropy is flash-attn's (modeling_mpt.py)");
   mapped.set("training.attention", "flash");
   mapped.set("training.dropout", Value::number(0));
   mapped.set("parallel.data", row.need("parallel.dp"));

@@ -19,6 +19,8 @@ TEST(LlmFoundry, MptIsWeighedAsGpt2) {
   EXPECT_EQ(row.source(), "llm-foundry");
   EXPECT_EQ(row.says("model.model_type"), R"("gpt2")");
   EXPECT_EQ(row.says("engine"), R"("fsdp1")");
+  EXPECT_EQ(row.says("training.loss"), R"("fused")");
+  EXPECT_EQ(row.says("training.optimizer_form"), R"("loop")");
   EXPECT_EQ(row.says("cluster.device"), R"("h100-sxm-80gb")");
   EXPECT_EQ(row.says("parallel.zero_stage"), "3");
   EXPECT_EQ(row.says("recompute.mode"), R"("full")");

@@ -71,6 +71,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.gradient_accumulation", row.need("train.grad_accum"));
   mapped.assume("training.precision", "bf16-mixed",
                 "not printed; steps between vocabularies are 16 bytes a parameter");
+  mapped.assume("types.gradients", "bf16", "the same steps: 2 + 2 + 12 bytes, so not fp32");
   mapped.assume("training.optimizer", "adam", "not printed");
   mapped.assume("training.attention", "flash", "not printed");
   assume_megatron_dropout(mapped);
