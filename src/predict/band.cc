@@ -53,7 +53,7 @@ ErrorBand::ErrorBand(const Job& job)
       working_(observed_error(name_of(job.engine), name_of(job.implementation), "working")),
       slack_(observed_error(name_of(job.engine), name_of(job.implementation), "slack")) {}
 
-Band ErrorBand::around(Bytes predicted, const BandTerms& terms) const {
+Band ErrorBand::widened(const Band& predicted, const BandTerms& terms) const {
   const Piles& piles = terms.piles;
   const double allocated = real(piles.total());
   const double working =
@@ -67,10 +67,10 @@ Band ErrorBand::around(Bytes predicted, const BandTerms& terms) const {
   add(working * working_.low, working * working_.high);
   if (terms.slack) add(allocated * slack_.low, allocated * slack_.high);
   if (terms.runtime != nullptr)
-    add(real(terms.runtime->expected - terms.runtime->low),
+    add(real(terms.runtime->low - terms.runtime->expected),
         real(terms.runtime->high - terms.runtime->expected));
-  return {predicted - std::min(predicted, Bytes(std::llround(below))),
-          predicted + Bytes(std::llround(above))};
+  return {predicted.low - std::min(predicted.low, Bytes(std::llround(below))),
+          predicted.high + Bytes(std::llround(above))};
 }
 
 }  // namespace steelyard

@@ -140,8 +140,8 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
     // It fits when every rank fits.
     const Piles& piles = reading.phases[static_cast<std::size_t>(rank.phase)].piles;
-    const Band band = observed.widened(
-        {reserve.least + runtime.low, reserve.most + runtime.high}, {piles, true});
+    const Band band =
+        observed.widened({reserve.least + runtime.low, reserve.most + runtime.high}, {piles, true});
     peak.low = std::max(peak.low, band.low);
     peak.high = std::max(peak.high, band.high);
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
