@@ -126,9 +126,10 @@ def meters(sources):
     rows = []
     for error in sources[0]["errors"]:
         if error["reading"] in names:
-            rows.append([names[error["reading"]], str(error["rows"]), str(error["equal"]), percent(error["bias_percent"]),
+            rows.append([names[error["reading"]], str(error["rows"]), str(error["equal"]),
+                         share(error["in_band"], error["rows"]), percent(error["bias_percent"]),
                          percent(error["median_percent"]), percent(error["percentile_95_percent"]), percent(error["max_percent"])])
-    return table(["what PyTorch counted", "runs", "equal", "bias", "median error", "95 % within", "largest"], rows)
+    return table(["what PyTorch counted", "runs", "equal", "in band", "bias", "median error", "95 % within", "largest"], rows)
 
 
 def worst(sources):
@@ -142,6 +143,15 @@ def worst(sources):
                 percent(abs(most["error_percent"])), most.get("pile", "-")]))
     rows.sort(key=lambda row: -row[0])
     return table(["recording", "phase", "predicted too much (+)", "of the phase", "pile"], [row for _, row in rows[:10]])
+
+
+def bands(_):
+    """data/bands.json, as it is read."""
+    rows = []
+    for one in json.loads((ROOT / "data/bands.json").read_text(encoding="utf-8"))["errors"]:
+        whose = "any other" if one["engine"] == "any" else f"{one['engine']}, {one['implementation']}"
+        rows.append([whose, one["term"], f"{100 * one['low']:+.1f} %", f"{100 * one['high']:+.1f} %", one["source"]])
+    return table(["engine, model code", "term", "5 %", "95 %", "observed in (runs)"], rows)
 
 
 # ---- published rows
@@ -173,12 +183,13 @@ def errors(sources):
     for source in sources:
         for error in source["errors"]:
             if error["rows"] >= 5:
-                rows.append([source["source"], error["reading"], f"{error['rows']:,}", f"{error['bias_percent']:+.1f} %",
-                             percent(error["median_percent"]), percent(error["percentile_95_percent"])])
-    return table(["source", "what was measured", "rows", "bias", "median error", "95 % within"], rows)
+                rows.append([source["source"], error["reading"], f"{error['rows']:,}", share(error["in_band"], error["rows"]),
+                             f"{error['bias_percent']:+.1f} %", percent(error["median_percent"]),
+                             percent(error["percentile_95_percent"])])
+    return table(["source", "what was measured", "rows", "in band", "bias", "median error", "95 % within"], rows)
 
 
-TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst}
+TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst, "bands": bands}
 PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors}
 
 

@@ -4,6 +4,7 @@
 
 #include "engine/stage_program.h"
 #include "ledger/replay.h"
+#include "predict/band.h"
 #include "predict/prediction.h"
 #include "predict/reserve.h"
 #include "predict/runtime.h"
@@ -112,6 +113,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
   prediction.assumptions = job.assumptions;
   for (const Diagnostic& warning : job.warnings) prediction.warnings.push_back(warning.message);
 
+  const ErrorBand observed(job);
   const std::int64_t replicas = job.cluster.devices / job.parallel.pipeline;
   const RuntimeBytes runtime = runtime_bytes(job);
   const AllocatorRoom room{room_beside(runtime.low, prediction.usable),
@@ -137,8 +139,11 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     rank.device = rank.reserved + runtime.expected;
     prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
     // It fits when every rank fits.
-    peak.low = std::max(peak.low, reserve.least + runtime.low);
-    peak.high = std::max(peak.high, reserve.most + runtime.high);
+    const Piles& piles = reading.phases[static_cast<std::size_t>(rank.phase)].piles;
+    const Band band =
+        observed.widened({reserve.least + runtime.low, reserve.most + runtime.high}, {piles, true});
+    peak.low = std::max(peak.low, band.low);
+    peak.high = std::max(peak.high, band.high);
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.

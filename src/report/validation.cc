@@ -47,6 +47,7 @@ std::string errors_text(const std::vector<SourceResult>& results, const Style& s
                {"reading"},
                {"rows", true},
                {"equal", true},
+               {"in band", true},
                {"bias", true},
                {"median", true},
                {"95 %", true},
@@ -55,8 +56,9 @@ std::string errors_text(const std::vector<SourceResult>& results, const Style& s
     std::string name = result.name;
     for (const auto& [label, figures] : result.errors) {
       table.add({name, label, print_count(figures.rows), print_count(figures.equal),
-                 signed_percent(figures.bias), percent(figures.median),
-                 percent(figures.percentile_95), percent(figures.largest)});
+                 print_count(figures.in_band), signed_percent(figures.bias),
+                 percent(figures.median), percent(figures.percentile_95),
+                 percent(figures.largest)});
       name.clear();
     }
   }
@@ -195,8 +197,22 @@ Json json_of(const JudgedReading& reading) {
       {"reading", label_of(reading.reading)},
       {"measured_bytes", reading.reading.bytes.value().value()},
       {"predicted_bytes", reading.predicted.value().value()},
+      {"low_bytes", reading.band.low.value().value()},
+      {"high_bytes", reading.band.high.value().value()},
       {"error_percent", thousandths(percent_error(reading.reading.bytes, reading.predicted))}};
   if (!reading.suspect.empty()) json["pile"] = reading.suspect;
+  return json;
+}
+
+// What the predicted bytes are made of; only of every row, for who derives something from many.
+Json with_piles(const JudgedReading& reading) {
+  Json json = json_of(reading);
+  Json& piles = json["piles"];
+  for (std::size_t pile = 0; pile < kPileCount; ++pile)
+    piles[std::string(name_of(static_cast<Pile>(pile)))] =
+        reading.piles.bytes[pile].value().value();
+  piles["slack"] = reading.slack.value().value();
+  piles["runtime"] = reading.runtime.value().value();
   return json;
 }
 
@@ -206,10 +222,12 @@ Json json_of(const JudgedRow& row) {
   if (!row.left_out.empty()) json["left_out"] = row.left_out;
   if (!row.refused.empty()) json["refused"] = row.refused;
   if (!row.weighed()) return json;
+  json["engine"] = row.engine;
+  json["implementation"] = row.implementation;
   if (row.out_of_memory) json["out_of_memory"] = *row.out_of_memory;
   json["verdict"] = name_of(row.verdict);
   Json readings = Json::array();
-  for (const JudgedReading& reading : row.readings) readings.push_back(json_of(reading));
+  for (const JudgedReading& reading : row.readings) readings.push_back(with_piles(reading));
   json["readings"] = std::move(readings);
   return json;
 }
@@ -220,6 +238,7 @@ Json json_of(const SourceResult& result, const ValidationView& view) {
     errors.push_back({{"reading", label},
                       {"rows", figures.rows},
                       {"equal", figures.equal},
+                      {"in_band", figures.in_band},
                       {"bias_percent", thousandths(figures.bias)},
                       {"median_percent", thousandths(figures.median)},
                       {"percentile_95_percent", thousandths(figures.percentile_95)},

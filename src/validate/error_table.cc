@@ -19,15 +19,17 @@ double percent_error(Bytes measured, Bytes predicted) {
   return 100.0 * (of(predicted) / of(measured) - 1.0);
 }
 
-void ErrorTable::add(Bytes measured, Bytes predicted) {
+void ErrorTable::add(Bytes measured, Bytes predicted, bool in_band) {
   errors_.push_back(percent_error(measured, predicted));
   if (measured == predicted) ++equal_;
+  if (in_band) ++in_band_;
 }
 
 ErrorFigures ErrorTable::figures() const {
   ErrorFigures figures;
   figures.rows = static_cast<std::int64_t>(errors_.size());
   figures.equal = equal_;
+  figures.in_band = in_band_;
   if (errors_.empty()) return figures;
   double sum = 0;
   std::vector<double> sizes;

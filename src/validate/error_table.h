@@ -1,9 +1,10 @@
 // How far predictions stand from measurements, in figures. Errors are in percent of what was measured: -3 is three percent
 // too low.
 //
-//   rows 1,121   bias -1.2   median 3.4   95 % 11.8   max 24.0
+//   rows 1,121   in band 1,052   bias -1.2   median 3.4   95 % 11.8   max 24.0
 //
-// Bias is the mean with its sign; the others are of the absolute error, by nearest rank.
+// Bias is the mean with its sign; the others are of the absolute error, by nearest rank. In the band is what was measured
+// between the low and the high end of what was predicted for that meter.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +19,19 @@ double percent_error(Bytes measured, Bytes predicted);
 
 struct ErrorFigures {
   std::int64_t rows = 0;
-  std::int64_t equal = 0;  // to the byte
+  std::int64_t equal = 0;    // to the byte
+  std::int64_t in_band = 0;  // measured within the predicted band
   double bias = 0, median = 0, percentile_95 = 0, largest = 0;
 };
 
 class ErrorTable {
  public:
-  void add(Bytes measured, Bytes predicted);
+  void add(Bytes measured, Bytes predicted, bool in_band);
   ErrorFigures figures() const;
 
  private:
   std::vector<double> errors_;
-  std::int64_t equal_ = 0;
+  std::int64_t equal_ = 0, in_band_ = 0;
 };
 
 // Runs that died and runs that ran, by what was said of them.

@@ -7,6 +7,7 @@
 
 #include "job/read.h"
 #include "predict/prediction.h"
+#include "predict/runtime.h"
 #include "validate/kernels/kernels.h"
 #include "validate/record.h"
 #include "validate/sources/sources.h"
@@ -71,6 +72,18 @@ Answer answer_of(const Reading& reading, const Prediction& prediction,
   return largest;
 }
 
+BandTerms terms_of(const Reading& reading, const Answer& answer, const RuntimeBytes& runtime) {
+  BandTerms terms;
+  terms.piles = answer.piles;
+  // Between steps nothing works.
+  if (reading.meter == Meter::kResident)
+    for (const Pile pile : {Pile::kActivations, Pile::kTemporary, Pile::kCommunication})
+      terms.piles[pile] = Bytes{};
+  terms.slack = reading.meter == Meter::kReserved || reading.meter == Meter::kDevice;
+  if (reading.meter == Meter::kDevice) terms.runtime = &runtime;
+  return terms;
+}
+
 std::string words_of_pile(Pile pile) {
   std::string words(name_of(pile));
   std::replace(words.begin(), words.end(), '_', ' ');
@@ -130,10 +143,16 @@ void weigh(const MappedRun& mapped, JudgedRow& row) {
     }
     const Prediction prediction = predict(*job);
     row.verdict = prediction.verdict;
+    row.engine = name_of(job->engine);
+    row.implementation = name_of(job->implementation);
     row.out_of_memory = mapped.out_of_memory;
+    const RuntimeBytes runtime = runtime_bytes(*job);
+    const ErrorBand band(*job);
     for (const Reading& reading : mapped.readings) {
       const Answer answer = answer_of(reading, prediction, mapped.stage);
-      row.readings.push_back({reading, answer.bytes, suspect_of(reading, answer)});
+      row.readings.push_back({reading, answer.bytes, answer.piles, answer.slack, answer.runtime,
+                              band.around(answer.bytes, terms_of(reading, answer, runtime)),
+                              suspect_of(reading, answer)});
     }
     row.assumed = mapped.assumed;
   } catch (const OverflowError&) {
@@ -260,7 +279,8 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
         auto table = std::find_if(tables.begin(), tables.end(),
                                   [&label](const auto& known) { return known.first == label; });
         if (table == tables.end()) table = tables.insert(tables.end(), {label, {}});
-        table->second.add(reading.reading.bytes, reading.predicted);
+        table->second.add(reading.reading.bytes, reading.predicted,
+                          reading.band.contains(reading.reading.bytes));
         if (farthest == nullptr || size_of_error(reading) > size_of_error(*farthest))
           farthest = &reading;
       }

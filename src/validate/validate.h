@@ -18,6 +18,7 @@
 
 #include "document/diagnostic.h"
 #include "document/value.h"
+#include "predict/band.h"
 #include "validate/error_table.h"
 #include "validate/measured_row.h"
 
@@ -29,6 +30,10 @@ constexpr std::string_view kUnknownSource = "unknown";  // rows that no mapper r
 struct JudgedReading {
   Reading reading;
   Bytes predicted{};
+  // What `predicted` is made of: slack and runtime where the meter sees them.
+  Piles piles;
+  Bytes slack{}, runtime{};
+  Band band;  // of `predicted`
   // The pile that is most likely off. Of a record, whose piles are known, the one that differs most; else, of what is missing,
   // the smallest pile that is at least as large; and of what is too much, the largest pile. Empty: no pile is that large.
   std::string suspect;
@@ -43,6 +48,7 @@ struct JudgedRow {
   std::optional<bool> out_of_memory;
   Verdict verdict = Verdict::kFits;
   std::vector<Assumed> assumed;
+  std::string engine, implementation;
   Value run;  // the run file that was asked, if it was to be kept
   bool weighed() const { return left_out.empty() && refused.empty(); }
 };

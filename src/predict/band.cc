@@ -1,0 +1,76 @@
+#include "predict/band.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "data/embedded.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::string_view kAny = "any";
+
+double real(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
+
+const ObservedError* find(std::string_view engine, std::string_view implementation,
+                          std::string_view term) {
+  for (const ObservedError& error : observed_errors())
+    if (error.engine == engine && error.implementation == implementation && error.term == term)
+      return &error;
+  return nullptr;
+}
+
+}  // namespace
+
+const std::vector<ObservedError>& observed_errors() {
+  static const std::vector<ObservedError> all = [] {
+    std::vector<ObservedError> read;
+    for (const EmbeddedFile& file : embedded_files()) {
+      if (file.path != "bands.json") continue;
+      const nlohmann::json document = nlohmann::json::parse(file.text);
+      for (const nlohmann::json& row : document.at("errors"))
+        read.push_back({row.at("engine").get<std::string>(),
+                        row.at("implementation").get<std::string>(),
+                        row.at("term").get<std::string>(), row.at("low").get<double>(),
+                        row.at("high").get<double>(), row.at("source").get<std::string>()});
+    }
+    return read;
+  }();
+  return all;
+}
+
+const ObservedError& observed_error(std::string_view engine, std::string_view implementation,
+                                    std::string_view term) {
+  if (const ObservedError* own = find(engine, implementation, term)) return *own;
+  if (const ObservedError* any = find(kAny, kAny, term)) return *any;
+  throw std::logic_error("data/bands.json has no error of any engine for " + std::string(term));
+}
+
+ErrorBand::ErrorBand(const Job& job)
+    : states_(observed_error(name_of(job.engine), name_of(job.implementation), "states")),
+      working_(observed_error(name_of(job.engine), name_of(job.implementation), "working")),
+      slack_(observed_error(name_of(job.engine), name_of(job.implementation), "slack")) {}
+
+Band ErrorBand::widened(const Band& predicted, const BandTerms& terms) const {
+  const Piles& piles = terms.piles;
+  const double allocated = real(piles.total());
+  const double working =
+      real(piles[Pile::kActivations] + piles[Pile::kTemporary] + piles[Pile::kCommunication]);
+  double below = 0, above = 0;
+  const auto add = [&](double low, double high) {
+    below -= low;
+    above += high;
+  };
+  add((allocated - working) * states_.low, (allocated - working) * states_.high);
+  add(working * working_.low, working * working_.high);
+  if (terms.slack) add(allocated * slack_.low, allocated * slack_.high);
+  if (terms.runtime != nullptr)
+    add(real(terms.runtime->low - terms.runtime->expected),
+        real(terms.runtime->high - terms.runtime->expected));
+  return {predicted.low - std::min(predicted.low, Bytes(std::llround(below))),
+          predicted.high + Bytes(std::llround(above))};
+}
+
+}  // namespace steelyard

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""How far predictions have been off, term by term: writes data/bands.json, from which the bands of predictions are made.
+
+    bands.py BINARY FOLDER [FOLDER ...]      folders of records and of published rows, as `steelyard validate` takes them
+
+The terms of a prediction, and which reading speaks for one:
+
+    states    parameters, gradients, master weights, moments      a reading of which states are at least half
+    working   activations, temporaries, communication             a reading of which they are at least half
+    slack     reserved and not allocated                          a row that prints both
+
+Of a row that prints only what is reserved, `working` is held to both; where all rows are such, slack is not counted again. An error is what was
+measured less what was predicted, in parts of the term; each run counts once for a term, with its highest reading. From the errors of
+one engine and model code the 5th and 95th percentile are written, and for engines without evidence those of all, each source
+weighing the same. Sources in HELD_BACK are not looked at: they judge (`steelyard validate` prints the share of readings inside the band).
+Readings of whole devices are not used either: what stands outside the allocator has a band of its own (data/runtime.json).
+"""
+
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+OUT = pathlib.Path(__file__).resolve().parent.parent / "data/bands.json"
+STATES = ("parameters", "gradients", "master_weights", "optimizer_moments")
+WORKING = ("activations", "temporary", "communication")
+QUANTILES = (0.05, 0.95)
+FEWEST = 10  # errors from which a percentile is worth its name
+HELD_BACK = ("yeung-2024", "torchao-docs", "mosaicml-mpt")
+PEAKS = ("allocated", "later forward", "later backward", "later optimizer")
+OF_STATES = ("resident", "optimizer phase", *PEAKS)
+
+
+def judged(binary, folders):
+    done = subprocess.run([binary, "validate", *folders, "--rows", "--json"], capture_output=True, text=True, check=False)
+    if not done.stdout.startswith("{"):
+        raise SystemExit(done.stderr)
+    for source in json.loads(done.stdout)["sources"]:
+        for row in source["judged"]:
+            if "readings" in row and source["source"] not in HELD_BACK:
+                yield source["source"], row
+
+
+def part(reading, piles):
+    return sum(reading["piles"][pile] for pile in piles)
+
+
+def error(reading, of):
+    return (reading["measured_bytes"] - reading["predicted_bytes"]) / of
+
+
+def errors_of(row):
+    """(term, error) of one row, each term at most once."""
+    by_name = {reading["reading"]: reading for reading in row["readings"]}
+    highest = max((by_name[name] for name in PEAKS if name in by_name), key=lambda r: r["measured_bytes"], default=None)
+    found = {}
+    for name in OF_STATES:
+        reading = by_name.get(name)
+        if reading and 2 * part(reading, STATES) >= reading["predicted_bytes"]:
+            found.setdefault("states", error(reading, reading["predicted_bytes"]))
+    reserved = by_name.get("reserved")
+    if highest and 2 * part(highest, WORKING) >= highest["predicted_bytes"]:
+        found["working"] = error(highest, part(highest, WORKING))
+    if highest and reserved:
+        measured = reserved["measured_bytes"] - highest["measured_bytes"]
+        found["slack"] = (measured - reserved["piles"]["slack"]) / highest["predicted_bytes"]
+    elif reserved:
+        both = part(reserved, WORKING) + reserved["piles"]["slack"]
+        if 2 * both >= reserved["predicted_bytes"]:
+            found["working with slack"] = error(reserved, both)
+    return found
+
+
+def percentile(weighed, quantile):
+    """The smallest error that at least this part of the weight does not pass."""
+    passed, whole = 0.0, sum(weight for _, weight in weighed)
+    for value, weight in sorted(weighed):
+        passed += weight
+        if passed >= quantile * whole * (1 - 1e-12):
+            return value
+    raise AssertionError("no errors")
+
+
+def entry(engine, implementation, term, errors, by_source=False):
+    """`by_source`: each source weighs the same, and those of few runs nothing."""
+    counts = collections.Counter(source for _, source in errors)
+    if by_source:
+        counts = {source: count for source, count in counts.items() if count >= FEWEST}
+    weighed = [(value, 1 / counts[source] if by_source else 1.0) for value, source in errors if source in counts]
+    # A band contains what is predicted.
+    low = min(0.0, percentile(weighed, QUANTILES[0]))
+    high = max(0.0, percentile(weighed, QUANTILES[1]))
+    return {"engine": engine, "implementation": implementation, "term": term, "low": round(low, 4), "high": round(high, 4),
+            "source": ", ".join(f"{source} ({count})" for source, count in sorted(counts.items()))}
+
+
+def main():
+    if len(sys.argv) < 3:
+        raise SystemExit(__doc__)
+    found = collections.defaultdict(list)
+    for source, row in judged(sys.argv[1], sys.argv[2:]):
+        key = (row["engine"], row["implementation"])
+        for term, value in errors_of(row).items():
+            found[*key, term].append((value, source))
+    entries = [entry("any", "any", term, [error for key, errors in found.items() if key[2] in terms for error in errors], True)
+               for term, terms in (("states", ("states",)), ("working", ("working", "working with slack")), ("slack", ("slack",)))]
+    for engine, implementation in sorted({key[:2] for key in found}):
+        errors = {term: found[engine, implementation, term] for term in ("states", "working", "slack", "working with slack")}
+        both = errors.pop("working with slack")
+        joint = len(errors["working"]) < FEWEST <= len(both)
+        errors["working"] += both
+        for term, observed in errors.items():
+            if joint and term == "slack":
+                entries.append({**entries[-1], "term": term, "low": 0.0, "high": 0.0, "source": "counted with working"})
+            elif len(observed) >= FEWEST:
+                entries.append(entry(engine, implementation, term, observed))
+    document = {"about": "Errors of predictions, in parts of the term: what was measured less what was predicted. Written by truth/bands.py.",
+                "percentiles": [100 * quantile for quantile in QUANTILES]}
+    lines = ",\n".join("  " + json.dumps(one) for one in entries)
+    OUT.write_text(json.dumps(document, indent=1)[:-2] + ',\n "errors": [\n' + lines + "\n ]\n}\n", encoding="utf-8")
+    for one in entries:
+        print("{engine:10} {implementation:13} {term:8} {low:+.3f} {high:+.3f}  {source}".format(**one))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
