@@ -35,6 +35,17 @@ struct StageProgram {
   Bytes beyond_cached_blocks{};
 };
 
+// What the kernels of a stage do in one micro-batch: equal parts once, with how often they stand there.
+struct StageWork {
+  struct Part {
+    const char* label = "";  // "embedding", "layer", "head"
+    int unit = 0;            // in the order of SlotSet
+    std::int64_t times = 1;
+    Kernels forward, backward;
+  };
+  std::vector<Part> parts;
+};
+
 // Micro-batches whose activations a stage holds at once (torch/distributed/pipelining/schedules.py; Megatron-LM
 // core/pipeline_parallel).
 std::int64_t micro_batches_in_flight(const Job& job, std::int64_t stage);
@@ -51,6 +62,7 @@ class StagePrograms {
   const ModelUnits<N>& units() const { return units_; }
   const Sizes<N>& sizes() const { return sizes_; }
   Stage<N> stage_of(std::int64_t index) const;
+  StageWork work(std::int64_t stage);
   EngineModel<N>& engine() { return *engine_; }
   // What one layer of `kind` keeps for backward of one micro-batch (slots of the workbook).
   const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;

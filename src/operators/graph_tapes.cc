@@ -105,7 +105,7 @@ std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before
       if (reruns_[r].trigger == i && is_recorded(regions_[r]))
         play_again(regions_[r], reruns_[r], events);
     const Operator& operation = operators_[at(i)];
-    if (!product_ran && operation.flops > 0 && operation.recorded) {
+    if (!product_ran && operation.arithmetic.kind != Arithmetic::kNone && operation.recorded) {
       product_ran = true;
       if (before_products != nullptr) *before_products = events.size();
     }

@@ -68,8 +68,8 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   product.outputs = {raw};
   product.saved = {query, scaled_key};
   product.backward = {kGradient1, kGradient0};
-  product.flops =
-      2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
+  product.arithmetic = {Arithmetic::kProduct, plain(sizes.sequence), plain(query_width / heads),
+                        plain(sizes.sequence), plain(sizes.batch * heads)};
   graph.add(product);
   ValueId scores = raw;
   if (how.causal) {
@@ -97,7 +97,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   probabilities = dropout(probabilities, how.dropout, kOwner);
   // The second result of the call, in the caller's type; nobody takes it.
   if (wide != type) local(cast(probabilities, type, {kOwner, "probabilities", kRule}));
-  ValueId mixed = weighted_values(probabilities, v, pairs, heads, value_width, wide);
+  ValueId mixed = weighted_values(probabilities, v, heads, value_width, wide);
   mixed = cast(reshaped(mixed, true), type, {kOwner, "output, cast back", kRule});
   for (ValueId value : locals) graph.hold(value);
 

@@ -41,6 +41,7 @@ OperatorStyle style_of(const Job& job) {
   style.attention = job.training.attention;
   style.loss = job.training.loss;
   style.tensor = job.parallel.tensor;
+  style.multiprocessors = job.cluster.device->multiprocessors;
   style.distributed_tensors =
       job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
                                   job.implementation == Implementation::kTorchtitan);

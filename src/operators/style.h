@@ -39,7 +39,7 @@ struct OperatorStyle {
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them
   // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
   bool schedule_asks_for_loss = false;
-  std::int64_t multiprocessors = 132;
+  std::int64_t multiprocessors = 132;  // of the device
 };
 
 // Pipelines of DDP, FSDP1 and FSDP2 run on torch.distributed.pipelining; the other engines bring their own.
