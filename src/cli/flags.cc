@@ -8,6 +8,8 @@ const std::vector<Flag>& flags() {
   using enum FlagKind;
   static const std::vector<Flag> kFlags = {
       // name     letter kind     value      choices              commands  help
+      {"time", 0, kSwitch, "", "", "weigh",
+       "the step's time, term by term, and what would shorten it"},
       {"phases", 0, kSwitch, "", "", "weigh", "phases against piles, and the three questions"},
       {"apply", 0, kRepeated, "N", "", "weigh",
        "answer again with suggestion N applied; several add up"},

@@ -199,6 +199,7 @@ Weighed weigh_document(const Value& document, const std::string& folder,
       return weighed;
     }
     weighed.prediction = by(*job);
+    weighed.prediction->time = predict_time(*job);
     weighed.job = std::move(*job);
   } catch (const OverflowError& fault) {
     weighed.job.reset();

@@ -13,6 +13,7 @@
 #include "report/applied.h"
 #include "report/phases.h"
 #include "report/prediction_json.h"
+#include "report/time_table.h"
 #include "report/weighing.h"
 
 namespace steelyard {
@@ -174,7 +175,11 @@ int weigh_command(const Invocation& invocation) {
     text = applied_text({"before", *before->weighed.job, *before->weighed.prediction},
                         {"after", job, prediction}, applied, style);
   } else {
-    text = invocation.has("phases") ? phases_text(weighing, style) : weighing_text(weighing, style);
+    if (invocation.has("time") && prediction.time)
+      text = time_text(weighing, what_would_help(job), style);
+    else
+      text =
+          invocation.has("phases") ? phases_text(weighing, style) : weighing_text(weighing, style);
   }
   if (invocation.has("verbose")) text += details_text(weighing, style);
   answer(in_style(style, text));

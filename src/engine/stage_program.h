@@ -36,6 +36,17 @@ struct StageProgram {
   std::int64_t in_flight = 1;
 };
 
+// What the kernels of a stage do in one micro-batch: equal parts once, with how often they stand there.
+struct StageWork {
+  struct Part {
+    const char* label = "";  // "embedding", "layer", "head"
+    int unit = 0;            // in the order of SlotSet
+    std::int64_t times = 1;
+    Kernels forward, backward;
+  };
+  std::vector<Part> parts;
+};
+
 template <class N>
 class StagePrograms {
  public:
@@ -48,6 +59,7 @@ class StagePrograms {
   const ModelUnits<N>& units() const { return units_; }
   const Sizes<N>& sizes() const { return sizes_; }
   Stage<N> stage_of(std::int64_t index) const;
+  StageWork work(std::int64_t stage);
   EngineModel<N>& engine() { return *engine_; }
   // What one layer of `kind` keeps for backward of one micro-batch (slots of the workbook).
   const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include "data/catalogue.h"
+#include "quantity/parse.h"
 
 namespace steelyard {
 namespace {
@@ -22,6 +24,34 @@ Fabric read_fabric(const Fact& fact) {
   for (const auto& [name, fabric] : kFabrics)
     if (name == text) return fabric;
   fact.fail("is not a known fabric: " + text);
+}
+
+// What sixteen lanes carry in one direction, line code taken off; nothing for anything else than PCIe.
+constexpr std::array<std::pair<std::string_view, double>, 4> kHostLinks = {{
+    {"PCIe 3 x16", 15.75e9},
+    {"PCIe 4 x16", 31.5e9},
+    {"PCIe 5 x16", 63e9},
+    {"PCIe 6 x16", 121e9},
+}};
+
+BytesPerSecond read_host_link(const Fact& fact) {
+  const std::string text = fact.text();
+  for (const auto& [name, rate] : kHostLinks)
+    if (name == text) return BytesPerSecond(rate);
+  // "NVLink-C2C 450 GB/s"
+  const std::size_t space = text.find(' ');
+  const auto rate = parse_bytes_per_second(
+      space == std::string::npos ? text : std::string_view(text).substr(space + 1));
+  if (!rate) fact.fail("is not a known link to the host: " + text);
+  return *rate;
+}
+
+double read_watts(const Fact& fact) {
+  const std::string text = fact.text();
+  double watts = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), watts);
+  if (fault != std::errc() || std::string_view(end) != " W") fact.fail("is no power: " + text);
+  return watts;
 }
 
 DeviceRates read_rates(const Fact& fact) {
@@ -58,7 +88,14 @@ Device read_device(const Fact& fact) {
   device.context_source = context["source"].text();
   device.cublas_workspace = fact["blas_workspace"]["value"].bytes();
   device.cublas_source = fact["blas_workspace"]["source"].text();
-  device.fabric = read_fabric(fact["link"]["fabric"]);
+  const Fact link = fact["link"];
+  device.fabric = read_fabric(link["fabric"]);
+  if (link.has("bandwidth_per_direction"))
+    device.link = link["bandwidth_per_direction"].bytes_per_second();
+  device.host_link = read_host_link(fact["host_link"]["value"]);
+  device.memory_bandwidth = fact["memory_bandwidth"]["value"].bytes_per_second();
+  device.multiprocessors = fact["multiprocessors"]["value"].integer();
+  device.watts = read_watts(fact["power"]["value"]);
   device.rates = read_rates(fact["rates"]);
   device.short_forms = fact.texts_or_none("short_forms");
   device.source = fact["source"].text();

@@ -46,6 +46,12 @@ struct Device {
   std::string capacity_mark;  // "read", "second hand", "vendor, unconfirmed"
   std::string source;
   Fabric fabric = Fabric::kPcie;
+  BytesPerSecond
+      link{};  // to its peers through the fabric, per direction; none: through the host's link
+  BytesPerSecond host_link{};         // to the host, per direction, as the interface's width says
+  BytesPerSecond memory_bandwidth{};  // of its own memory
+  std::int64_t multiprocessors = 0;   // or compute units
+  double watts = 0;                   // at most, as the vendor states it
   DeviceRates rates;
   std::vector<std::string> short_forms;  // "h100"
 };

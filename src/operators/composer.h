@@ -81,6 +81,11 @@ class Composer {
   ValueId gathered(ValueId x, const N& width, const char* owner);
   // Tensor parallelism around matrix products.
   ValueId column_linear(ValueId x, const Linear& linear, const N& in, const N& out);
+  void exchange_input(Operator& operation, double payload) const;
+  void exchange_output(Operator& operation, double payload) const;
+  static double payload_of(const N& elements, ElementType type) {
+    return static_cast<double>(plain(elements)) * static_cast<double>(bits_of(type)) / 8.0;
+  }
   ValueId row_linear(ValueId x, const Linear& linear, const N& in, const N& out);
 
   // --- parts of a layer
@@ -217,8 +222,8 @@ class Composer {
   }
   ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width,
                              const N& key_value_width, const N& heads, const N& key_value_heads);
-  ValueId weighted_values(ValueId probabilities, ValueId v, const N& pairs, const N& heads,
-                          const N& value_width, ElementType type);
+  ValueId weighted_values(ValueId probabilities, ValueId v, const N& heads, const N& value_width,
+                          ElementType type);
   ValueId low_rank(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out,
                    ValueId* narrow = nullptr);
   ValueId with_magnitude(ValueId x, ValueId base, const Linear& linear, const N& rows, const N& in,

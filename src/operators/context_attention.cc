@@ -28,7 +28,7 @@ template <class N>
 class ContextAttention {
  public:
   ContextAttention(Composer<N>& composer, const N& heads, const N& key_value_heads,
-                   const N& query_width, const N& value_width)
+                   const N& query_width, const N& value_width, bool causal)
       : c_(composer),
         graph_(composer.graph),
         type_(composer.style.compute),
@@ -36,6 +36,7 @@ class ContextAttention {
         key_value_heads_(key_value_heads),
         query_width_(query_width),
         value_width_(value_width),
+        causal_(causal),
         rows_(composer.sizes.tokens * heads),
         queries_(composer.sizes.tokens * query_width),
         outputs_(composer.sizes.tokens * value_width) {}
@@ -233,9 +234,11 @@ class ContextAttention {
       operation.backward.push_back(workspace);
   }
   ValueId finish(Operator& operation) {
-    operation.flops = 4.0 * static_cast<double>(plain(c_.sizes.tokens)) *
-                      static_cast<double>(plain(c_.sizes.sequence * c_.sizes.context)) *
-                      static_cast<double>(plain(query_width_));
+    // The parts are dealt out so that each rank has its share of a causal half.
+    operation.arithmetic = {
+        Arithmetic::kAttention,         plain(c_.sizes.sequence),
+        plain(query_width_ / heads_),   plain(c_.sizes.sequence * c_.sizes.context),
+        plain(c_.sizes.batch * heads_), causal_};
     graph_.add(operation);
     return operation.outputs[0];
   }
@@ -256,6 +259,7 @@ class ContextAttention {
   Graph<N>& graph_;
   ElementType type_;
   N heads_, key_value_heads_, query_width_, value_width_;
+  bool causal_;
   N rows_, queries_, outputs_;
 };
 
@@ -267,11 +271,11 @@ ValueId Composer<N>::context_attention(ValueId q, ValueId k, ValueId v, const N&
   if (style.context_code == ContextCode::kTorch) {
     if (style.attention == AttentionKernel::kEfficient && plain(heads) != plain(key_value_heads))
       repeat_to_all_heads(k, v, query_width, value_width);
-    return ContextAttention<N>(*this, heads, key_value_heads, query_width, value_width)
+    return ContextAttention<N>(*this, heads, key_value_heads, query_width, value_width, how.causal)
         .torch_ring(q, k, v);
   }
   if (style.context_code == ContextCode::kDeepSpeed) {
-    ContextAttention<N> write(*this, heads, key_value_heads, query_width, value_width);
+    ContextAttention<N> write(*this, heads, key_value_heads, query_width, value_width, how.causal);
     // Fewer key/value heads than ranks: each is repeated until every rank has one.
     const bool repeats = plain(key_value_heads) < style.context;
     const N times = repeats ? sizes.context / key_value_heads : N(1);
@@ -292,9 +296,9 @@ ValueId Composer<N>::context_attention(ValueId q, ValueId k, ValueId v, const N&
     return write.reordered(write.sent(out), "output, in token order");
   }
   if (style.context_method == ContextMethod::kRing)
-    return ContextAttention<N>(*this, heads, key_value_heads, query_width, value_width)
+    return ContextAttention<N>(*this, heads, key_value_heads, query_width, value_width, how.causal)
         .engine_ring(q, k, v, sizes.context);
-  ContextAttention<N> write(*this, heads, key_value_heads, query_width, value_width);
+  ContextAttention<N> write(*this, heads, key_value_heads, query_width, value_width, how.causal);
   if (style.context_method == ContextMethod::kAllGather) return write.engine_gather(q, k, v);
   const N inner = ulysses ? sizes.context : Workbook<N>::symbol("ci", style.context_inner);
   q = write.engine_exchange(q, "q, whole sequence");
@@ -306,7 +310,7 @@ ValueId Composer<N>::context_attention(ValueId q, ValueId k, ValueId v, const N&
                           value_width / inner, sizes.sequence * inner, how);
   } else {
     // The ring sees the inner group's tokens for its part of the heads: as many elements.
-    out = ContextAttention<N>(*this, heads, key_value_heads, query_width, value_width)
+    out = ContextAttention<N>(*this, heads, key_value_heads, query_width, value_width, how.causal)
               .engine_ring(q, k, v, sizes.context / inner);
   }
   return write.engine_exchange(out, "output, in token order");

@@ -124,8 +124,9 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   for (const BackwardStep& step :
        attention_workspaces(heads, key_value_heads, query_width, value_width, sequence, sequence))
     operation.backward.push_back(step);
-  operation.flops = 4.0 * static_cast<double>(plain(tokens)) *
-                    static_cast<double>(plain(sequence)) * static_cast<double>(plain(query_width));
+  operation.arithmetic = {Arithmetic::kAttention,           plain(sequence),
+                          plain(query_width / heads),       plain(sequence),
+                          plain(tokens / sequence * heads), how.causal};
   graph.add(operation);
   return out;
 }
@@ -184,8 +185,8 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   product.outputs = {raw};
   product.saved = {q, k};
   product.backward = {kGradient1, kGradient0};
-  product.flops =
-      2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
+  product.arithmetic = {Arithmetic::kProduct, plain(sizes.sequence), plain(query_width / heads),
+                        plain(sizes.sequence), plain(sizes.batch * heads)};
   graph.add(product);
   if (style.implementation == Implementation::kMegatron ||
       style.implementation == Implementation::kNanotron) {
@@ -193,7 +194,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     ValueId fused = pointwise("scaled masked softmax", raw,
                               {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
     fused = dropout(fused, how.dropout, kOwner);
-    return copy(weighted_values(fused, v, pairs, heads, value_width, type),
+    return copy(weighted_values(fused, v, heads, value_width, type),
                 {kOwner, "output", "op.attention.transposed-copy"});
   }
   ValueId scores = scale(raw, {kOwner, "scaled scores", "op.scale"});
@@ -233,7 +234,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   if (!how.scores_in_float32) graph.hold(masked);  // until its name passes to the probabilities
   probabilities = dropout(probabilities, how.dropout, kOwner);
-  const ValueId mixed = weighted_values(probabilities, v, pairs, heads, value_width, type);
+  const ValueId mixed = weighted_values(probabilities, v, heads, value_width, type);
   if (how.scores_in_float32)
     for (ValueId local : {wide_query, wide_key}) graph.hold(local);
   const ValueId out = copy(mixed, {kOwner, "output", "op.attention.transposed-copy"});
@@ -278,8 +279,8 @@ ValueId Composer<N>::with_sinks(ValueId scores, const N& columns, const N& rows,
 }
 
 template <class N>
-ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& pairs,
-                                     const N& heads, const N& value_width, ElementType type) {
+ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& heads,
+                                     const N& value_width, ElementType type) {
   const ValueId mixed = graph.tensor({kOwner, "output by head", "op.matmul.output"},
                                      sizes.tokens * value_width, type, true);
   Operator mix;
@@ -288,8 +289,8 @@ ValueId Composer<N>::weighted_values(ValueId probabilities, ValueId v, const N& 
   mix.outputs = {mixed};
   mix.saved = {probabilities, v};
   mix.backward = {kGradient1, kGradient0};
-  mix.flops =
-      2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(value_width / heads));
+  mix.arithmetic = {Arithmetic::kProduct, plain(sizes.sequence), plain(sizes.sequence),
+                    plain(value_width / heads), plain(sizes.batch * heads)};
   graph.add(mix);
   return mixed;
 }

@@ -76,8 +76,8 @@ class DispatchedExperts {
                              c_.parameter(mlp_.router.weight_index, c_.sizes.hidden * all_experts_),
                              -1});
     gate.backward.push_back(kGradient0);
-    gate.flops =
-        2.0 * static_cast<double>(plain(each)) * static_cast<double>(plain(c_.sizes.hidden));
+    gate.arithmetic = {Arithmetic::kProduct, plain(each / all_experts_), plain(c_.sizes.hidden),
+                       plain(all_experts_)};
     graph_.add(gate);
 
     ValueId scores = logits;
@@ -253,7 +253,7 @@ class DispatchedExperts {
         rows,
         packed ? Few<int, 2>{mlp_.gate_up_index} : Few<int, 2>{mlp_.gate_index, mlp_.up_index},
         packed ? Few<N, 2>{N(2) * matrix} : Few<N, 2>{matrix, matrix}, "gate and up",
-        pairs * N(2) * width_);
+        pairs * N(2) * width_, pairs);
     const ValueId inner =
         graph_.tensor({kOwner, "silu(gate)·up·weight", "op.experts.weighted-activation"},
                       pairs * width_, type_, true);
@@ -266,10 +266,10 @@ class DispatchedExperts {
     activate.backward = {kGradient0, kGradient1};
     graph_.add(activate);
     if (c_.recomputed.activation) c_.recompute_from(begin, true);
-    return product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs * hidden);
+    return product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs * hidden, pairs);
   }
   ValueId product(ValueId x, const Few<int, 2>& weight_indices, const Few<N, 2>& weight_elements,
-                  const char* name, const N& elements) {
+                  const char* name, const N& elements, const N& pairs) {
     const ValueId y = graph_.tensor({kOwner, name, "op.linear.output"}, elements, type_, true);
     Operator operation;
     operation.label = "grouped product";
@@ -282,8 +282,10 @@ class DispatchedExperts {
       operation.backward.push_back({BackwardStep::kParameterGradient, gradient, -1});
     }
     operation.backward.push_back(kGradient0);
-    operation.flops =
-        2.0 * static_cast<double>(plain(elements)) * static_cast<double>(plain(width_));
+    // Pairs spread evenly over the experts that stand here.
+    operation.arithmetic = {Arithmetic::kProduct, plain(ceil_divide(pairs, experts_)),
+                            plain(graph_.elements(x) / pairs), plain(elements / pairs),
+                            plain(experts_)};
     graph_.add(operation);
     return y;
   }

@@ -69,6 +69,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     add.label = "sum over ranks";
     add.inputs = {x};
     add.outputs = {sum};
+    composer.exchange_output(add, Composer<N>::payload_of(whole, style.residual));
     if (style.sequence_parallel) {
       const SlotId by_rank =
           composer.book.slot({"embedding", "rows by ranks", "tensor.order-of-ranks"},
@@ -93,6 +94,8 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     apply.outputs = {masked, mask};
     apply.saved = {mask};
     apply.backward = {kGradient0};
+    if (!style.sequence_parallel)
+      composer.exchange_output(apply, Composer<N>::payload_of(whole, style.residual));
     graph.add(apply);
     x = masked;
     if (style.sequence_parallel) {
@@ -104,6 +107,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
       scatter.inputs = {x};
       scatter.outputs = {scattered};
       scatter.backward = {kGradient0};
+      composer.exchange_output(scatter, Composer<N>::payload_of(whole, style.residual));
       graph.add(scatter);
       x = scattered;
     }

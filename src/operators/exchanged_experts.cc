@@ -51,13 +51,14 @@ class ExchangedExperts {
     }
     const ValueId gate =
         product(routed, mlp_.gate_index >= 0 ? mlp_.gate_index : mlp_.gate_up_index, "gate",
-                received * width_, hidden * width_);
+                received * width_, hidden * width_, received);
     const ValueId activated = c_.activate(gate, mlp_.activation, kOwner);
-    const ValueId up = product(routed, mlp_.up_index, "up", received * width_, hidden * width_);
+    const ValueId up =
+        product(routed, mlp_.up_index, "up", received * width_, hidden * width_, received);
     const ValueId inner =
         c_.multiply(activated, up, {kOwner, "act(gate)·up", "op.multiply.output"});
-    ValueId output =
-        product(inner, mlp_.down_index, "expert output", received * hidden, hidden * width_);
+    ValueId output = product(inner, mlp_.down_index, "expert output", received * hidden,
+                             hidden * width_, received);
     if (divided_) {
       output =
           moved("output by rank", "dispatch.by-expert", output, received * hidden, type_, local);
@@ -117,8 +118,8 @@ class ExchangedExperts {
     graph_.add(operation);
     return y;
   }
-  ValueId product(ValueId x, int weight_index, const char* name, const N& elements,
-                  const N& matrix) {
+  ValueId product(ValueId x, int weight_index, const char* name, const N& elements, const N& matrix,
+                  const N& pairs) {
     const ValueId y = graph_.tensor({kOwner, name, "op.linear.output"}, elements, type_, true);
     Operator operation;
     operation.label = "grouped product";
@@ -133,8 +134,10 @@ class ExchangedExperts {
            c_.uncast_parameter(weight_index, experts_ * matrix * N(packed ? 2 : 1)), -1});
     }
     operation.backward.push_back(kGradient0);
-    operation.flops =
-        2.0 * static_cast<double>(plain(graph_.elements(x))) * static_cast<double>(plain(width_));
+    // Pairs spread evenly over the experts that stand here.
+    operation.arithmetic = {Arithmetic::kProduct, plain(ceil_divide(pairs, experts_)),
+                            plain(graph_.elements(x) / pairs), plain(elements / pairs),
+                            plain(experts_)};
     graph_.add(operation);
     return y;
   }

@@ -87,8 +87,9 @@ ValueId Composer<N>::sorted_experts(ValueId x, ValueId weights, ValueId indices,
       product.backward.push_back(
           {BackwardStep::kParameterGradient, uncast_parameter(weight_index, all_weights), -1});
     product.backward.push_back(kGradient0);
-    product.flops = 2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(in)) *
-                    static_cast<double>(plain(out));
+    // Tokens spread evenly over the experts.
+    product.arithmetic = {Arithmetic::kProduct, plain(ceil_divide(pairs, experts)), plain(in),
+                          plain(out), plain(experts)};
     graph.add(product);
     return y;
   };

@@ -121,13 +121,6 @@ std::vector<SlotId> Graph<N>::parameter_gradients() const {
   return slots;
 }
 
-template <class N>
-double Graph<N>::flops() const {
-  double sum = 0;
-  for (const Operator& operation : operators_) sum += operation.flops;
-  return sum;
-}
-
 template class Graph<Checked>;
 template class Graph<Traced>;
 

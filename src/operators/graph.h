@@ -18,6 +18,7 @@
 
 #include "ledger/few.h"
 #include "ledger/workbook.h"
+#include "operators/work.h"
 
 namespace steelyard {
 
@@ -54,8 +55,10 @@ struct Operator {
   Few<SlotId, 6>
       passing;  // forward: allocated one after the other while it runs, all freed at its end
   Few<BackwardStep, 14> backward;
+  Arithmetic arithmetic;
+  // With the other ranks: before the product that reads what comes, or after the one that makes what goes.
+  Few<Exchange, 3> forward_exchanges, backward_exchanges;
   bool recorded = true;  // set by Graph::add; false: nothing needs its gradient, nothing is kept
-  double flops = 0;
 };
 
 // A parameter gradient that the graph can produce.
@@ -155,7 +158,9 @@ class Graph {
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
   std::vector<SlotId> parameter_gradients() const;
-  double flops() const;
+  // What runs: forward, and backward with what it computes again.
+  Kernels forward_kernels() const;
+  Kernels backward_kernels(GradientPolicy policy) const;
 
  private:
   friend class BackwardPlayer<N>;
@@ -195,6 +200,10 @@ class Graph {
   void find_savers();
   void plan_reruns();
   void play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const;
+  double bytes_of_value(ValueId value) const;
+  void run_forward(int index, bool again, Kernels& kernels) const;
+  void run_backward(int index, GradientPolicy policy, std::vector<int>& arrivals,
+                    Kernels& kernels) const;
 
   Workbook<N>& book_;
   std::vector<Value> values_;

@@ -79,7 +79,7 @@ void Graph<N>::plan_reruns() {
     rerun.trigger = region.end - 1;
     // A checkpoint that is not reentrant runs again when backward first asks for something kept, if only a weight.
     const auto asks = [&](const Operator& operation) {
-      return operation.recorded && (!operation.saved.empty() || operation.flops > 0);
+      return operation.recorded && (!operation.saved.empty() || operation.arithmetic.some());
     };
     while (region.early_stop && rerun.trigger > region.begin &&
            !asks(operators_[at(rerun.trigger)]))

@@ -55,7 +55,7 @@ struct Carried {
 
 template <class N>
 bool Graph<N>::is_deferred(const Operator& operation) const {
-  return operation.recorded && (operation.flops > 0 || keeps_graph_) &&
+  return operation.recorded && (operation.arithmetic.some() || keeps_graph_) &&
          std::any_of(operation.backward.begin(), operation.backward.end(),
                      [](const BackwardStep& step) {
                        return step.kind == BackwardStep::kParameterGradient;
@@ -187,7 +187,7 @@ class BackwardPlayer {
   void play_weights_of_graph() {
     std::reverse(deferred_.begin(), deferred_.end());
     const auto is_product = [&](const Deferred& deferred) {
-      return graph_.operators_[at(deferred.operation)].flops > 0;
+      return graph_.operators_[at(deferred.operation)].arithmetic.some();
     };
     if (std::count_if(deferred_.begin(), deferred_.end(), is_product) > 1)
       std::stable_partition(deferred_.begin(), deferred_.end(), is_product);
@@ -304,7 +304,7 @@ class BackwardPlayer {
       if (graph_.reruns_[r].trigger == i && graph_.is_recorded(graph_.regions_[r]))
         graph_.play_again(graph_.regions_[r], graph_.reruns_[r], *events_);
     const Operator& operation = graph_.operators_[at(i)];
-    if (!product_ran_ && operation.flops > 0 && operation.recorded) {
+    if (!product_ran_ && operation.arithmetic.some() && operation.recorded) {
       product_ran_ = true;
       tapes_.before_products = events_->size();
     }

@@ -249,8 +249,10 @@ class GroupedExperts {
     if (trains && in_one_kernel) operation.backward.push_back(needed);
     operation.backward.push_back(kGradient0);
     if (in_one_kernel) operation.backward.push_back(needed);
-    operation.flops = 2.0 * static_cast<double>(plain(graph_.elements(x))) *
-                      static_cast<double>(plain(elements)) / static_cast<double>(plain(pairs_));
+    // Tokens spread evenly over the experts.
+    operation.arithmetic = {Arithmetic::kProduct, plain(ceil_divide(pairs_, experts_)),
+                            plain(graph_.elements(x) / pairs_), plain(elements / pairs_),
+                            plain(experts_)};
     graph_.add(operation);
     return y;
   }

@@ -95,6 +95,11 @@ class LossWriter {
     operation.label = "tied head";
     operation.inputs = {x};
     operation.outputs = {y};
+    operation.arithmetic = {Arithmetic::kProduct, plain(c_.sizes.tokens), plain(width),
+                            plain(local)};
+    if (!c_.style.distributed_tensors)
+      c_.exchange_input(operation,
+                        Composer<N>::payload_of(c_.sizes.tokens * width, c_.style.compute));
     const int gradient = tied_gradient(width);
     if (gradient >= 0) operation.saved = {x};
     operation.backward = {{BackwardStep::kParameterGradient, gradient, -1}, kGradient0};
@@ -223,7 +228,16 @@ class LossWriter {
         graph_.temporary({"loss", "logits less their maximum", rule}, graph_.elements(wide), type),
         number, number, number};
     operation.backward = {{BackwardStep::kAliasGradient, 0, -1}};
+    exchange_numbers(operation);
     graph_.add(operation);
+  }
+
+  // The largest logit of each token, the sum of exponentials and the target's logit, over the tensor ranks.
+  void exchange_numbers(Operator& operation) const {
+    if (c_.style.tensor == 1) return;
+    const Exchange numbers{ExchangeKind::kAllReduce, Axis::kTensor,
+                           Composer<N>::payload_of(c_.sizes.tokens, ElementType::kFloat32)};
+    operation.forward_exchanges = {numbers, numbers, numbers};
   }
 
   // Both backwards in one, (zeros with the targets + exponentials) x what arrives: three tensors of all logits here.
@@ -273,6 +287,7 @@ class LossWriter {
     operation.outputs = {loss, exponentials};
     operation.saved = {exponentials};
     operation.backward = {kGradient0};  // the cast of the in-place gradient
+    exchange_numbers(operation);
     graph_.add(operation);
   }
 
@@ -303,6 +318,7 @@ class LossWriter {
     operation.inputs = {wide};
     operation.outputs = {probabilities, target, loss};
     operation.saved = {target};
+    exchange_numbers(operation);
     graph_.add(operation);
   }
 
@@ -319,6 +335,9 @@ class LossWriter {
                                        sizes.tokens, ElementType::kFloat32, true);
     Operator operation;
     operation.label = "fused linear cross entropy";
+    operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(width),
+                            plain(sizes.vocabulary)};
+    operation.arithmetic.forward_times = 3;
     operation.inputs = {x};
     operation.outputs = {loss, input_gradient};
     operation.saved = {input_gradient};
@@ -356,6 +375,9 @@ class LossWriter {
         graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
     Operator operation;
     operation.label = "chunked cross entropy";
+    operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(width),
+                            plain(sizes.vocabulary)};
+    operation.arithmetic.forward_times = 3;
     operation.inputs = {x};
     operation.outputs = {loss, gradient};
     operation.saved = {gradient};

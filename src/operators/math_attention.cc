@@ -84,8 +84,8 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   product.outputs = {raw};
   product.saved = {query, scaled_key};
   product.backward = {kGradient1, kGradient0};
-  product.flops =
-      2.0 * static_cast<double>(plain(pairs)) * static_cast<double>(plain(query_width / heads));
+  product.arithmetic = {Arithmetic::kProduct, plain(sizes.sequence), plain(query_width / heads),
+                        plain(sizes.sequence), plain(sizes.batch * heads)};
   graph.add(product);
   // The mask is added in place. _safe_softmax (aten/src/ATen/native/SoftMax.cpp) looks for rows that are masked altogether.
   ValueId probabilities =
@@ -105,7 +105,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   // The second result of the call, in the caller's type; nobody takes it.
   if (wide != type) local(cast(probabilities, type, {kOwner, "probabilities", kRule}));
   if (how.one_key_value_head) v = repeated(v, of_values, value_width);
-  ValueId mixed = weighted_values(probabilities, v, pairs, heads, value_width, wide);
+  ValueId mixed = weighted_values(probabilities, v, heads, value_width, wide);
   mixed = cast(reshaped(mixed, true), type, {kOwner, "output, cast back", kRule});
   for (ValueId value : locals) graph.hold(value);
 

@@ -137,8 +137,7 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   operation.backward.push_back(kGradient0);
   if (factor.biased) operation.backward.push_back(of_weight);
   operation.backward.push_back({BackwardStep::kParameterGradient, factor.bias_gradient, -1});
-  operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) *
-                    static_cast<double>(plain(out));
+  operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   graph.add(operation);
   return y;
 }
@@ -166,7 +165,9 @@ ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
   const N whole = sizes.tokens * width;
   Operator operation;
   operation.inputs = {x};
+  const double payload = payload_of(whole, graph.type(x));
   if (!style.sequence_parallel) {
+    operation.backward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload}};
     operation.label = "all-reduce of the gradient";
     operation.outputs = {graph.view(x, whole)};
     operation.backward = {kGradient0};
@@ -174,6 +175,8 @@ ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
     // Gathers and scatters along a dimension that is not the first: one copy more, in the order of the ranks.
     const SlotId by_rank = book.slot({owner, "input by ranks", "tensor.order-of-ranks"},
                                      Pile::kTemporary, whole, graph.type(x));
+    operation.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload}};
+    operation.backward_exchanges = {{ExchangeKind::kReduceScatter, Axis::kTensor, payload}};
     operation.label = "all-gather";
     operation.outputs = {graph.tensor({owner, "gathered input", "tensor.kept-gathered-input"},
                                       whole, graph.type(x), graph.needs_gradient(x))};
@@ -182,6 +185,29 @@ ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
   }
   graph.add(operation);
   return operation.outputs[0];
+}
+
+// A column-parallel product reads all tokens and leaves partial sums of their gradient.
+template <class N>
+void Composer<N>::exchange_input(Operator& operation, double payload) const {
+  if (!style.sequence_parallel) {
+    operation.backward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload}};
+    return;
+  }
+  operation.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload}};
+  operation.backward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload},
+                                  {ExchangeKind::kReduceScatter, Axis::kTensor, payload}};
+}
+
+// A row-parallel product leaves partial sums of its output.
+template <class N>
+void Composer<N>::exchange_output(Operator& operation, double payload) const {
+  if (!style.sequence_parallel) {
+    operation.forward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload}};
+    return;
+  }
+  operation.forward_exchanges = {{ExchangeKind::kReduceScatter, Axis::kTensor, payload}};
+  operation.backward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload}};
 }
 
 template <class N>
@@ -197,8 +223,8 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   operation.inputs = {x};
   operation.outputs = {y};
   if (has_gradient(linear.weight_index)) operation.saved = {x};
-  operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
-                    static_cast<double>(plain(in)) * static_cast<double>(plain(local_out));
+  operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(in), plain(local_out)};
+  if (!style.distributed_tensors) exchange_input(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, in * local_out), -1};
   if (style.distributed_tensors && !linear.bias) operation.backward.push_back(of_weight);  // mm
@@ -238,8 +264,8 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   operation.inputs = {x};
   operation.outputs = {y};
   if (has_gradient(linear.weight_index)) operation.saved = {x};
-  operation.flops = 2.0 * static_cast<double>(plain(sizes.tokens)) *
-                    static_cast<double>(plain(local_in)) * static_cast<double>(plain(out));
+  operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(local_in), plain(out)};
+  exchange_output(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, local_in * out), -1};
   const bool of_weight_first = style.distributed_tensors && !linear.bias;  // mm

@@ -76,8 +76,7 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
   }
   operation.backward.push_back(again);
   operation.backward.push_back(kGradient0);
-  operation.flops = 2.0 * static_cast<double>(plain(rows)) * static_cast<double>(plain(in)) *
-                    static_cast<double>(plain(out));
+  operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   graph.add(operation);
   return eight_bits ? y : cast(y, given, {owner, "output, cast back", "quantised.output"});
 }

@@ -59,6 +59,7 @@ OperatorStyle style_of(const Job& job) {
   style.expert_tensor = job.parallel.expert_tensor;
   style.experts = job.experts;
   style.loss_parallel = job.training.loss_parallel || job.parallel.tensor == 1;
+  style.multiprocessors = job.cluster.device->multiprocessors;
   style.distributed_tensors =
       job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
                                   job.implementation == Implementation::kTorchtitan);

@@ -55,7 +55,7 @@ struct OperatorStyle {
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them
   // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
   bool schedule_asks_for_loss = false;
-  std::int64_t multiprocessors = 132;
+  std::int64_t multiprocessors = 132;  // of the device
   // Adapters (null: none): the type their matrices have when they multiply, and that of products with quantised weights.
   const Adapter* adapter = nullptr;
   ElementType adapter_compute = ElementType::kFloat32;

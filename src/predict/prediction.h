@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/step_time.h"
 #include "job/job.h"
 #include "ledger/pile.h"
 #include "quantity/quantity.h"
@@ -102,6 +103,7 @@ struct Prediction {
   Bytes host{}, nvme{};
   Bytes
       weights_alone{};  // parameters of one rank for inference, in the compute type: "it fits for inference"
+  std::optional<StepTime> time;  // see predict_time
   std::vector<Assumption> assumptions;
   std::vector<std::string> warnings;
 };
@@ -116,6 +118,18 @@ Prediction predict(const Job& job);
 // The same with what the allocator reserves estimated, for searches that ask thousands of times: the cost does not grow
 // with layers, micro-batches or ranks. An answer that is shown comes from predict().
 Prediction estimate(const Job& job);
+
+// Seconds of a step, on the machine that the device usually stands in; nothing for a device of which only the memory was
+// said. Apart from predict(), because memory alone answers most questions.
+std::optional<StepTime> predict_time(const Job& job);
+
+// The same step with one thing better than it is.
+struct WhatIf {
+  std::string change;  // "network 2x faster"
+  Seconds step{};
+  double gain = 0;  // of the step as it is
+};
+std::vector<WhatIf> what_would_help(const Job& job);
 
 // The moment of the peak of one of `prediction.ranks`, with everything alive.
 Moment peak_moment(const Job& job, std::size_t rank_index);

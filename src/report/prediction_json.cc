@@ -69,6 +69,24 @@ Json json_of(const Suggestion& suggestion) {
           {"verdict", name_of(suggestion.verdict)}};
 }
 
+Json json_of(const StepTime& time) {
+  Json terms = Json::object();
+  Json hidden = Json::object();
+  for (std::size_t i = 0; i < kTimeTerms; ++i) {
+    const auto term = static_cast<TimeTerm>(i);
+    terms[std::string(name_of(term))] = time.terms[term];
+    if (time.hidden[term] > 0) hidden[std::string(name_of(term))] = time.hidden[term];
+  }
+  return {{"step_seconds", time.step.value()},
+          {"low_seconds", time.low.value()},
+          {"high_seconds", time.high.value()},
+          {"tokens_per_second_per_device", time.tokens_per_second_per_device},
+          {"model_flops_utilization", time.model_flops_utilization},
+          {"hardware_flops_utilization", time.hardware_flops_utilization},
+          {"terms", std::move(terms)},
+          {"hidden", std::move(hidden)}};
+}
+
 Json json_of(const Diagnostic& problem) {
   Json result = {{"severity", problem.severity == Severity::kError ? "error" : "warning"},
                  {"code", problem.code},
@@ -105,6 +123,7 @@ Json json_of(const Job& job, const Prediction& prediction,
   for (const RankPrediction& rank : prediction.ranks)
     ranks.push_back(json_of(job.parallel, rank, brief));
   result["ranks"] = std::move(ranks);
+  if (prediction.time) result["time"] = json_of(*prediction.time);
   if (brief) return result;
 
   result["host_bytes"] = number(prediction.host);

@@ -1,0 +1,59 @@
+#include "cost/collective_time.h"
+
+#include <algorithm>
+
+namespace steelyard {
+
+Group group_of(Ranks ranks, std::int64_t stride, Ranks devices_per_node) {
+  const std::int64_t room =
+      std::max<std::int64_t>(1, devices_per_node / std::max<std::int64_t>(1, stride));
+  return {ranks, Ranks(std::min<std::int64_t>(ranks, room))};
+}
+
+ExchangeClock::ExchangeClock(const Device& device, const Machine& machine, Outlook outlook)
+    : rates_(achieved_rates(device)) {
+  // Without links of their own, devices talk through the host's, in both directions at once.
+  const double link = device.link.value() > 0 ? device.link.value() : device.host_link.value() / 2;
+  inside_ = link * at(rates_.ring, outlook);
+  interface_ = machine.network_per_device().value() * at(rates_.network, outlook);
+}
+
+double ExchangeClock::across(Ranks in_machine) const {
+  return std::min(inside_, interface_ * static_cast<double>(in_machine.value()));
+}
+
+Seconds ExchangeClock::time(ExchangeKind kind, double bytes, const Group& group) const {
+  const auto ranks = static_cast<double>(group.ranks.value());
+  if (group.ranks <= 1 || bytes <= 0) return Seconds(0);
+  const bool leaves = group.ranks > group.in_machine;
+  const double fixed = leaves ? rates_.exchange_across.value() : rates_.exchange_inside.value();
+  const double part = (ranks - 1) / ranks;
+  const double ring = leaves ? across(group.in_machine) : inside_;
+  switch (kind) {
+    case ExchangeKind::kAllReduce:
+      return Seconds(fixed + 2 * part * bytes / ring);
+    case ExchangeKind::kAllGather:
+    case ExchangeKind::kReduceScatter:
+      return Seconds(fixed + part * bytes / ring);
+    case ExchangeKind::kAllToAll: {
+      const double own = bytes / ranks;  // what one rank sends, itself included
+      const auto here = static_cast<double>(group.in_machine.value());
+      const double stays = own * (here - 1) / ranks / inside_;
+      const double goes = leaves ? own * (ranks - here) / ranks / interface_ : 0;
+      return Seconds(fixed + std::max(stays, goes));
+    }
+    case ExchangeKind::kSendReceive:
+      return send(bytes, leaves);
+  }
+  return Seconds(0);
+}
+
+Seconds ExchangeClock::send(double bytes, bool across_machines) const {
+  const double rate = across_machines ? interface_ : inside_;
+  // A message has one step where a ring has many.
+  const double fixed =
+      across_machines ? rates_.exchange_across.value() : rates_.exchange_inside.value();
+  return Seconds(fixed / 4 + bytes / rate);
+}
+
+}  // namespace steelyard

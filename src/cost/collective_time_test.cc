@@ -1,0 +1,50 @@
+#include "cost/collective_time.h"
+
+#include <gtest/gtest.h>
+
+namespace steelyard {
+namespace {
+
+ExchangeClock clock_of(const char* device, const char* machine) {
+  return {*find_device(device).device, *find_machine(machine), Outlook::kExpected};
+}
+
+TEST(CollectiveTime, RingsInsideAMachineReachWhatIsMeasured) {
+  // VIA-Research/vTrain trace/a100: all-reduce of 1 GiB over 8 A100, 8196 us; over 4, 7276 us
+  const ExchangeClock a100 = clock_of("a100-sxm-80gb", "hgx-a100");
+  const double gib = 1024.0 * 1024 * 1024;
+  EXPECT_NEAR(a100.time(ExchangeKind::kAllReduce, gib, {Ranks(8), Ranks(8)}).value(), 8196e-6,
+              2e-4);
+  EXPECT_NEAR(a100.time(ExchangeKind::kAllReduce, gib, {Ranks(4), Ranks(4)}).value(), 7276e-6,
+              6e-4);
+  // stas00/ml-engineering: all-gather of 16 GiB over 8 H200 at 361 GB/s of bus bandwidth
+  const ExchangeClock h200 = clock_of("h200-sxm", "hgx-h200");
+  EXPECT_NEAR(h200.time(ExchangeKind::kAllGather, 16 * gib, {Ranks(8), Ranks(8)}).value(),
+              16 * gib * 7 / 8 / 361.4e9, 1e-3);
+}
+
+TEST(CollectiveTime, AcrossMachinesTheInterfacesOfAllItsRanksCount) {
+  const ExchangeClock clock = clock_of("h100-sxm-80gb", "hgx-h100");
+  const double bytes = 4e9;
+  const double eight = clock.time(ExchangeKind::kAllReduce, bytes, {Ranks(32), Ranks(8)}).value();
+  const double one = clock.time(ExchangeKind::kAllReduce, bytes, {Ranks(32), Ranks(1)}).value();
+  EXPECT_GT(one, 7 * eight);
+  // NVIDIA/nccl-tests issue 309: 365.8 GB/s of bus bandwidth on 4 machines of 8 H100
+  EXPECT_NEAR(bytes * 2 * 31 / 32 / eight, 365.8e9, 20e9);
+}
+
+TEST(CollectiveTime, GroupsFillMachinesByTheirStride) {
+  EXPECT_EQ(group_of(Ranks(8), 1, Ranks(8)).in_machine, Ranks(8));
+  EXPECT_EQ(group_of(Ranks(16), 8, Ranks(8)).in_machine, Ranks(1));
+  EXPECT_EQ(group_of(Ranks(16), 2, Ranks(8)).in_machine, Ranks(4));
+  EXPECT_EQ(group_of(Ranks(16), 1, Ranks(8)).in_machine, Ranks(8));
+}
+
+TEST(CollectiveTime, NothingCostsNothing) {
+  const ExchangeClock clock = clock_of("h100-sxm-80gb", "hgx-h100");
+  EXPECT_EQ(clock.time(ExchangeKind::kAllReduce, 1e9, {Ranks(1), Ranks(1)}).value(), 0);
+  EXPECT_EQ(clock.time(ExchangeKind::kAllToAll, 0, {Ranks(8), Ranks(8)}).value(), 0);
+}
+
+}  // namespace
+}  // namespace steelyard

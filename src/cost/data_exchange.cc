@@ -1,0 +1,67 @@
+#include "cost/data_exchange.h"
+
+namespace steelyard {
+
+namespace {
+
+double width(ElementType type) { return static_cast<double>(bits_of(type)) / 8; }
+
+// fully_shard, FullyShardedDataParallel, ZeRO-3: a unit's parameters are there only while it runs.
+DataExchange sharded_units(const Job& job, bool kept_until_backward) {
+  const Precision& precision = job.training.precision;
+  DataExchange exchange;
+  exchange.gather_forward = width(precision.compute);
+  exchange.gather_backward = kept_until_backward ? 0 : width(precision.compute);
+  exchange.scatter_backward = width(precision.reduction);
+  return exchange;
+}
+
+DataExchange whole_gradients(ElementType type, bool beside_backward, double bucket) {
+  DataExchange exchange;
+  exchange.reduction = ExchangeKind::kAllReduce;
+  exchange.reduce = width(type);
+  exchange.reduces_beside_backward = beside_backward;
+  exchange.exposed_bytes = bucket;
+  return exchange;
+}
+
+DataExchange sharded_states(ElementType gradients, ElementType parameters) {
+  DataExchange exchange;
+  exchange.reduction = ExchangeKind::kReduceScatter;
+  exchange.reduce = width(gradients);
+  exchange.gather = width(parameters);
+  return exchange;
+}
+
+}  // namespace
+
+DataExchange data_exchange_of(const Job& job) {
+  const Precision& precision = job.training.precision;
+  const int stage = job.parallel.zero_stage;
+  const bool wide_gradients = precision.parameters == ElementType::kBFloat16;
+  switch (job.engine) {
+    case Engine::kDdp:
+      return whole_gradients(precision.gradients, true, static_cast<double>(job.buckets.ddp_bytes));
+    case Engine::kFsdp1:
+    case Engine::kFsdp2:
+      return sharded_units(job, stage < 3);
+    case Engine::kDeepSpeed:
+      if (stage == 3) return sharded_units(job, false);
+      if (stage == 0) return whole_gradients(precision.gradients, false, 0);
+      return sharded_states(precision.gradients, precision.compute);
+    case Engine::kMegatron: {
+      // bf16 accumulates and reduces in fp32 by default (arguments.py, accumulate_allreduce_grads_in_fp32).
+      const ElementType gradients = wide_gradients ? ElementType::kFloat32 : precision.gradients;
+      return stage == 0 ? whole_gradients(gradients, job.overlap_reduce.value_or(false), 0)
+                        : sharded_states(gradients, precision.parameters);
+    }
+    case Engine::kNanotron: {
+      const ElementType gradients = precision.accumulated_gradients.value_or(precision.gradients);
+      return stage == 0 ? whole_gradients(gradients, true, 0)
+                        : sharded_states(gradients, precision.parameters);
+    }
+  }
+  return {};
+}
+
+}  // namespace steelyard

@@ -1,0 +1,29 @@
+// What data-parallel ranks send each other, by engine: bytes for each parameter of this rank, and when.
+//
+//              every micro-batch, beside the layers      once a step
+//   fsdp2 3    gather 2 B forward, 2 B backward;         -
+//              scatter 4 B (2 B) backward
+//   ddp        -                                         all-reduce, behind the last backward but for the last bucket
+//   megatron   -                                         scatter 4 B, gather 2 B: in front of the step and behind it
+//
+// Sources: engine-by-engine in docs/rules.md; which parts run beside compute is each engine's default.
+#pragma once
+
+#include "job/job.h"
+#include "operators/work.h"
+
+namespace steelyard {
+
+struct DataExchange {
+  // For each unit of each micro-batch; they run beside its compute.
+  double gather_forward = 0, gather_backward = 0, scatter_backward = 0;
+  // For the whole stage, once a step.
+  ExchangeKind reduction = ExchangeKind::kAllReduce;
+  double reduce = 0, gather = 0;
+  bool reduces_beside_backward = false;  // of the last micro-batch
+  double exposed_bytes = 0;              // at least: the last bucket has nothing to hide behind
+};
+
+DataExchange data_exchange_of(const Job& job);
+
+}  // namespace steelyard

@@ -1,0 +1,92 @@
+#include "cost/kernel_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace steelyard {
+
+namespace {
+
+// Sizes that libraries of matrix products choose from, with the rate of each beside the largest one.
+struct Tile {
+  std::int64_t rows, columns;
+  double rate;
+};
+constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{128, 128, 0.90},
+                               Tile{256, 64, 0.85}, Tile{64, 256, 0.85}, Tile{128, 64, 0.75},
+                               Tile{64, 128, 0.75}, Tile{64, 64, 0.55}};
+// A tile's first and last columns of the inner dimension fill and drain its pipeline.
+constexpr double kInnerStart = 128;
+
+std::int64_t pieces(std::int64_t whole, std::int64_t piece) { return (whole + piece - 1) / piece; }
+
+}  // namespace
+
+double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors) {
+  double best = 0;
+  const auto results = static_cast<double>(product.rows) * static_cast<double>(product.columns) *
+                       static_cast<double>(product.batch);
+  for (const Tile& tile : kTiles) {
+    const std::int64_t tiles =
+        pieces(product.rows, tile.rows) * pieces(product.columns, tile.columns) * product.batch;
+    const double computed = static_cast<double>(pieces(tiles, multiprocessors)) *
+                            static_cast<double>(multiprocessors) *
+                            static_cast<double>(tile.rows * tile.columns);
+    best = std::max(best, results / computed * tile.rate);
+  }
+  const auto inner = static_cast<double>(product.inner);
+  return best * inner / (inner + kInnerStart);
+}
+
+FlopsPerSecond peak_rate(const Device& device, ElementType type) {
+  const DeviceRates& rates = device.rates;
+  const auto first = [](std::initializer_list<std::optional<FlopsPerSecond>> choices) {
+    for (const auto& choice : choices)
+      if (choice) return *choice;
+    return FlopsPerSecond(1e12);
+  };
+  switch (type) {
+    case ElementType::kFloat16:
+      return first({rates.fp16, rates.bf16, rates.fp32});
+    case ElementType::kBFloat16:
+      return first({rates.bf16, rates.fp16, rates.fp32});
+    default:
+      break;
+  }
+  if (bits_of(type) == 8) return first({rates.fp8, rates.bf16, rates.fp16, rates.fp32});
+  return first({rates.fp32});
+}
+
+KernelClock::KernelClock(const Device& device, Outlook outlook)
+    : device_(device), rates_(achieved_rates(device)), outlook_(outlook) {}
+
+Seconds KernelClock::device_time(const Kernel& kernel) const {
+  const double moving =
+      kernel.bytes / (device_.memory_bandwidth.value() * at(rates_.memory, outlook_));
+  const double start = rates_.kernel_start.value() * kernel.launches;
+  const double peak = peak_rate(device_, kernel.type).value();
+  switch (kernel.kind) {
+    case Kernel::kProduct: {
+      const double part = tile_fraction(kernel.arithmetic, device_.multiprocessors);
+      return Seconds(std::max(kernel.flops / (peak * at(rates_.product, outlook_) * part), moving) +
+                     start);
+    }
+    case Kernel::kAttention: {
+      const Fraction& reached =
+          kernel.backward ? rates_.attention_backward : rates_.attention_forward;
+      return Seconds(std::max(kernel.flops / (peak * at(reached, outlook_)), moving) + start);
+    }
+    case Kernel::kTraffic:
+      return Seconds(moving + start);
+    case Kernel::kExchange:
+      break;
+  }
+  return Seconds(0);
+}
+
+Seconds KernelClock::host_time(const Kernel& kernel) const {
+  return Seconds(rates_.host_launch.value() * kernel.launches);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,35 @@
+// Seconds that one kernel takes on the device.
+//
+//   product     flops / (peak · fraction · tiles), at least its bytes / bandwidth
+//   attention   flops / (peak · fraction of the direction)
+//   traffic     bytes / (bandwidth · fraction)
+//
+// Tiles: the result is cut into tiles that multiprocessors work on in waves; what the last wave and the edges waste, and
+// a start of 128 columns of the inner dimension, is lost (the model of hardware studies of cuBLAS; see tile_fraction).
+#pragma once
+
+#include "cost/achieved_rates.h"
+#include "operators/work.h"
+
+namespace steelyard {
+
+// The part of the multiprocessors' time that a product uses, 0 to 1.
+double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors);
+
+// The peak rate for operands of this type; 8-bit types that the device has no units for run as 16 bits.
+FlopsPerSecond peak_rate(const Device& device, ElementType type);
+
+class KernelClock {
+ public:
+  KernelClock(const Device& device, Outlook outlook);
+  // Of the device; exchanges take none of it.
+  Seconds device_time(const Kernel& kernel) const;
+  Seconds host_time(const Kernel& kernel) const;
+
+ private:
+  const Device& device_;
+  const AchievedRates& rates_;
+  Outlook outlook_;
+};
+
+}  // namespace steelyard

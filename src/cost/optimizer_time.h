@@ -1,0 +1,18 @@
+// Seconds of the optimizer's step: it only reads and writes, so bytes decide.
+//
+//   fused AdamW, fp32 master, two fp32 moments   reads 4 + 4 + 8, writes 4 + 8, writes the 2-byte copy: 30 B a parameter
+//   foreach                                      each of its operators reads and writes lists of its own: about 3 times
+//   clipping                                     gradients once for the norm, once more read and written for the factor
+#pragma once
+
+#include "cost/achieved_rates.h"
+#include "job/job.h"
+
+namespace steelyard {
+
+// Bytes that a step reads and writes for each parameter whose states this rank has.
+double optimizer_bytes_per_parameter(const Job& job);
+// `elements`: parameters of this rank, before their states are divided.
+double optimizer_seconds(const Job& job, double elements, const Device& device, Outlook outlook);
+
+}  // namespace steelyard

@@ -1,0 +1,105 @@
+#include "cost/step_time.h"
+
+#include <gtest/gtest.h>
+
+#include "document/read.h"
+#include "job/read.h"
+
+namespace steelyard {
+namespace {
+
+Job job_of(const char* text) {
+  const auto document = read_toml(text, "run.toml");
+  EXPECT_TRUE(document) << text;
+  auto job = read_job(*document);
+  EXPECT_TRUE(job) << (job ? "" : job.error().front().message);
+  return *job;
+}
+
+StepTime time_of(const Job& job) { return step_time(job, *usual_machine(*job.cluster.device)); }
+
+constexpr const char* kLayout = R"(
+model = "llama-3.1-8b"
+engine = "megatron"
+[cluster]
+device = "h100-sxm-80gb"
+devices = 32
+[training]
+sequence_length = 8192
+micro_batch = 1
+global_batch = 64
+[parallel]
+tensor = 4
+pipeline = 4
+data = 2
+zero_stage = 1
+)";
+
+TEST(StepTime, TermsSumToTheStepWithinItsBand) {
+  const StepTime time = time_of(job_of(kLayout));
+  EXPECT_DOUBLE_EQ(time.terms.total(), time.step.value());
+  EXPECT_LT(time.low, time.step);
+  EXPECT_LT(time.step, time.high);
+  EXPECT_GT(time.model_flops_utilization, 0.2);
+  EXPECT_LT(time.model_flops_utilization, 0.7);
+  EXPECT_GT(time.terms[TimeTerm::kBubble], 0);
+  EXPECT_GT(time.terms[TimeTerm::kTensor], 0);
+}
+
+TEST(StepTime, ModelFlopsFollowTheMatrices) {
+  // 6 x (parameters of products) x tokens, and 6·s·h a layer and token for a causal square at half
+  const Job job = job_of(kLayout);
+  const double tokens = 64 * 8192;
+  const double in_products = 8030261248.0 - 128256.0 * 4096;  // the embedding is looked up
+  const double expected = tokens * (6 * in_products + 6.0 * 32 * 8192 * 4096);
+  EXPECT_NEAR(time_of(job).model_flops / expected, 1, 0.001);
+}
+
+TEST(StepTime, FullRecomputationRunsForwardOnceMore) {
+  const Job plain = job_of(kLayout);
+  Job again = plain;
+  again.recompute.mode = RecomputeMode::kFull;
+  const StepTime before = time_of(plain), after = time_of(again);
+  EXPECT_EQ(before.terms[TimeTerm::kRecompute], 0);
+  EXPECT_NEAR(after.terms[TimeTerm::kCompute] / before.terms[TimeTerm::kCompute], 1, 1e-9);
+  EXPECT_GT(after.terms[TimeTerm::kRecompute], 0.25 * before.terms[TimeTerm::kCompute]);
+  EXPECT_LT(after.terms[TimeTerm::kRecompute], 0.40 * before.terms[TimeTerm::kCompute]);
+  EXPECT_NEAR(before.model_flops / after.model_flops, 1, 1e-12);
+}
+
+TEST(StepTime, TheBubbleIsOnePassageThroughTheOthers) {
+  const Job job = job_of(kLayout);
+  Job longer = job;
+  longer.training.gradient_accumulation *= 4;
+  longer.training.global_batch *= 4;
+  EXPECT_NEAR(time_of(longer).terms[TimeTerm::kBubble], time_of(job).terms[TimeTerm::kBubble],
+              1e-9);
+}
+
+TEST(StepTime, ASmallModelWaitsForTheHost) {
+  const StepTime time = time_of(job_of(R"(
+model = "gpt2"
+[cluster]
+device = "h100-sxm-80gb"
+devices = 1
+[training]
+sequence_length = 1024
+micro_batch = 1
+precision = "bf16-autocast"
+)"));
+  for (std::size_t i = 0; i < kTimeTerms; ++i)
+    if (static_cast<TimeTerm>(i) != TimeTerm::kHost &&
+        static_cast<TimeTerm>(i) != TimeTerm::kCompute)
+      EXPECT_LT(time.terms.seconds[i], time.terms[TimeTerm::kHost]);
+}
+
+TEST(StepTime, BetterLinksNeverSlowAStep) {
+  const Job job = job_of(kLayout);
+  const Machine& machine = *usual_machine(*job.cluster.device);
+  Machine wider = machine;
+  wider.interface_bandwidth = BytesPerSecond(machine.interface_bandwidth.value() * 2);
+  EXPECT_LE(step_time(job, wider).step, step_time(job, machine).step);
+}
+
+}  // namespace
+}  // namespace steelyard

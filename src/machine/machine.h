@@ -1,0 +1,44 @@
+// A machine: how many devices stand in it, how they reach other machines, and what its host has.
+//
+//   hgx-h100    8 x h100-sxm-80gb   NVSwitch 450 GB/s · 8 x 50 GB/s out, 50 for each device · host 2 TB, 614 GB/s
+//
+// Facts live in data/machines/*.json, each with its source and how far it can be trusted. The links inside are the
+// device's own (machine/device.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "machine/device.h"
+
+namespace steelyard {
+
+struct Machine {
+  std::string name;                  // "hgx-h100"
+  std::string description;           // "DGX or HGX H100: NVSwitch, 8 x 400 Gb/s"
+  std::vector<std::string> devices;  // those it is built with
+  Ranks devices_per_node{8};
+  std::int64_t interfaces = 0;           // to other machines
+  BytesPerSecond interface_bandwidth{};  // of each, per direction
+  Bytes host_memory{};
+  BytesPerSecond host_memory_bandwidth{};
+  std::string network_mark, network_source;
+  std::string host_mark, host_source;
+
+  // What each device has of the way out when all send at once.
+  BytesPerSecond network_per_device() const {
+    return BytesPerSecond(interface_bandwidth.value() * static_cast<double>(interfaces) /
+                          static_cast<double>(devices_per_node.value()));
+  }
+};
+
+// All known machines; the order is that of `steelyard list machines`.
+const std::vector<Machine>& machines();
+// Null when there is none of that name.
+const Machine* find_machine(std::string_view name);
+// The first in the list that is built with the device; null for a device that no machine names.
+const Machine* usual_machine(const Device& device);
+
+}  // namespace steelyard

@@ -1,0 +1,227 @@
+// The kernels of a graph, in both directions, as the tapes of graph_tapes.cc run them.
+#include <algorithm>
+
+#include "operators/graph.h"
+
+namespace steelyard {
+
+namespace {
+
+double as_bytes(double elements, ElementType type) {
+  return elements * static_cast<double>(bits_of(type)) / 8.0;
+}
+
+double of_slot(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
+
+// Both factors and the result.
+double product_traffic(const Arithmetic& product, ElementType type) {
+  const auto rows = static_cast<double>(product.rows), inner = static_cast<double>(product.inner),
+             columns = static_cast<double>(product.columns);
+  return as_bytes(
+      (rows * inner + inner * columns + rows * columns) * static_cast<double>(product.batch), type);
+}
+
+}  // namespace
+
+template <class N>
+double Graph<N>::bytes_of_value(ValueId value) const {
+  const Value& known = values_[at(value)];
+  return as_bytes(static_cast<double>(plain(known.elements)), known.type);
+}
+
+template <class N>
+void Graph<N>::run_forward(int index, bool again, Kernels& kernels) const {
+  const Operator& operation = operators_[at(index)];
+  for (const Exchange& exchange : operation.forward_exchanges) {
+    Kernel kernel;
+    kernel.kind = Kernel::kExchange;
+    kernel.label = operation.label;
+    kernel.again = again;
+    kernel.exchange = exchange;
+    kernels.push_back(kernel);
+  }
+  Kernel kernel;
+  kernel.label = operation.label;
+  kernel.again = again;
+  kernel.arithmetic = operation.arithmetic;
+  if (!operation.outputs.empty()) kernel.type = values_[at(operation.outputs[0])].type;
+  double written = 0, read = 0;
+  for (ValueId output : operation.outputs)
+    if (storages_[at(values_[at(output)].storage)].made_by == index)
+      written += bytes_of_value(output);
+  for (ValueId input : operation.inputs) read += bytes_of_value(input);
+  switch (operation.arithmetic.kind) {
+    case Arithmetic::kProduct:
+      kernel.kind = Kernel::kProduct;
+      kernel.flops = operation.arithmetic.flops();
+      kernel.bytes = product_traffic(operation.arithmetic, kernel.type);
+      for (int time = 0; time < operation.arithmetic.forward_times; ++time)
+        kernels.push_back(kernel);
+      return;
+    case Arithmetic::kAttention:
+      kernel.kind = Kernel::kAttention;
+      kernel.flops = operation.arithmetic.flops();
+      kernel.bytes = read + written;
+      kernels.push_back(kernel);
+      return;
+    case Arithmetic::kNone:
+      break;
+  }
+  for (SlotId slot : operation.passing) {
+    written += 2 * of_slot(book_.program.slot_at(slot).bytes);
+    ++kernel.launches;
+  }
+  if (written <= 0) return;  // a view
+  kernel.bytes = read + written;
+  kernels.push_back(kernel);
+}
+
+template <class N>
+Kernels Graph<N>::forward_kernels() const {
+  Kernels kernels;
+  for (int i = 0; i < size(); ++i) run_forward(i, false, kernels);
+  return kernels;
+}
+
+template <class N>
+void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& arrivals,
+                            Kernels& kernels) const {
+  const Operator& operation = operators_[at(index)];
+  for (const Exchange& exchange : operation.backward_exchanges) {
+    Kernel kernel;
+    kernel.kind = Kernel::kExchange;
+    kernel.label = operation.label;
+    kernel.backward = true;
+    kernel.exchange = exchange;
+    kernels.push_back(kernel);
+  }
+  Kernel kernel;
+  kernel.label = operation.label;
+  kernel.backward = true;
+  if (!operation.outputs.empty()) kernel.type = values_[at(operation.outputs[0])].type;
+  kernel.arithmetic = operation.arithmetic;
+  const Arithmetic& forward = operation.arithmetic;
+  double read = 0, written = 0;
+  int inputs = 0, launches = 0;
+  const auto sum = [&](double bytes) {  // of two gradients that meet, into one of them
+    Kernel adding;
+    adding.label = "sum of gradients";
+    adding.backward = true;
+    adding.bytes = 3 * bytes;
+    kernels.push_back(adding);
+  };
+  const auto multiply = [&](bool of_weights) {
+    Kernel product = kernel;
+    product.kind = Kernel::kProduct;
+    product.of_weights = of_weights;
+    product.arithmetic.forward_times = 1;
+    if (of_weights) {
+      product.arithmetic.rows = forward.inner;
+      product.arithmetic.inner = forward.rows;
+    } else {
+      product.arithmetic.inner = forward.columns;
+      product.arithmetic.columns = forward.inner;
+    }
+    product.flops = product.arithmetic.flops();
+    product.bytes = product_traffic(product.arithmetic, product.type);
+    kernels.push_back(product);
+  };
+  // Where forward has made the gradients, backward only scales them.
+  const bool is_product = forward.kind == Arithmetic::kProduct && forward.forward_times == 1;
+  bool weight_done = false;
+  for (const BackwardStep& step : operation.backward) {
+    switch (step.kind) {
+      case BackwardStep::kTemporary:
+      case BackwardStep::kPassing:
+        if (is_product || forward.kind == Arithmetic::kAttention) break;
+        written += 2 * of_slot(book_.program.slot_at(step.slot).bytes);
+        ++launches;
+        break;
+      case BackwardStep::kInPlaceGradient:
+      case BackwardStep::kInputGradient: {
+        const ValueId input = operation.inputs[at(step.index)];
+        if (!values_[at(input)].needs_gradient) break;
+        if (arrivals[at(input)]++ > 0) sum(bytes_of_value(input));
+        if (is_product) {
+          multiply(false);
+          break;
+        }
+        ++inputs;
+        written += bytes_of_value(input);
+        ++launches;
+        break;
+      }
+      case BackwardStep::kAliasGradient: {
+        const ValueId input = operation.inputs[at(step.index)];
+        if (values_[at(input)].needs_gradient && arrivals[at(input)]++ > 0)
+          sum(bytes_of_value(input));
+        break;
+      }
+      case BackwardStep::kParameterGradient: {
+        const GradientSlots& slots = parameters_[at(step.index)];
+        const double bytes = of_slot(book_.program.slot_at(slots.kept).bytes);
+        if (is_product && !weight_done) {
+          multiply(true);
+          weight_done = true;
+          // The kernel adds into what is there: it reads that, too.
+          if (policy == GradientPolicy::kFused) kernels.back().bytes += bytes;
+        } else {
+          written += bytes;
+          ++launches;
+        }
+        if (slots.computed >= 0) {
+          Kernel cast = kernel;
+          cast.kind = Kernel::kTraffic;
+          cast.label = "gradient cast";
+          cast.bytes = of_slot(book_.program.slot_at(slots.computed).bytes) + bytes;
+          kernels.push_back(cast);
+        }
+        if (policy == GradientPolicy::kAdd) sum(bytes);
+        break;
+      }
+      case BackwardStep::kFreeOutputGradient:
+        break;
+    }
+  }
+  if (forward.kind == Arithmetic::kAttention) {
+    // scores once more, then the gradients of probabilities, values, keys and queries: five products for two
+    kernel.kind = Kernel::kAttention;
+    kernel.flops = 2.5 * forward.flops();
+    for (ValueId value : operation.saved) read += bytes_of_value(value);
+    kernel.bytes =
+        read + written + (operation.outputs.empty() ? 0 : bytes_of_value(operation.outputs[0]));
+    kernels.push_back(kernel);
+    return;
+  }
+  if (launches == 0) return;
+  if (inputs > 0 || !is_product) {
+    for (ValueId output : operation.outputs)
+      if (values_[at(output)].needs_gradient) read += bytes_of_value(output);
+    for (ValueId value : operation.saved) read += bytes_of_value(value);
+  }
+  kernel.bytes = read + written;
+  kernel.launches = launches;
+  kernels.push_back(kernel);
+}
+
+template <class N>
+Kernels Graph<N>::backward_kernels(GradientPolicy policy) const {
+  Kernels kernels;
+  std::vector<int> arrivals(values_.size(), 0);
+  for (std::size_t value = 0; value < values_.size(); ++value)
+    if (storages_[at(values_[value].storage)].result && values_[value].needs_gradient)
+      arrivals[value] = 1;
+  for (int i = size() - 1; i >= 0; --i) {
+    for (std::size_t r = 0; r < regions_.size(); ++r)
+      if (reruns_[r].trigger == i && is_recorded(regions_[r]))
+        for (int again = regions_[r].begin; again < reruns_[r].end; ++again)
+          run_forward(again, true, kernels);
+    if (operators_[at(i)].recorded) run_backward(i, policy, arrivals, kernels);
+  }
+  return kernels;
+}
+
+template class Graph<Checked>;
+template class Graph<Traced>;
+
+}  // namespace steelyard

@@ -1,0 +1,81 @@
+#include "report/time_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "report/bar.h"
+#include "report/table.h"
+
+namespace steelyard {
+namespace {
+
+constexpr int kLabelColumns = 14;
+constexpr int kBarColumns = 32;
+
+// What leads decides what to change.
+std::string bound_of(const StepTime& time) {
+  const TimeTerms& terms = time.terms;
+  std::pair<double, std::string_view> most{0, ""};
+  for (std::size_t i = 0; i < kTimeTerms; ++i)
+    if (terms.seconds[i] > most.first) most = {terms.seconds[i], name_of(static_cast<TimeTerm>(i))};
+  return fmt::format("{}-bound", most.second);
+}
+
+std::string note_of(const StepTime& time, TimeTerm term, const Job& job) {
+  if (time.hidden[term] > 0)
+    return fmt::format("{} more behind compute", print_seconds(Seconds(time.hidden[term])));
+  if (term == TimeTerm::kBubble && job.parallel.pipeline > 1)
+    return fmt::format("{} stages, {} micro-batches", job.parallel.pipeline.value(),
+                       job.training.gradient_accumulation);
+  return "";
+}
+
+}  // namespace
+
+std::string print_seconds(Seconds seconds) {
+  const double value = seconds.value();
+  const auto three = [](double number, const char* unit) {
+    return number >= 99.95 ? fmt::format("{:.0f} {}", number, unit)
+                           : fmt::format("{:.1f} {}", number, unit);
+  };
+  if (value < 1e-3) return three(value * 1e6, "us");
+  if (value < 1) return three(value * 1e3, "ms");
+  if (value < 7200) return three(value, "s");
+  return three(value / 3600, "h");
+}
+
+std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_if,
+                      const Style& style) {
+  const StepTime& time = *weighing.prediction.time;
+  std::string result = verdict_line(weighing.prediction, style);
+  result +=
+      facts(style, {fmt::format("{} a step ({} to {})", print_seconds(time.step),
+                                print_seconds(time.low), print_seconds(time.high)),
+                    bound_of(time), fmt::format("{:.0f} % MFU", 100 * time.model_flops_utilization),
+                    fmt::format("{:.0f} tokens/s a device", time.tokens_per_second_per_device)}) +
+      "\n\n";
+  std::vector<std::pair<double, TimeTerm>> rows;
+  for (std::size_t i = 0; i < kTimeTerms; ++i) {
+    const auto term = static_cast<TimeTerm>(i);
+    if (time.terms[term] > 0 || time.hidden[term] > 0) rows.emplace_back(time.terms[term], term);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [seconds, term] : rows) {
+    const double share = seconds / time.step.value();
+    result += "  " + padded_right(std::string(name_of(term)), kLabelColumns) +
+              padded_right(bar(style, share, kBarColumns), kBarColumns) +
+              padded_left(print_seconds(Seconds(seconds)), 10) +
+              padded_left(fmt::format("{:.0f} %", 100 * share), 7) + "  " +
+              note_of(time, term, weighing.job) + "\n";
+  }
+  Table table({{"what would help"}, {"step", true}, {"gain", true}});
+  for (const WhatIf& answer : what_if)
+    table.add({"  " + answer.change, print_seconds(answer.step),
+               fmt::format("{:.1f} %", 100 * answer.gain)});
+  return without_trailing_blanks(result + "\n" + table.text(style));
+}
+
+}  // namespace steelyard
