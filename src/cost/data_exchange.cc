@@ -4,22 +4,20 @@ namespace steelyard {
 
 namespace {
 
-double width(ElementType type) { return static_cast<double>(bits_of(type)) / 8; }
-
 // fully_shard, FullyShardedDataParallel, ZeRO-3: a unit's parameters are there only while it runs.
 DataExchange sharded_units(const Job& job, bool kept_until_backward) {
   const Precision& precision = job.training.precision;
   DataExchange exchange;
-  exchange.gather_forward = width(precision.compute);
-  exchange.gather_backward = kept_until_backward ? 0 : width(precision.compute);
-  exchange.scatter_backward = width(precision.reduction);
+  exchange.gather_forward = bytes_each(precision.compute);
+  exchange.gather_backward = kept_until_backward ? 0 : bytes_each(precision.compute);
+  exchange.scatter_backward = bytes_each(precision.reduction);
   return exchange;
 }
 
 DataExchange whole_gradients(ElementType type, bool beside_backward, double bucket) {
   DataExchange exchange;
   exchange.reduction = ExchangeKind::kAllReduce;
-  exchange.reduce = width(type);
+  exchange.reduce = bytes_each(type);
   exchange.reduces_beside_backward = beside_backward;
   exchange.exposed_bytes = bucket;
   return exchange;
@@ -28,8 +26,8 @@ DataExchange whole_gradients(ElementType type, bool beside_backward, double buck
 DataExchange sharded_states(ElementType gradients, ElementType parameters) {
   DataExchange exchange;
   exchange.reduction = ExchangeKind::kReduceScatter;
-  exchange.reduce = width(gradients);
-  exchange.gather = width(parameters);
+  exchange.reduce = bytes_each(gradients);
+  exchange.gather = bytes_each(parameters);
   return exchange;
 }
 

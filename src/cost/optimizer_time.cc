@@ -7,8 +7,6 @@ namespace steelyard {
 
 namespace {
 
-double width(ElementType type) { return static_cast<double>(bits_of(type)) / 8; }
-
 // torch/optim/adamw.py, _multi_tensor_adamw: decay, lerp, mul, addcmul, sqrt, div, add, addcdiv read and write 21 lists
 // where the fused kernel reads and writes 7.
 constexpr double kForeachPasses = 3.0;
@@ -23,12 +21,13 @@ double optimizer_bytes_per_parameter(const Job& job) {
   double states = 0;
   for (const OptimizerSlot& slot : job.training.optimizer.slots)
     if (slot.extent == SlotExtent::kParameter)
-      states +=
-          width(slot.type.value_or(state_type(precision, true))) * static_cast<double>(slot.count);
-  const double gradient = width(precision.master ? ElementType::kFloat32 : precision.gradients);
-  double bytes = 2 * width(stepped) + gradient + 2 * states;
+      states += bytes_each(slot.type.value_or(state_type(precision, true))) *
+                static_cast<double>(slot.count);
+  const double gradient =
+      bytes_each(precision.master ? ElementType::kFloat32 : precision.gradients);
+  double bytes = 2 * bytes_each(stepped) + gradient + 2 * states;
   if (form_of(job.training) != OptimizerForm::kFused) bytes *= kForeachPasses;
-  if (precision.master) bytes += width(precision.compute);  // the copy that layers read
+  if (precision.master) bytes += bytes_each(precision.compute);  // the copy that layers read
   if (job.training.gradient_clip) bytes += 3 * gradient;
   return bytes;
 }

@@ -33,10 +33,8 @@ class StepClock {
       : job_(job), machine_(machine), programs_(job), elements_(elements_of(programs_.units())) {
     for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
       // Stages inside a pipeline are alike where they have as many layers.
-      const std::vector<Layers>& layers = job.parallel.stage_layers;
-      const auto here = static_cast<std::size_t>(stage);
-      const bool inside = stage > 0 && stage + 1 < job.parallel.pipeline;
-      if (inside && stage > 1 && layers[here] == layers[here - 1] && job.model->kinds.size() == 1)
+      const bool inside = stage > 1 && stage + 1 < job.parallel.pipeline;
+      if (inside && job.model->kinds.size() == 1 && layers_on(stage) == layers_on(stage - 1))
         works_.push_back(works_.back());
       else
         works_.push_back(std::make_shared<const StageWork>(programs_.work(stage)));
@@ -98,13 +96,17 @@ class StepClock {
   }
 
  private:
+  Layers layers_on(std::int64_t stage) const {
+    const std::vector<std::int64_t> layers = programs_.stage_of(stage).layers_of_kind;
+    return Layers(std::accumulate(layers.begin(), layers.end(), std::int64_t{0}));
+  }
   // The hidden states of one micro-batch from one stage to the next.
   double send_seconds(const ExchangeClock& exchanges) const {
     if (job_.parallel.pipeline == 1) return 0;
     const Sizes<Checked>& sizes = programs_.sizes();
     const double bytes = static_cast<double>(plain(sizes.shard_tokens)) *
                          static_cast<double>(plain(sizes.hidden)) *
-                         static_cast<double>(bits_of(job_.training.precision.compute)) / 8;
+                         bytes_each(job_.training.precision.compute);
     return exchanges.send(bytes, groups_of(job_).stages_across_machines).value();
   }
 

@@ -127,8 +127,9 @@ SlotSet EngineModel<N>::constants_set(const QuantisationConstants& constants) {
 }
 
 template std::vector<SlotSet> EngineModel<Checked>::frozen_sets(ElementType, Sharding,
-                                                                std::int64_t);
-template std::vector<SlotSet> EngineModel<Traced>::frozen_sets(ElementType, Sharding, std::int64_t);
+                                                                const ShardRanks&);
+template std::vector<SlotSet> EngineModel<Traced>::frozen_sets(ElementType, Sharding,
+                                                               const ShardRanks&);
 template std::vector<SlotSet> EngineModel<Checked>::constants_sets();
 template std::vector<SlotSet> EngineModel<Traced>::constants_sets();
 

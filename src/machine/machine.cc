@@ -26,16 +26,16 @@ Machine read_machine(const Fact& fact) {
   return machine;
 }
 
-Catalogue<Machine>& catalogue() {
+Catalogue<Machine>& known_machines() {
   static Catalogue<Machine> machines("machines", read_machine);
   return machines;
 }
 
 }  // namespace
 
-const std::vector<Machine>& machines() { return catalogue().all(); }
+const std::vector<Machine>& machines() { return known_machines().all(); }
 
-const Machine* find_machine(std::string_view name) { return catalogue().find(name); }
+const Machine* find_machine(std::string_view name) { return known_machines().find(name); }
 
 const Machine* usual_machine(const Device& device) {
   for (const Machine& machine : machines())

@@ -11,12 +11,6 @@
 
 namespace steelyard {
 
-namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
-constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
-}  // namespace
-
 // x A^T B^T. `narrow`: what A gives.
 template <class N>
 ValueId Composer<N>::low_rank(ValueId x, const Linear& linear, const N& rows, const N& in,

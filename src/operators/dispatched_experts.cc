@@ -11,8 +11,6 @@
 namespace steelyard {
 
 namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
 constexpr const char* kOwner = "mlp.experts";
 constexpr const char* kRouter = "mlp.router";
 constexpr const char* kSpread = "op.router.spread";

@@ -3,7 +3,6 @@
 namespace steelyard {
 
 namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
 // EmbeddingBackwardKernel.cu sorts the ids and sums in parts when there are more tokens than this.
 constexpr std::int64_t kSortedAbove = 3072;
 

@@ -9,8 +9,6 @@
 namespace steelyard {
 
 namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
 constexpr const char* kOwner = "mlp.experts";
 }  // namespace
 

@@ -8,14 +8,8 @@
 
 namespace steelyard {
 
-namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
-}  // namespace
-
 template <class N>
 ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
-  const N hidden = sizes.hidden;
   const N tokens = sizes.shard_tokens;
   const int begin = position();
   if (style.implementation == Implementation::kMegatron) return dispatched_experts(x, mlp);

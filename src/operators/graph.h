@@ -46,6 +46,12 @@ struct BackwardStep {
   int index = 0;
   SlotId slot = -1;
 };
+// The gradient of an input in a new tensor, or that of output 0 under another name.
+inline constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
+inline constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
+inline constexpr BackwardStep kGradient2{BackwardStep::kInputGradient, 2, -1};
+inline constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
+inline constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
 
 struct Operator {
   const char* label = "";

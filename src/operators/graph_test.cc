@@ -10,11 +10,6 @@
 namespace steelyard {
 namespace {
 
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
-constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
-constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
-
 class GraphTest : public testing::Test {
  protected:
   ValueId tensor(const char* name, bool needs_gradient = true) {

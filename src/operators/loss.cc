@@ -10,7 +10,6 @@
 namespace steelyard {
 
 namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
 
 // Rows of one chunk of Liger's fused linear cross entropy: the next power of two of tokens / ceil(V / h).
 std::int64_t liger_chunk(std::int64_t tokens, std::int64_t vocabulary, std::int64_t hidden) {

@@ -10,10 +10,6 @@
 
 namespace steelyard {
 
-namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-}  // namespace
-
 template <class N>
 int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
   if (!has_gradient(index)) return -1;

@@ -7,11 +7,6 @@
 
 namespace steelyard {
 
-namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
-}  // namespace
-
 template <class N>
 ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const bool fused =

@@ -4,13 +4,6 @@
 
 namespace steelyard {
 
-namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
-constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
-constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
-}  // namespace
-
 template <class N>
 ValueId Composer<N>::single(const char* label, ValueId x, const SlotName& name, const N& elements,
                             ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before) {

@@ -11,7 +11,6 @@
 namespace steelyard {
 
 namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
 constexpr std::int64_t kFusedRows = 1536;  // backends/cuda/ops.py, _gemm_4bit_custom_max_m
 constexpr std::int64_t kBlock = 64;
 }  // namespace

@@ -8,9 +8,6 @@
 namespace steelyard {
 
 namespace {
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
-constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
 constexpr const char* kOwner = "mlp.router";
 }  // namespace
 

@@ -12,7 +12,7 @@
 namespace steelyard {
 namespace {
 
-Job job_of(const std::string& more = {}) {
+Job reserved_job(const std::string& more = {}) {
   const std::string run =
       "model = \"llama-3.1-8b\"\nengine = \"fsdp2\"\n"
       "[cluster]\ndevice = \"h100-sxm-80gb\"\ndevices = 8\n"
@@ -33,7 +33,7 @@ class Reserve : public testing::Test {
   }
   Bytes allocated() const { return Bytes(stages_.program().span(built_.root).highest()); }
 
-  Job job_ = job_of();
+  Job job_ = reserved_job();
   StagePrograms<Checked> stages_{job_, SlotDetail::kTensors};
   StageProgram built_ = stages_.build(0);
 };
@@ -83,7 +83,7 @@ TEST_F(Reserve, IsEstimatedForSearches) {
 // Pages instead of segments: little is left over.
 TEST_F(Reserve, FollowsTheSettingsOfTheEnvironment) {
   const Job expandable =
-      job_of("[environment]\nPYTORCH_CUDA_ALLOC_CONF = \"expandable_segments:True\"\n");
+      reserved_job("[environment]\nPYTORCH_CUDA_ALLOC_CONF = \"expandable_segments:True\"\n");
   EXPECT_TRUE(expandable.allocator.expandable_segments);
   EXPECT_LT(predict(expandable).peak.reserved, predict(job_).peak.reserved);
 }

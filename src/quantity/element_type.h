@@ -57,6 +57,8 @@ constexpr std::int64_t bits_of(ElementType type) {
   }
   return 0;
 }
+// Where a fraction of a byte is no harm: in times.
+constexpr double bytes_each(ElementType type) { return static_cast<double>(bits_of(type)) / 8; }
 
 // Codes that mean numbers only together with constants kept beside them.
 constexpr bool is_quantised(ElementType type) {

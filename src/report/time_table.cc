@@ -11,7 +11,7 @@
 namespace steelyard {
 namespace {
 
-constexpr int kLabelColumns = 14;
+constexpr int kTermColumns = 14;
 constexpr int kBarColumns = 32;
 
 // What leads decides what to change.
@@ -65,7 +65,7 @@ std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [seconds, term] : rows) {
     const double share = seconds / time.step.value();
-    result += "  " + padded_right(std::string(name_of(term)), kLabelColumns) +
+    result += "  " + padded_right(std::string(name_of(term)), kTermColumns) +
               padded_right(bar(style, share, kBarColumns), kBarColumns) +
               padded_left(print_seconds(Seconds(seconds)), 10) +
               padded_left(fmt::format("{:.0f} %", 100 * share), 7) + "  " +

@@ -133,7 +133,13 @@ void weigh(const MappedRun& mapped, JudgedRow& row) {
       const std::optional<Bytes> peak = peak_of(*mapped.kernel);
       if (!peak) row.left_out = "a kernel that is no operator of a model here";
       for (const Reading& reading : mapped.readings)
-        if (peak) row.readings.push_back({reading, *peak, ""});
+        if (peak) {
+          JudgedReading judged;
+          judged.reading = reading;
+          judged.predicted = *peak;
+          judged.band = {*peak, *peak};
+          row.readings.push_back(std::move(judged));
+        }
       return;
     }
     const ReadJob job = read_job(mapped.run);

@@ -4,9 +4,6 @@
 namespace steelyard {
 namespace {
 
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
-constexpr BackwardStep kGradient2{BackwardStep::kInputGradient, 2, -1};
 constexpr ElementType kType = ElementType::kBFloat16;
 
 }  // namespace

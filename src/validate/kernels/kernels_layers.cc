@@ -5,10 +5,6 @@
 namespace steelyard {
 namespace {
 
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kAlias0{BackwardStep::kAliasGradient, 0, -1};
-constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
-
 // LlamaRMSNorm with an fp32 weight over 16-bit hidden states: the product, and so the result, is fp32.
 void weigh_in_float32(Bench& bench, ValueId x, Checked elements) {
   const ValueId y =
@@ -98,16 +94,17 @@ Bytes peak_of_rotary(const KernelBenchmark& benchmark) {
   Composer<Checked>& composer = bench.composer();
   const ValueId q = bench.leaf("q", query, ElementType::kBFloat16, Bench::Leaf::kTrainedInPlace);
   const ValueId k = bench.leaf("k", key, ElementType::kBFloat16, Bench::Leaf::kTrainedInPlace);
-  const auto turned = [&](ValueId x, const char* name) {
-    return benchmark.liger() ? composer.rotary_in_place(x)
-                             : composer.rotary(x, {"attention", name, "op.rotary.output"}, false);
-  };
-  const ValueId turned_query = turned(q, "q, rotated"), turned_key = turned(k, "k, rotated");
   if (benchmark.liger()) {
+    composer.rotary_in_place(q);
+    composer.rotary_in_place(k);
     bench.hold(query, ElementType::kBFloat16);  // the gradients, turned where they lie
     bench.hold(key, ElementType::kBFloat16);
     return bench.peak(Passes::kForward);
   }
+  GroupedAttention attention;
+  attention.head_width = attention.rotary_width = plain(width);
+  ValueId turned_query = q, turned_key = k;
+  composer.rotary(turned_query, turned_key, attention);
   bench.result(turned_query, Bench::Gradient::kGiven);
   bench.result(turned_key, Bench::Gradient::kGiven);
   return bench.peak(benchmark.passes);

@@ -6,8 +6,6 @@
 namespace steelyard {
 namespace {
 
-constexpr BackwardStep kGradient0{BackwardStep::kInputGradient, 0, -1};
-constexpr BackwardStep kGradient1{BackwardStep::kInputGradient, 1, -1};
 constexpr ElementType kFloat32 = ElementType::kFloat32;
 
 // Logits come as they are and labels as they are wanted: as of an encoder.
