@@ -50,6 +50,15 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
                     ElementType::kInt64);
   labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens,
                        ElementType::kInt64);
+  if (cuts_inputs(job_, style_)) {
+    const N whole = sizes_.sequence * sizes_.context;
+    const auto slot = [&](const char* name, const N& elements) {
+      return book_.slot({"inputs", name, "context.whole-inputs"}, Pile::kActivations, elements,
+                        ElementType::kInt64);
+    };
+    whole_ids_ = slot("token ids or labels of whole sequences", sizes_.batch * whole);
+    whole_positions_ = slot("position ids of whole sequences", whole);
+  }
   inputs_ = shared_inputs<N>(job_, style_, sizes_, book_);
   buffers_ = model_buffers<N>(job_, book_);
 

@@ -30,7 +30,7 @@ enum class KeyKind : std::uint8_t {
   kCount,      // 64, 8_192, "7B", "500M": k, M, B are thousands
   kSequence,   // a count whose k is 1024
   kBytes,      // a count of bytes, or "25MiB"
-  kNumber,     // any number from `least` to `most`
+  kNumber,     // any number from `least` to `most`, or one of `names`
   kFraction,   // a number from 0 to 1
   kSwitch,     // true or false
   kClip,       // true, false, or a number of zero or more (zero: false)

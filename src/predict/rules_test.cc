@@ -73,6 +73,35 @@ void add_adapters(std::vector<Job>& jobs) {
     }
 }
 
+// What the product below does not meet: groups inside the product of devices (who shares a sequence, who the experts), and
+// what only one engine has.
+void add_named(std::vector<Job>& jobs) {
+  constexpr std::array kNamed = {
+      R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 4, "context_method": "ring"}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 2}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4, "context_method": "allgather"}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4, "context_method": "ulysses"}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "deepspeed", "parallel": {"context": 4, "zero_stage": 3}, "training": {"sequence_length": 512})",
+      R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"expert": 8}, "experts": {"dispatcher": "all-to-all"}, "training": {"sequence_length": 512})",
+      R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"tensor": 2, "expert": 2}, "experts": {"dispatcher": "all-to-all"}, "training": {"sequence_length": 512})",
+      R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"tensor": 2, "expert": 4}, "training": {"sequence_length": 512})",
+      R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "buckets": {"contiguous_gradients": false}, "training": {"sequence_length": 512})",
+      R"("model": "mixtral-8x7b", "engine": "fsdp2", "implementation": "torchtitan", "parallel": {"expert": 4}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "loss_parallel": false})",
+      R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "loss": "fused"})"};
+  for (const char* named : kNamed) {
+    const std::string text =
+        fmt::format(R"({{{}, "cluster": {{"device": "h100-sxm-80gb", "devices": 8}}}})", named);
+    ReadJob job = read_job(*read_json(text, "job"));
+    if (job)
+      jobs.push_back(std::move(*job));
+    else
+      ADD_FAILURE() << job.error().front().message << "\n" << text;
+  }
+}
+
 std::vector<Job> spread() {
   std::vector<Job> jobs;
   add_adapters(jobs);
@@ -110,32 +139,9 @@ std::vector<Job> spread() {
         // Some of the combinations do not exist (a form that an optimizer lacks ...); the rest suffice.
         if (ReadJob job = read_job(*read_json(text, "job"))) jobs.push_back(std::move(*job));
       }
-  // Groups inside the product of devices: who shares a sequence, and who shares the experts.
-  constexpr std::array kGroups = {
-      R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 4, "context_method": "ring"})",
-      R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 2})",
-      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4})",
-      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4, "context_method": "allgather"})",
-      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4, "context_method": "ulysses"})",
-      R"("model": "llama-3.1-8b", "engine": "deepspeed", "parallel": {"context": 4, "zero_stage": 3})",
-      R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"expert": 8}, "experts": {"dispatcher": "all-to-all"})",
-      R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"tensor": 2, "expert": 2}, "experts": {"dispatcher": "all-to-all"})",
-      R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"tensor": 2, "expert": 4})",
-      R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2})",
-      R"("model": "mixtral-8x7b", "engine": "fsdp2", "implementation": "torchtitan", "parallel": {"expert": 4})"};
-  for (const char* groups : kGroups) {
-    const std::string text = fmt::format(
-        R"({{{}, "cluster": {{"device": "h100-sxm-80gb", "devices": 8}}, "training": {{"sequence_length": 512}}}})",
-        groups);
-    ReadJob job = read_job(*read_json(text, "job"));
-    if (job)
-      jobs.push_back(std::move(*job));
-    else
-      ADD_FAILURE() << job.error().front().message << "\n" << text;
-  }
+  add_named(jobs);
   return jobs;
 }
-
 struct Use {
   std::set<std::string> unexplained;  // "owner / name: rule"
   std::map<std::string, int> of_rule;

@@ -90,7 +90,7 @@ TEST(JudgeRow, WhatWeCannotWeighIsRefusedNotAnError) {
   const auto judged = judge_row(
       read(
           R"({"schema": "steelyard.record/1", "run": {"model": "gpt2", "cluster": {"device": "a100-sxm-80gb"},
-               "training": {"compile": true}}, "phases": []})"),
+               "cuda_graphs": "module"}, "phases": []})"),
       "compiled");
   ASSERT_TRUE(judged);
   EXPECT_FALSE(judged->weighed());
