@@ -12,7 +12,7 @@ typename StagePrograms<N>::Chunk StagePrograms<N>::chunk_at(std::int64_t rank,
   Chunk chunk;
   chunk.embedding = part == 0;
   chunk.head = part == parts - 1;
-  if (!job_.training.frozen.empty()) {
+  if (job_.trains_in_part()) {
     const Stage<N> stage = stage_with(rank, {part});
     chunk.input_gradient = stage.input_gradient;
     chunk.output_gradient = stage.output_gradient;
