@@ -122,6 +122,13 @@ std::vector<SlotId> Graph<N>::parameter_gradients() const {
 }
 
 template <class N>
+SlotId Graph<N>::waiting_gradient() const {
+  for (const GradientSlots& parameter : parameters_)
+    if (parameter.waits) return parameter.kept;
+  return -1;
+}
+
+template <class N>
 double Graph<N>::flops() const {
   double sum = 0;
   for (const Operator& operation : operators_) sum += operation.flops;

@@ -154,6 +154,8 @@ class Graph {
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
   std::vector<SlotId> parameter_gradients() const;
+  // The one among them that another graph adds to; -1: none.
+  SlotId waiting_gradient() const;
   double flops() const;
 
  private:
