@@ -150,11 +150,6 @@ class Inputs {
 
 }  // namespace
 
-bool recomputes_layers(const Recompute& recompute) {
-  return recompute.mode == RecomputeMode::kFull || recompute.mode == RecomputeMode::kEvery ||
-         recompute.mode == RecomputeMode::kBlock;
-}
-
 template <class N>
 std::vector<SharedInput> shared_inputs(const Job& job, const OperatorStyle& style,
                                        const Sizes<N>& sizes, Workbook<N>& book) {

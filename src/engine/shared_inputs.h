@@ -35,7 +35,4 @@ struct ModelBuffer {
 template <class N>
 std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book);
 
-// Layers run forward once more in backward.
-bool recomputes_layers(const Recompute& recompute);
-
 }  // namespace steelyard
