@@ -46,9 +46,10 @@ FreezeTerms terms_of(const Job& job) {
       job.parallel.pipeline > 1 && !job.parallel.stage_layers.empty())
     terms.gradient_asked_from = job.parallel.stage_layers.front();
   // gradient_checkpointing_enable(), for all layers or some, makes the embedding's output ask for a gradient, with
-  // adapters or without (transformers modeling_utils.py, 5.x).
-  else if (job.implementation == Implementation::kTransformers && recomputes_layers(job.recompute))
-    terms.gradient_asked_from = 0;
+  // adapters or without (transformers modeling_utils.py, 5.x). DeepSpeed's pipelines recompute on their own.
+  const bool own_pipeline = job.engine == Engine::kDeepSpeed && job.parallel.pipeline > 1;
+  terms.gradient_asked_of_embedding = job.implementation == Implementation::kTransformers &&
+                                      recomputes_layers(job.recompute) && !own_pipeline;
   return terms;
 }
 
