@@ -246,9 +246,12 @@ class Fsdp1 final : public EngineModel<N> {
   void free_untouched(const Stage<N>& stage, Events& events) const {
     if (!stays_whole_ || held_over_) return;
     for (std::size_t unit = 0; unit < kinds_.size(); ++unit)
-      if (stage.layers_of_kind[unit] > 0 && this->is_untouched(unit))
-        events.push_back(
-            {kinds_[unit].whole, static_cast<std::int32_t>(-stage.layers_of_kind[unit])});
+      if (stage.layers_of_kind[unit] > 0 && this->is_untouched(unit)) {
+        const auto layers = static_cast<std::int32_t>(stage.layers_of_kind[unit]);
+        events.push_back({kinds_[unit].whole, -layers});
+        if (const Flat* frozen = frozen_kind(static_cast<int>(unit)))
+          events.push_back({frozen->whole, -layers});
+      }
   }
   // Trained tensors of which a rank has a part: the most of any rank.
   std::int64_t tensors_of_a_rank(const Stage<N>& stage) const {

@@ -157,11 +157,6 @@ bool cuts_inputs(const Job& job, const OperatorStyle& style) {
          job.implementation == Implementation::kTransformers && !runs_on_torch_pipelining(job);
 }
 
-bool recomputes_layers(const Recompute& recompute) {
-  return recompute.mode == RecomputeMode::kFull || recompute.mode == RecomputeMode::kEvery ||
-         recompute.mode == RecomputeMode::kBlock;
-}
-
 template <class N>
 std::vector<SharedInput> shared_inputs(const Job& job, const OperatorStyle& style,
                                        const Sizes<N>& sizes, Workbook<N>& book) {

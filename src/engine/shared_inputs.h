@@ -39,7 +39,4 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book);
 // name in it holds the parts.
 bool cuts_inputs(const Job& job, const OperatorStyle& style);
 
-// Layers run forward once more in backward.
-bool recomputes_layers(const Recompute& recompute);
-
 }  // namespace steelyard

@@ -172,8 +172,7 @@ void StagePrograms<N>::compose_ends() {
   embedding_.composer =
       std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
   Graph<N>& graph = embedding_.composer->graph;
-  if (model.tied_head && style_.ends_meet && !head_.gradients.empty())
-    embedding_.composer->join_first_gradient(head_.gradients.back());
+  embedding_.composer->join_first_gradient(head_.composer->graph.waiting_gradient());
   const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
   const ValueId y = compose_embedding(*embedding_.composer, model, ids);
   graph.result(y, hidden_);

@@ -39,16 +39,17 @@ FreezeTerms terms_of(const Job& job) {
   FreezeTerms terms;
   // Adapters are flat parameters of their own (peft/utils/other.py, fsdp_auto_wrap_policy).
   terms.flat_units = job.engine == Engine::kFsdp1 && !job.adapter;
-  // gradient_checkpointing_enable() calls enable_input_require_grads() (transformers modeling_utils.py, 5.x).
-  if (job.adapter && job.implementation == Implementation::kTransformers &&
-      job.recompute.mode == RecomputeMode::kFull)
-    terms.gradient_asked_from = 0;
   // Tensors that Megatron (p2p_communication.py) and DeepSpeed (pipe/engine.py, _exec_recv_activations) receive always
   // require a gradient. torch (pipelining/stage.py, _retrieve_recv_activations) and nanotron (pipeline_parallel/p2p.py)
   // pass on what the sender says.
   if ((job.engine == Engine::kMegatron || job.engine == Engine::kDeepSpeed) &&
       job.parallel.pipeline > 1 && !job.parallel.stage_layers.empty())
     terms.gradient_asked_from = job.parallel.stage_layers.front();
+  // gradient_checkpointing_enable(), for all layers or some, makes the embedding's output ask for a gradient, with
+  // adapters or without (transformers modeling_utils.py, 5.x). DeepSpeed's pipelines recompute on their own.
+  const bool own_pipeline = job.engine == Engine::kDeepSpeed && job.parallel.pipeline > 1;
+  terms.gradient_asked_of_embedding = job.implementation == Implementation::kTransformers &&
+                                      recomputes_layers(job.recompute) && !own_pipeline;
   return terms;
 }
 

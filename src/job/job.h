@@ -130,6 +130,12 @@ struct Recompute {
   bool reentrant = false;
 };
 
+// Layers run forward once more in backward.
+inline bool recomputes_layers(const Recompute& recompute) {
+  return recompute.mode == RecomputeMode::kFull || recompute.mode == RecomputeMode::kEvery ||
+         recompute.mode == RecomputeMode::kBlock;
+}
+
 struct Offload {
   OffloadTarget optimizer = OffloadTarget::kNone;
   OffloadTarget parameters = OffloadTarget::kNone;

@@ -264,6 +264,7 @@ struct Architecture {
   // gemma3: one for windowed layers, one for the others; gptj: none beside those of its layers
   std::int64_t rotary_tables = 1;
   std::vector<Layer> kinds;
+  bool embedding_output_asked = false;    // for a gradient, whether or not the embedding is trained
   bool head_input_needs_gradient = true;  // false: only the head is trained
   std::vector<LayerGroup> sequence;       // sums to `layers`
   std::optional<Norm> final_norm;

@@ -91,7 +91,9 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
   marker.mark(frozen->left_out, "");
   if (terms.flat_units) join({&frozen->embedding_parameters, &frozen->head_parameters});
 
-  bool gradient_arrives = any_gradient(frozen->embedding_parameters);
+  frozen->embedding_output_asked = terms.gradient_asked_of_embedding;
+  bool gradient_arrives =
+      terms.gradient_asked_of_embedding || any_gradient(frozen->embedding_parameters);
   std::map<std::pair<int, std::vector<bool>>, int> known;
   std::vector<int> kind_of_layer;
   frozen->kinds.clear();

@@ -29,7 +29,9 @@ struct FreezeTerms {
   // FSDP1: a layer is one flat parameter, and so is all that stands outside of layers. Where a part of it is trained,
   // the whole has a gradient.
   bool flat_units = false;
-  // The first layer whose input is asked for a gradient whatever was sent: behind a pipeline's boundary, or the very first.
+  // What the embedding gives is asked for a gradient, though nothing of it is trained.
+  bool gradient_asked_of_embedding = false;
+  // The first layer whose input is asked for a gradient whatever was sent: behind a pipeline's boundary.
   std::int64_t gradient_asked_from = std::numeric_limits<std::int64_t>::max();
 };
 

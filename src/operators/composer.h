@@ -199,7 +199,7 @@ class Composer {
   ValueId context_attention(ValueId q, ValueId k, ValueId v, const N& heads,
                             const N& key_value_heads, const N& query_width, const N& value_width,
                             const CoreAttention& how);
-  void cast_query_and_key(ValueId& q, ValueId& k);
+  void cast_for_kernel(ValueId& x, const char* name);
   ValueId with_sinks(ValueId scores, const N& columns, const N& rows, int sinks_index,
                      const N& heads);
   // q, k and v of one product; falcon indexes its single key and value out of it.

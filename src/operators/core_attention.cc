@@ -42,10 +42,8 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
 
 // Autocast's list of 16-bit operators has the attention kernels and matrix products.
 template <class N>
-void Composer<N>::cast_query_and_key(ValueId& q, ValueId& k) {
-  if (!style.autocast) return;
-  q = cast(q, style.compute, {kOwner, "q, cast", "autocast.input-cast"});
-  k = cast(k, style.compute, {kOwner, "k, cast", "autocast.input-cast"});
+void Composer<N>::cast_for_kernel(ValueId& x, const char* name) {
+  if (style.autocast) x = cast(x, style.compute, {kOwner, name, "autocast.input-cast"});
 }
 
 template <class N>
@@ -87,7 +85,9 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   } else if (efficient && grouped) {
     repeat_to_all_heads(k, v, query_width, value_width);
   }
-  cast_query_and_key(q, k);
+  cast_for_kernel(q, "q, cast");
+  cast_for_kernel(k, "k, cast");
+  cast_for_kernel(v, "v, cast");
   const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"},
                                    tokens * value_width, type, true);
   const N rows = efficient ? sizes.batch * heads * round_up(sequence, N(32)) : tokens * heads;
@@ -172,7 +172,8 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     k = cast(k, ElementType::kFloat32, {kOwner, "k, fp32", "op.attention.fp32-query-key"});
   }
   const ValueId wide_query = q, wide_key = k;
-  cast_query_and_key(q, k);
+  cast_for_kernel(q, "q, cast");
+  cast_for_kernel(k, "k, cast");
   const ElementType score_type = graph.type(q);
   const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
   const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, score_type, true);
@@ -231,6 +232,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   if (!how.scores_in_float32) graph.hold(masked);  // until its name passes to the probabilities
   probabilities = dropout(probabilities, how.dropout, kOwner);
+  cast_for_kernel(v, "v, cast");
   const ValueId mixed = weighted_values(probabilities, v, heads, value_width, type);
   if (how.scores_in_float32)
     for (ValueId local : {wide_query, wide_key}) graph.hold(local);

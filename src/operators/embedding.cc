@@ -5,13 +5,6 @@ namespace steelyard {
 namespace {
 // EmbeddingBackwardKernel.cu sorts the ids and sums in parts when there are more tokens than this.
 constexpr std::int64_t kSortedAbove = 3072;
-
-// The first layer's input needs a gradient, though nothing before it is trained.
-bool asks_for_gradient(const Architecture& model) {
-  if (model.sequence.empty() || model.sequence.front().runs.empty()) return false;
-  const int first = model.sequence.front().runs.front().kind;
-  return model.kinds[static_cast<std::size_t>(first)].input_needs_gradient;
-}
 }  // namespace
 
 template <class N>
@@ -155,7 +148,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   if (model.embedding_norm_present)
     x = composer.normalise(x, model.embedding_norm, sizes.shard_tokens, width);
   x = composer.dropout(x, style.embedding_dropout, "embedding");
-  if (!graph.needs_gradient(x) && asks_for_gradient(model)) {
+  if (!graph.needs_gradient(x) && model.embedding_output_asked) {
     // enable_input_require_grads(): a leaf, whose gradient nobody reads.
     const ValueId leaf =
         graph.input(graph.storage_slot(ids), sizes.tokens, ElementType::kInt64, true, false);

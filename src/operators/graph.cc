@@ -121,6 +121,13 @@ std::vector<SlotId> Graph<N>::parameter_gradients() const {
   return slots;
 }
 
+template <class N>
+SlotId Graph<N>::waiting_gradient() const {
+  for (const GradientSlots& parameter : parameters_)
+    if (parameter.waits) return parameter.kept;
+  return -1;
+}
+
 template class Graph<Checked>;
 template class Graph<Traced>;
 

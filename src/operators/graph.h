@@ -164,6 +164,8 @@ class Graph {
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
   std::vector<SlotId> parameter_gradients() const;
+  // The one among them that another graph adds to; -1: none.
+  SlotId waiting_gradient() const;
   // What runs: forward, and backward with what it computes again.
   Kernels forward_kernels() const;
   Kernels backward_kernels(GradientPolicy policy) const;

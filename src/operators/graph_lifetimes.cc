@@ -62,7 +62,8 @@ void Graph<N>::find_savers() {
       const int made_in = region_at(storage.made_by);
       if (here >= 0) {
         if (made_in == here) keep(storage.rerun_first_saver, i);
-      } else if (made_in >= 0 && regions_[at(made_in)].discards_output) {
+      } else if (made_in >= 0 && regions_[at(made_in)].discards_output &&
+                 is_recorded(regions_[at(made_in)])) {
         keep(storage.rerun_first_saver, i);
       } else {
         keep(storage.first_saver, i);

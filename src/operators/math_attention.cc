@@ -29,7 +29,9 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
     return value;
   };
 
-  cast_query_and_key(q, k);
+  cast_for_kernel(q, "q, cast");
+  cast_for_kernel(k, "k, cast");
+  cast_for_kernel(v, "v, cast");
   ValueId mask = kNoValue;
   if (how.masked) {
     // Truths, the same for all sequences, become numbers for each of them in the type of the query.

@@ -149,18 +149,28 @@ TEST(Properties, ExpertShardsAreTheWholeAgain) {
   });
 }
 
+// Where nothing below a layer is trained, autograd keeps nothing of it, until recomputation is switched on in
+// transformers: that makes the embedding's output ask for a gradient, and the layer keeps its input.
+bool records_more_layers(const Job& job, const Job& before) {
+  return job.model->kinds.front().input_needs_gradient &&
+         !before.model->kinds.front().input_needs_gradient;
+}
+
 TEST(Properties, MoreRecomputationNeverKeepsMore) {
   for_random_jobs([](RunFile run_file) {
     std::optional<Bytes> before;
+    std::optional<Job> job_before;
     for (const char* recompute : {R"({"mode": "none"})", R"({"mode": "every", "every": 4})",
                                   R"({"mode": "every", "every": 2})",
                                   R"({"mode": "every", "every": 1})", R"({"mode": "full"})"}) {
       run_file["recompute"] = RunFile::parse(recompute);
       const std::optional<Job> job = job_of(run_file);
       if (!job) continue;  // fewer layers than that
+      if (job_before && records_more_layers(*job, *job_before)) before.reset();
       const Bytes kept = kept_after_forward(*job);
       EXPECT_LE(kept, before.value_or(kept)) << recompute;
       before = kept;
+      job_before = job;
     }
     return before.has_value();
   });
