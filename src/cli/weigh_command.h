@@ -17,6 +17,6 @@ std::optional<int> write_snapshot(const Invocation& invocation, const Job& job,
                                   const Prediction& prediction);
 
 // What differs between the prediction and the judge's, as sentences; empty when nothing does.
-std::string differences(const Prediction& spans, const Prediction& replayed);
+std::string differences(Prediction spans, const Prediction& replayed);
 
 }  // namespace steelyard

@@ -386,8 +386,12 @@ typename EngineModel<N>::Events EngineModel<N>::states_behind_largest(const Stag
   };
   const int last = place(all_units(Of::kTrained)[static_cast<std::size_t>(largest)]->name);
   Events early;
-  for (const Event& event : states)
-    (place(book_.program.slot_at(event.slot).owner) <= last ? early : late).push_back(event);
+  for (const Event& event : states) {
+    // Gradients that wait for the step are there before any state is made.
+    const Slot& slot = book_.program.slot_at(event.slot);
+    const bool is_early = slot.pile == Pile::kGradients || place(slot.owner) <= last;
+    (is_early ? early : late).push_back(event);
+  }
   states = std::move(early);
   return late;
 }

@@ -125,6 +125,11 @@ void check_order(Draft& draft) {
     draft.refuse(KeyId::kRecomputeModules, "E320",
                  fmt::format("not weighed yet: recomputation by module with {}", order.name),
                  "backward is split", "mode = \"full\" is weighed with it");
+  if (torch && order.splits_backward && job.training.compile)
+    draft.refuse(KeyId::kCompile, "E320",
+                 fmt::format("not weighed yet: training.compile with {}", order.name),
+                 "backward is split, and compiled kernels compute their inputs again",
+                 "compile = false is weighed with it");
   const std::string fault = order.fault(pipeline_shape(job));
   if (!fault.empty())
     draft.refuse(KeyId::kGradientAccumulation, "E213", fault,

@@ -353,8 +353,9 @@ class BackwardPlayer {
           const std::size_t storage = at(graph_.values_[at(input)].storage);
           overwritten_[storage] = true;
           // What the caller owns stays his: one holder more.
-          carried_.push_back(
-              {graph_.storages_[storage].slot, graph_.storages_[storage].released ? 1 : 2});
+          const bool ours =
+              graph_.storages_[storage].released && !graph_.storages_[storage].outlives;
+          carried_.push_back({graph_.storages_[storage].slot, ours ? 1 : 2});
           made.push_back(static_cast<int>(carried_.size()) - 1);
           made_for.push_back(input);
           break;
