@@ -39,6 +39,8 @@ ONE_DEVICE = {
 
 P, A, O, F = "training.precision", "training.attention", "training.optimizer", "training.optimizer_form"
 FULL = {"recompute.mode": "full"}
+FROZEN = {"training.frozen": ["model.embed_tokens.*", "model.layers.0.*", "model.layers.1.*"],
+          "model.vocab_size": 8000, "model.tie_word_embeddings": False}
 PLAIN_HEADS = {"model.num_key_value_heads": 32}
 
 SINGLE = {
@@ -99,6 +101,11 @@ SINGLE = {
     "llama-block-1-small-vocabulary": {"recompute.mode": "block", "recompute.layers": 1, "model.vocab_size": 8000},
     "llama-every-2-autocast": {"recompute.mode": "every", "recompute.every": 2, P: "bf16-autocast"},
     "llama-every-4-16-layers": {"recompute.mode": "every", "recompute.every": 4, "model.num_hidden_layers": 16},
+    # the lower half frozen
+    "llama-frozen": FROZEN,
+    "llama-frozen-full": {**FROZEN, **FULL},
+    "llama-frozen-every-2": {**FROZEN, "recompute.mode": "every", "recompute.every": 2},
+    "llama-frozen-autocast": {**FROZEN, P: "bf16-autocast"},
     # accumulation, clipping
     "llama-accumulation": {"training.gradient_accumulation": 4},
     "llama-accumulation-small-vocabulary": {"training.gradient_accumulation": 4, "model.vocab_size": 8000},
@@ -280,6 +287,7 @@ LORA = {
     "lora-64": {"adapter.rank": 64},
     "lora-8-attention": {"adapter.rank": 8, "adapter.target_modules": ["q_proj", "v_proj"]},
     "lora-8-full": {"adapter.rank": 8, **FULL, "recompute.reentrant": False},
+    "lora-8-every-2": {"adapter.rank": 8, "recompute.mode": "every", "recompute.every": 2, "recompute.reentrant": False},
     "lora-8-small-vocabulary": {"adapter.rank": 8, "model.vocab_size": 8000},
     "lora-8-dropout": {"adapter.rank": 8, "adapter.dropout": 0.1, "model.vocab_size": 8000},
     "lora-8-bf16": {"adapter.rank": 8, "adapter.type": "bf16", "model.vocab_size": 8000},

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from fnmatch import fnmatchcase
 
 import torch
 
@@ -98,6 +99,9 @@ def build_model(run, kind=None):
     if run.get("adapter") is not None:
         from adapters import adapt
         model = adapt(run["adapter"], model)
+    for name, parameter in model.named_parameters():
+        if any(fnmatchcase(name, pattern) for pattern in value(run, "training.frozen", [])):
+            parameter.requires_grad_(False)
     model.train()
     return model
 
