@@ -56,7 +56,7 @@ Mapped map(MeasuredRow& row) {
   const bool adapted = row.says("train.mode", "LoRA");
   if (row.text("train.packing") == "none")
     return left_out("not packed, and the lengths of its samples are not printed");
-  if (!adapted && row.text("train.recompute").empty()) row.miss("train.recompute");
+  if (row.text("train.recompute").empty()) row.miss("train.recompute");
   if (!adapted && row.text("train.optimizer").empty()) row.miss("train.optimizer");
   MappedRun mapped;
   for (const Name& name : kPresets)
