@@ -79,9 +79,8 @@ StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgra
   StageReserve reserve = estimated_reserve(program, built);
   reserve.simulated = true;
   take(free, reserve);
-  // What a run does beside its steps, and streams that lag, the simulation does not see: published runs do.
-  reserve.with_room = reserve.later;
-  reserve.most = std::max(reserve.most, reserve.later);
+  // What the simulation does not see, the band of observed errors does (predict/band.h).
+  reserve.with_room = reserve.most = reserve.later;
   reserve.least =
       std::min(reserve.most, segments(at(std::max(program.span(built.root).highest(),
                                                   program.span(built.first_step).highest()))));
