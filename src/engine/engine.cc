@@ -194,8 +194,12 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
                     {units[u]->name, optimizer.slots[slot].name.c_str(), "optimizer.state"},
                     Pile::kOptimizerMoments, sum.elements, sum.type, sum.tensors));
     }
+    if (optimizer.slots[slot].extent == SlotExtent::kBlock) states.quantised.push_back(slot);
     states.sets.push_back(std::move(set));
   }
+  if (!states.quantised.empty())
+    states.value_table = book_.slot({"optimizer", "values of 8 bits", "optimizer.value-table"},
+                                    Pile::kOptimizerMoments, N(256), ElementType::kFloat32);
   const OptimizerForm form = form_of(job_.training);
   const bool torch_optimizer =
       job_.engine != Engine::kMegatron && job_.engine != Engine::kDeepSpeed;
@@ -325,6 +329,13 @@ template <class N>
 void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage,
                                  Events& events) const {
   const std::vector<std::int64_t>& count = counts(stage);
+  // Made with the first tensor that is kept in 8 bits.
+  for (const std::size_t scales : states.quantised)
+    for (std::size_t unit = 0; unit < count.size(); ++unit)
+      if (count[unit] > 0 && states.sets[scales].slots[unit] >= 0) {
+        events.push_back({states.value_table, 1});
+        break;
+      }
   for (std::size_t unit = 0; unit < count.size(); ++unit)
     for (const SlotSet& set : states.sets)
       if (count[unit] > 0 && set.slots[unit] >= 0)

@@ -115,6 +115,8 @@ class EngineModel {
   struct StateSlots {
     std::vector<SlotSet> sets;  // one for each slot of the optimizer
     SlotSet second_moment;      // the set that foreach's temporary list copies; empty if none
+    SlotId value_table = -1;    // by which 8-bit states are read: one for each of `quantised`
+    std::vector<std::size_t> quantised;  // of sets
   };
 
   // Gradients and optimizer state exist for what is trained; parameters are there in any case.

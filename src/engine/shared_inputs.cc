@@ -73,12 +73,12 @@ class Inputs {
   }
 
   void positions() {
-    if (model_.position_ids == PositionIds::kNone) return;
+    if (model_.position_ids == PositionIds::kNone || cuts_inputs(job_, style_)) return;
     const bool each = model_.position_ids == PositionIds::kOfEachSequence;
     // A table of learned positions keeps the numbers it was asked with.
     const bool asked_with = model_.learned_positions && !each;
     add({"inputs", "position ids", "inputs.position-ids"}, each ? sizes_.tokens : sizes_.sequence,
-        ElementType::kInt64, again_ || asked_with || cuts_inputs(job_, style_), all());
+        ElementType::kInt64, again_ || asked_with, all());
     // The training loop's, where the model would count the hidden states of this rank alone.
     inputs_.back().of_the_loop = style_.sequence_parallel;
   }

@@ -58,6 +58,7 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
     };
     whole_ids_ = slot("token ids or labels of whole sequences", sizes_.batch * whole);
     whole_positions_ = slot("position ids of whole sequences", whole);
+    parts_of_positions_ = slot("position ids of this rank's part", sizes_.sequence);
   }
   inputs_ = shared_inputs<N>(job_, style_, sizes_, book_);
   buffers_ = model_buffers<N>(job_, book_);
@@ -103,6 +104,8 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
   if (stage.embedding) events.push_back({whole_ids_, count});
   if (stage.head) events.push_back({whole_ids_, count});
   events.push_back({whole_positions_, count});
+  // A list of the parts, and the copy that was made last.
+  events.push_back({parts_of_positions_, 2 * count});
 }
 
 template <class N>

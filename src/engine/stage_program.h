@@ -226,7 +226,7 @@ class StagePrograms {
   SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1;
   std::vector<SharedInput> inputs_;
   std::vector<ModelBuffer> buffers_;
-  SlotId whole_ids_ = -1, whole_positions_ = -1;
+  SlotId whole_ids_ = -1, whole_positions_ = -1, parts_of_positions_ = -1;
   SlotId loss_ = -1, loss_gradient_ = -1;
   bool torch_pipeline_ = false;
   // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.

@@ -150,7 +150,10 @@ class LossWriter {
     // Where the training loop asks for the loss, the labels come as they are wanted.
     const bool outside =
         c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kTorchtitan;
-    const ValueId target = outside ? labels : shifted(labels);
+    // Sequences that ranks share are shifted before they are cut.
+    const bool is_shifted =
+        outside || (c_.style.context > 1 && c_.style.context_code == ContextCode::kTorch);
+    const ValueId target = is_shifted ? labels : shifted(labels);
     const ValueId log_softmax =
         graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements,
                       graph_.type(wide), true);
