@@ -53,17 +53,20 @@ class DeepSpeedBf16 final : public DeepSpeedModel<N> {
     if (this->ranks_ > 1 && accumulated_ != this->stored_)
       this->pass(buffers_.at(stage).sent, events);
   }
-  void optimizer(const Stage<N>& stage, Events& events) override {
+  void prepare_step(const Stage<N>& stage, Events& events) override {
     const Buffers& buffers = buffers_.at(stage);
     // The norm is taken whether or not gradients are clipped.
-    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat32, buffers.norm_copy, true, events);
-    this->norm_.numbers(4, events);  // finite? two flags, their union, and what stands for no
+    // Its root; finite? two flags, their union, and what stands for no.
+    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat32, {buffers.norm_copy}, true,
+                           events, {.numbers = 5, .squares = true});
     if (this->clips())
       this->norm_.numbers(4, events);  // norm + 1e-6, its reciprocal, the factor; below one?
-    const bool casts = accumulated_ != this->master_;
-    if (casts) events.push_back({buffers.stepped, 1});
+    if (accumulated_ != this->master_) events.push_back({buffers.stepped, 1});
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    const Buffers& buffers = buffers_.at(stage);
     this->step(buffers.states, events);
-    if (casts) events.push_back({buffers.stepped, -1});
+    if (accumulated_ != this->master_) events.push_back({buffers.stepped, -1});
     this->norm_.hold(-1, events);
   }
 

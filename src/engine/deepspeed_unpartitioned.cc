@@ -80,6 +80,9 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   void reduce(const Stage<N>& stage, Events& events) override {
     if (reduces_) this->pass(buffers_.at(stage).bucket, events);
   }
+  void prepare_step(const Stage<N>& stage, Events& events) override {
+    if (!wraps_) clip_plain(stage, events);
+  }
   void optimizer(const Stage<N>& stage, Events& events) override {
     const Buffers& buffers = buffers_.at(stage);
     if (!wraps_) return step_plain(stage, events);
@@ -150,11 +153,14 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
   }
 
   // fp32: the given optimizer, and the engine clips before it steps.
-  void step_plain(const Stage<N>& stage, Events& events) {
+  void clip_plain(const Stage<N>& stage, Events& events) {
     if (this->clips()) {
-      this->norm_.one_by_one(this->trained_tensors(stage), ElementType::kFloat32, -1, true, events);
-      this->norm_.numbers(4, events);  // the limit, the factor, one, and the smaller of both
+      // the limit, the factor, one, and the smaller of both
+      this->norm_.one_by_one(this->trained_tensors(stage), ElementType::kFloat32, {}, true, events,
+                             {.numbers = 4});
     }
+  }
+  void step_plain(const Stage<N>& stage, Events& events) {
     this->step_temporaries(states_, stage, events);
     if (this->clips()) this->norm_.hold(-1, events);
   }

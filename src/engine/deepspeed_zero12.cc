@@ -95,14 +95,17 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     own(1, events);
     events.push_back({bucket_, pipeline_ ? -bucket_count_ - 1 : -bucket_count_});
   }
-  void optimizer(const Stage<N>& stage, Events& events) override {
+  void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) return;
     const Buffers& buffers = buffers_.at(stage);
     this->look_for_overflow(events);
     // The norm is taken whether or not gradients are clipped.
-    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
-    this->norm_.numbers(4, events);  // finite? two flags, their union, and what stands for no
+    this->norm_.one_by_one(
+        buffers.tensors, ElementType::kFloat64,
+        {buffers.norm_copy, buffers.largest, place_in_first_share(stage, buffers.largest)}, true,
+        events, {.numbers = 4});     // finite? two flags, their union, and what stands for no
     this->norm_.numbers(2, events);  // of all groups: stacked, and its norm
+    this->norm_.hold(1, events);     // from which the loss scale is taken off
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != this->stored_;
     if (casts) {
@@ -111,9 +114,14 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     }
     events.push_back({buffers.owned, -1});
     if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_states()) return;
+    const Buffers& buffers = buffers_.at(stage);
+    const bool casts = this->master_ != this->stored_;
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
-    this->norm_.hold(-1, events);
+    this->norm_.hold(-2, events);
   }
   // Offloaded: fp32 share and its gradient, a 16-bit copy to send back, a temporary, the states; with several
   // micro-batches the owned gradients, too.
@@ -132,6 +140,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, norm_copy = -1,
            returned = -1;
     std::int64_t tensors = 0;  // of which this rank's share has a part
+    std::int64_t largest = 0;  // elements of the largest of these
     bool overflows_bucket = false;
     typename DeepSpeedModel<N>::FlatStates states;
   };
@@ -140,7 +149,11 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     const N padded = this->padded_elements(stage);
     const N share = this->share_of(padded);
     Buffers buffers;
-    buffers.overflows_bucket = plain(padded) > this->job_.buckets.reduce;
+    // The embedding's gradient comes last: then the owner's buffer appears when backward has run.
+    const std::int64_t before =
+        plain(padded) -
+        (stage.embedding ? plain(this->all_units(Of::kTrained).front()->elements) : 0);
+    buffers.overflows_bucket = before > this->job_.buckets.reduce;
     buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
                               Pile::kParameters, padded, this->stored_);
     buffers.states = this->flat_states(stage, share, share, this->master_);
@@ -154,9 +167,14 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
                                 Pile::kMasterWeights, share, this->master_);
     const std::int64_t owned = std::max(whole_tensors(stage, plain(share), false),
                                         whole_tensors(stage, plain(share), true));
-    const N kept = owned == plain(share) ? share : this->counted("whole tensors of P/N", owned);
+    // Accumulated in another type, the parts are copies; in their own, they keep the tensors that they are parts of.
+    const ElementType accumulated =
+        this->job_.training.precision.accumulated_gradients.value_or(this->stored_);
+    const N kept = owned == plain(share) || accumulated != this->stored_
+                       ? share
+                       : this->counted("whole tensors of P/N", owned);
     buffers.owned = this->slot("gradients", "owned gradients", "deepspeed.owned-gradients",
-                               Pile::kGradients, kept, this->stored_);
+                               Pile::kGradients, kept, accumulated);
     buffers.joined =
         this->slot("optimizer", "owned gradients, joined", "deepspeed.joined-gradients",
                    Pile::kTemporary, share, this->stored_);
@@ -165,12 +183,29 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
                    Pile::kTemporary, share, this->master_);
     const N largest = this->at_most(share, this->largest_tensor(stage, Of::kTrained));
     buffers.tensors = this->tensors_of_share(stage, plain(share));
+    buffers.largest = plain(largest);
     buffers.norm_copy =
         this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
                    Pile::kTemporary, largest, ElementType::kFloat64);
     return buffers;
   }
 
+  // Where the first rank comes to a part of so many elements; 0: it has none so large.
+  std::int64_t place_in_first_share(const Stage<N>& stage, std::int64_t elements) const {
+    std::int64_t left = plain(this->share_of(this->padded_elements(stage))), place = 0;
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+      for (std::int64_t i = 0; i < count[unit]; ++i)
+        for (const TensorShare<N>& tensor : units[unit]->tensors)
+          for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
+            if (left <= 0) return 0;
+            ++place;
+            if (std::min(plain(tensor.elements), left) >= elements) return place;
+            left -= plain(tensor.elements);
+          }
+    return 0;
+  }
   // Elements of the tensors that the first (or last) `share` elements of a stage touch.
   std::int64_t whole_tensors(const Stage<N>& stage, std::int64_t share, bool from_the_end) const {
     const std::vector<std::int64_t>& count = this->counts(stage);

@@ -120,18 +120,20 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (!steps_in_backward()) this->pass(here_.scattered, events);
     events.push_back({here_.gathered, -1});
   }
-  void optimizer(const Stage<N>& stage, Events& events) override {
+  void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states() || steps_in_backward()) return;
     const Buffers& buffers = buffers_.at(stage);
     EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
     this->look_for_overflow(events);
     // A norm for each sub-group, whether or not gradients are clipped; here the last of them.
     this->norm_.hold(buffers.sub_groups - 1, events);
-    this->norm_.one_by_one(buffers.tensors, ElementType::kFloat64, buffers.norm_copy, true, events);
-    this->norm_.numbers(5,
-                        events);  // finite? two flags, their union, what stands for no, the choice
+    this->norm_.one_by_one(
+        buffers.tensors, ElementType::kFloat64, buffers.largest, true, events,
+        {.numbers = 5});  // finite? two flags, their union, what stands for no, the choice
     this->norm_.numbers(2, events);  // of all sub-groups: stacked, and its norm
     this->norm_.hold(1 - buffers.sub_groups, events);
+    // That of the last sub-group, and the one from which the loss scale is taken off.
+    this->norm_.hold(2, events);
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != accumulated_;
     if (casts) {
@@ -139,8 +141,14 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       events.push_back({buffers.joined, -1});
     }
     if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_states() || steps_in_backward()) return;
+    const Buffers& buffers = buffers_.at(stage);
+    const bool casts = this->master_ != accumulated_;
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    this->norm_.hold(-2, events);
     EngineModel<N>::hold(persistent_, stage, events);
     this->norm_.hold(-1, events);
   }
@@ -168,6 +176,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
            stepped = -1, saved = -1, norm_copy = -1, hooked = -1;
     std::int32_t sub_groups = 1;
+    typename GradientNorm<N>::Copy largest;
     std::int64_t tensors = 0;  // of the sub-group that has most
     typename DeepSpeedModel<N>::FlatStates states;
   };
@@ -250,6 +259,23 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (tensors > 0 || buffers.sub_groups == 0) close();
   }
 
+  std::int64_t place_of_largest(const Stage<N>& stage) const {
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    const std::int64_t largest = this->largest_tensor(stage, Of::kTrained);
+    std::int64_t place = 0;
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      if (count[unit] == 0) continue;
+      std::int64_t within = 0;
+      for (const TensorShare<N>& tensor : units[unit]->tensors) {
+        if (plain(tensor.elements) == largest) return place + within + 1;
+        within += tensor.copies;
+      }
+      place += within * count[unit];
+    }
+    return 0;
+  }
+
   Buffers make_buffers(const Stage<N>& stage) {
     const Buckets& buckets = this->job_.buckets;
     const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
@@ -273,6 +299,11 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                                      ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
                                                  Workbook<N>::symbol("N", this->ranks_)),
                                      ElementType::kFloat64);
+      buffers.largest = {
+          buffers.norm_copy,
+          ceil_divide(Checked(this->largest_tensor(stage, Of::kTrained)), Checked(this->ranks_))
+              .value(),
+          buffers.sub_groups == 1 ? place_of_largest(stage) : 0};
       buffers.joined =
           this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group",
                      Pile::kTemporary, sub_group, accumulated_);

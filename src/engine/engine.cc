@@ -15,7 +15,10 @@ constexpr Bytes kCublasLtWorkspace = 1_MiB;
 
 template <class N>
 EngineModel<N>::EngineModel(const EngineContext<N>& context)
-    : context_(context), job_(context.job), book_(context.book), norm_(context.book) {
+    : context_(context),
+      job_(context.job),
+      book_(context.book),
+      norm_(context.book, context.style.multiprocessors) {
   const Bytes workspace = job_.cluster.device->cublas_workspace;
   workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"},
                           Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);

@@ -99,6 +99,8 @@ class EngineModel {
                             Events&) {}
   // After the last micro-batch, before the optimizer (phase backward).
   virtual void reduce(const Stage<N>&, Events&) {}
+  // Of a step, what comes before the first one makes its states: norms, casts. Then the step itself.
+  virtual void prepare_step(const Stage<N>&, Events&) {}
   virtual void optimizer(const Stage<N>&, Events&) {}
   // Workspaces of matrix products, from the first one on: of the thread of forward, and of autograd's.
   void hold_forward_workspaces(Events& events) const;

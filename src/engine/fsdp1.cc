@@ -124,7 +124,7 @@ class Fsdp1 final : public EngineModel<N> {
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->clips()) {
-      this->norm_.one_by_one(tensors_of_a_rank(stage), ElementType::kFloat32, -1, false, events);
+      this->norm_.one_by_one(tensors_of_a_rank(stage), ElementType::kFloat32, {}, false, events);
       this->norm_.numbers(2, events);  // its square, summed over the ranks, and the root of that
       this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor
     }

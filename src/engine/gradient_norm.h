@@ -18,14 +18,24 @@ class GradientNorm {
  public:
   using Events = std::vector<Event>;
 
-  explicit GradientNorm(Workbook<N>& book);
+  GradientNorm(Workbook<N>& book, std::int64_t multiprocessors);
 
   // Each leaves one number alive, the norm of all. `largest`: elements of the largest tensor.
   void by_foreach(std::int64_t tensors, std::int64_t largest, ElementType type, Events& events);
-  // `type` is that of the norms; `copy`: what one tensor is copied to first, -1: it is read as it is. `squares`: the
-  // stacked norms are squared into a second list.
-  void one_by_one(std::int64_t tensors, ElementType type, SlotId copy, bool squares,
-                  Events& events);
+  // The largest of the tensors is copied to `slot` before its norm is taken; -1: it is read as it is.
+  struct Copy {
+    SlotId slot = -1;
+    std::int64_t elements = 0;
+    std::int64_t place = 0;  // among the tensors; 0: it may be the last one
+  };
+  // What is made while the norms of the tensors still have their names.
+  struct Meanwhile {
+    std::int32_t numbers = 0;
+    bool squares = false;  // their squares, too
+  };
+  // `type` is that of the norms. `squares`: the stacked norms are squared into a second list.
+  void one_by_one(std::int64_t tensors, ElementType type, const Copy& copy, bool squares,
+                  Events& events, const Meanwhile& meanwhile = {});
   void in_one_pass(Events& events);
 
   // So many numbers at once on the way from the norm to the factor.
@@ -43,7 +53,11 @@ class GradientNorm {
     return book_.slot({"optimizer", name, rule}, Pile::kTemporary, elements, type);
   }
 
+  // Blocks of threads that together reduce one tensor to one number; each leaves a partial sum for the last one.
+  std::int64_t blocks_of_a_reduction(std::int64_t elements) const;
+
   Workbook<N>& book_;
+  std::int64_t multiprocessors_;
   SlotId number_ = -1, blocks_ = -1;
 };
 

@@ -77,7 +77,7 @@ class Nanotron final : public EngineModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->clips()) {
       // A copy of the tied embedding is left to the rank that has the first.
-      this->norm_.one_by_one(this->trained_tensors(stage, false), ElementType::kFloat32, -1, false,
+      this->norm_.one_by_one(this->trained_tensors(stage, false), ElementType::kFloat32, {}, false,
                              events);
       this->norm_.numbers(1, events);  // its square, summed over the ranks
       this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor

@@ -110,6 +110,9 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.late_states = program.tape(Phase::kOptimizer, "states", late_states);
   if (!torch_steps_) engine_->reduce(stage, reduce);
   if (torch_pipeline_) end_of_torch_step(stage, reduce);
+  std::vector<Event> prepared;
+  engine_->prepare_step(stage, prepared);
+  parts.prepared = program.tape(Phase::kOptimizer, "optimizer", prepared);
   engine_->optimizer(stage, optimizer);
   if (engine_->keeps_gradients()) {  // zero_grad
     for (const std::size_t chunk : parts.chunks)

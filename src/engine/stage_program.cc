@@ -213,11 +213,11 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   const NodeId held_later =
       program.sequence("", {parts.held_later, program.tape(Phase::kBackward, "first step", left)});
   result.in_flight = in_flight(order, shape_.chunks).most;
-  const NodeId step = program.sequence(
-      "step", {micro_batches_node(index, parts, order, false), parts.reduce, parts.optimizer});
+  const NodeId step = program.sequence("step", {micro_batches_node(index, parts, order, false),
+                                                parts.reduce, parts.prepared, parts.optimizer});
   result.later_step = program.sequence("", {step, parts.checkpoint});
-  const NodeId first_gradients =
-      program.sequence("", {micro_batches_node(index, parts, order, true), parts.reduce});
+  const NodeId first_gradients = program.sequence(
+      "", {micro_batches_node(index, parts, order, true), parts.reduce, parts.prepared});
   if (engine_->makes_states_at_load()) {
     const NodeId start = program.sequence("", {parts.load, parts.states, parts.forward_workspaces});
     result.root = program.sequence("", {start, held_later, result.later_step});

@@ -152,7 +152,7 @@ class StagePrograms {
   struct Parts {
     std::vector<std::size_t> chunks;  // of chunks_
     NodeId load = 0, states = 0, late_states = 0, forward_workspaces = 0, held_later = 0, left = 0,
-           reduce = 0, optimizer = 0, checkpoint = 0;
+           reduce = 0, prepared = 0, optimizer = 0, checkpoint = 0;
   };
 
   void compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge);
