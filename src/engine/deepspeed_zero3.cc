@@ -44,6 +44,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       persistent_.slots.push_back(this->book_.slot_of_tensors(
           {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}, Pile::kParameters,
           small, this->stored_, std::move(tensors)));
+      N large{};
+      for (const TensorShare<N>& share : unit->tensors)
+        if (!persists(share)) large = large + N(share.copies) * share.elements;
+      gathered_.slots.push_back(this->slot(unit->name, "gathered parameters",
+                                           "deepspeed.zero3-gathered", Pile::kParameters, large,
+                                           this->stored_));
       fetched_.slots.push_back(this->slot(unit->name, "flat copy of a fetched group",
                                           "deepspeed.zero3-fetch", Pile::kCommunication,
                                           largest_group(*unit), this->stored_));
@@ -65,6 +71,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kAdd; }
   bool keeps_gradients() const override { return false; }
   bool uses_neighbours() const override { return true; }
+  // The order of modules is what the first micro-batch shows; until then each is gathered when it is called and let go after.
+  bool learns_from_first() const override { return true; }
+  void in_very_first(bool yes) override { traces_ = yes; }
 
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = buffers_.find(stage);
@@ -76,20 +85,19 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       EngineModel<N>::hold(frozen_shares_, stage, events);
     }
     EngineModel<N>::hold(constants_, stage, events);
-    if (steps_in_backward()) {
-      EngineModel<N>::hold(persistent_, stage, events);
-      return;
-    }
+    if (steps_in_backward()) return;
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
       this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
     events.push_back({bucket_, 1});
     if (!this->offloads_states()) events.push_back({here_.gradients, 1});
     this->pass(here_.hooked, events);
-    EngineModel<N>::hold(persistent_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
+  }
+  void left_by_first_backward(const Stage<N>& stage, Events& events) const override {
+    EngineModel<N>::hold(persistent_, stage, events);
   }
   void left_by_first_step(const Stage<N>&, Events& events) const override {
     if (!steps_in_backward())
@@ -98,7 +106,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
     here_ = buffers_.at(stage);
-    events.push_back({here_.gathered, 1});
+    if (!traces_) hold_gathered(stage, 1, events);
     this->pass(fetched_.slots.front(), events);
   }
   void before_forward(const Neighbours& here, bool, Events& events) override {
@@ -111,14 +119,26 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (here.previous < 0) pass_by(events);
     this->pass(fetched(here.unit), events);
   }
-  void after_backward(const Neighbours&, bool, Events& events) override {
+  void after_backward(const Neighbours& here, bool, Events& events) override {
     if (!steps_in_backward()) this->pass(here_.scattered, events);
+    // Nobody asks for it again.
+    if (!traces_ && here_.gathered < 0)
+      events.push_back({gathered_.slots[static_cast<std::size_t>(here.unit + 1)], -1});
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool, Events& events) override {
     if (last_unit < 0) pass_by(events);
     this->drop_scaled_loss(stage, events);
     if (!steps_in_backward()) this->pass(here_.scattered, events);
-    events.push_back({here_.gathered, -1});
+    if (traces_) return;
+    if (here_.gathered >= 0) return hold_gathered(stage, -1, events);
+    // What stands at the ends, and layers below all that is trained.
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::size_t kinds = stage.layers_of_kind.size();
+    for (std::size_t unit = 0; unit < count.size(); ++unit) {
+      const bool is_layer = unit > 0 && unit <= kinds;
+      if (count[unit] == 0 || (is_layer && !this->is_untouched(unit - 1))) continue;
+      events.push_back({gathered_.slots[unit], static_cast<std::int32_t>(-count[unit])});
+    }
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states() || steps_in_backward()) return;
@@ -187,6 +207,13 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   // LOMO has no optimizer that DeepSpeed would wrap: parameters are cut, and each gradient is gone once it is applied.
   bool steps_in_backward() const { return this->job_.training.optimizer.fused_into_backward; }
   bool offloads_parameters() const { return this->job_.offload.parameters != OffloadTarget::kNone; }
+  // Where all may be live, module by module; else as much as may be.
+  void hold_gathered(const Stage<N>& stage, std::int32_t count, Events& events) const {
+    if (here_.gathered >= 0)
+      events.push_back({here_.gathered, count});
+    else
+      EngineModel<N>::hold(gathered_, stage, events, count);
+  }
   SlotId fetched(int kind) const { return fetched_.slots[static_cast<std::size_t>(kind + 1)]; }
 
   // The head's gradients that are larger than the bucket.
@@ -314,8 +341,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     // Modules that come again soon are kept even beyond what may be fetched ahead; the module at work always is whole.
     const std::int64_t largest = this->largest_tensor(stage, Of::kAll);
     const std::int64_t live = std::max({buckets.live, buckets.reuse / 2, largest});
-    buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
-                                  Pile::kParameters, this->at_most(all, live), this->stored_);
+    if (plain(all) > live)
+      buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
+                                    Pile::kParameters, this->at_most(all, live), this->stored_);
     buffers.scattered = this->slot("gradients", "reduce-scatter input", "deepspeed.zero3-scatter",
                                    Pile::kCommunication,
                                    this->at_most(fetched_elements(stage, Of::kTrained),
@@ -336,8 +364,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1, flags_ = -1;
-  SlotSet frozen_shares_, persistent_, fetched_;  // by unit
-  std::vector<SlotSet> constants_;                // of quantised weights
+  SlotSet frozen_shares_, persistent_, fetched_, gathered_;  // by unit
+  bool traces_ = false;
+  std::vector<SlotSet> constants_;  // of quantised weights
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last
   ByStage<N, Buffers> buffers_;

@@ -78,6 +78,9 @@ class EngineModel {
   virtual GradientPolicy gradient_policy(bool first_micro_batch) const = 0;
   // Whether units see their neighbours (prefetching); otherwise equal layers have equal tapes.
   virtual bool uses_neighbours() const { return false; }
+  // An engine that learns from its very first micro-batch is told when that is written.
+  virtual bool learns_from_first() const { return false; }
+  virtual void in_very_first(bool /*yes*/) {}
   // The gradients that backward leaves stay until the end of the step and are then freed by zero_grad.
   virtual bool keeps_gradients() const { return gradient_policy(true) == GradientPolicy::kKeep; }
 
@@ -106,6 +109,8 @@ class EngineModel {
   void hold_forward_workspaces(Events& events) const;
   void hold_backward_workspaces(Events& events) const;
   // Where states are made at load: what else the first step leaves behind.
+  // What the very first backward leaves for good.
+  virtual void left_by_first_backward(const Stage<N>&, Events&) const {}
   virtual void left_by_first_step(const Stage<N>&, Events&) const {}
   virtual void checkpoint(const Stage<N>&, Events&) {}
   // Host memory of this rank (offloaded states, staged checkpoints).

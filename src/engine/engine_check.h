@@ -37,6 +37,7 @@ inline void expect_sound(const Job& job) {
     stages.hold_buffers(stages.stage_of(stage), held);
     stages.engine().hold_forward_workspaces(held);
     stages.engine().hold_backward_workspaces(held);
+    stages.engine().left_by_first_backward(stages.stage_of(stage), held);
     stages.engine().left_by_first_step(stages.stage_of(stage), held);
     stages.hold_received(stages.stage_of(stage), held);
     stages.hold_gradients_of_received(stage, held);

@@ -56,9 +56,9 @@ TEST(GradientNorm, AddsToTheStep) {
            Expected{{.engine = "nanotron"}, norms + 3 * kBlock},
            // a zero, a flag, the result, sums of blocks; the norm of the step before
            Expected{{.engine = "megatron"}, 4 * kBlock + blocks},
-           // norms, two lists of them (312 bytes in fp32 would be one block, too)
+           // norms, that of all, and four numbers on the way to the factor
            Expected{{.engine = "deepspeed", .training = "precision = \"fp32\"\n"},
-                    norms + 2 * kBlock},
+                    norms + 5 * kBlock},
        }) {
     SCOPED_TRACE(at.asked.engine);
     EXPECT_EQ(step_peak(job(at.asked, "1.0")) - step_peak(job(at.asked, "false")), at.bytes);

@@ -33,9 +33,13 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
   std::vector<Event> workspaces;
   engine_->hold_backward_workspaces(workspaces);
   const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", workspaces);
+  std::vector<Event> left;
+  engine_->left_by_first_backward(stage, left);
+  const NodeId left_behind = program.tape(Phase::kBackward, "first step", left);
   // autograd's thread takes its workspace with its first product
   const auto in_first_step = [&](const Backward& backward) {
-    return program.sequence("backward", {backward.before_products, of_backward, backward.rest});
+    return program.sequence("backward",
+                            {backward.before_products, of_backward, backward.rest, left_behind});
   };
   const auto whole = [&](const Backward& backward) {
     return program.sequence("backward", {backward.before_products, backward.rest});
@@ -47,7 +51,19 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
     chunk.forward[at] = forward_node(stage, chunk, first);
     const Backward backward = backward_node(stage, chunk, first, BackwardPart::kWhole);
     chunk.backward[at] = whole(backward);
-    if (first) chunk.first_step_backward = in_first_step(backward);
+    if (first) {
+      chunk.first_step_forward = chunk.forward[at];
+      chunk.first_step_backward = in_first_step(backward);
+    }
+    if (first && engine_->learns_from_first()) {
+      engine_->in_very_first(true);
+      cache_.clear();
+      chunk.first_step_forward = forward_node(stage, chunk, first);
+      chunk.first_step_backward =
+          in_first_step(backward_node(stage, chunk, first, BackwardPart::kWhole));
+      engine_->in_very_first(false);
+      cache_.clear();
+    }
     if (!splits_backward()) continue;
     chunk.all_waits = torch_pipeline_ && chunk.embedding;
     if (chunk.all_waits) continue;
@@ -103,6 +119,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   hold_received(stage, forward_workspaces);
   parts.forward_workspaces = program.tape(Phase::kForward, "workspaces", forward_workspaces);
   parts.left = program.tape(Phase::kOptimizer, "first step", left);
+  engine_->left_by_first_backward(stage, backward_workspaces);
   const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
   parts.held_later = program.sequence("", {of_backward, parts.left});
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,

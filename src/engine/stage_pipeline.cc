@@ -136,7 +136,11 @@ NodeId StagePrograms<N>::micro_batches_node(std::int64_t rank, const Parts& part
     const Chunk& chunk = chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]];
     Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
     const auto later = [](bool& has_run) { return std::exchange(has_run, true) ? 1U : 0U; };
-    if (step.kind == StepKind::kForward) return chunk.forward[later(turn.forward)];
+    if (step.kind == StepKind::kForward) {
+      const bool is_first = first_step && !turn.forward;
+      const NodeId node = chunk.forward[later(turn.forward)];
+      return is_first ? chunk.first_step_forward : node;
+    }
     StepKind kind = step.kind;
     if (chunk.all_waits && kind == StepKind::kInputBackward) return program.empty();
     if (chunk.all_waits) kind = StepKind::kBackward;
