@@ -1,0 +1,407 @@
+#include "plan/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+#include "quantity/checked.h"
+
+namespace steelyard {
+namespace {
+
+// Weighed between two looks at the bounds. Fixed, so that the answer does not depend on the number of workers.
+constexpr std::size_t kBatch = 128;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+void put(Value& run, KeyId id, Value value) {
+  Place place;
+  place.source = "plan";
+  value.set_mark(mark_of(place));
+  set_path(run, key_of(id).path, std::move(value), place);
+}
+
+Pile largest_pile(const Prediction& prediction, const RankPrediction& rank) {
+  (void)prediction;
+  for (const PhasePrediction& phase : rank.phases)
+    if (phase.phase == rank.phase)
+      return static_cast<Pile>(
+          std::max_element(phase.piles.bytes.begin(), phase.piles.bytes.end()) -
+          phase.piles.bytes.begin());
+  return Pile::kActivations;
+}
+
+struct Weighing {
+  WeighedLayout answer;
+  std::string code, words;  // when refused
+};
+
+class Search {
+ public:
+  Search(const Value& run, const PlanTarget& target, const Space& space, const SearchWish& wish,
+         const SearchHelp& help)
+      : run_(run), target_(target), space_(space), wish_(wish), help_(help) {}
+
+  SearchResult operator()() {
+    result_.counts.layouts = static_cast<std::int64_t>(space_.layouts.size());
+    bound_memory();
+    bound_time();
+    order();
+    weigh_in_batches();
+    close();
+    return std::move(result_);
+  }
+
+ private:
+  struct Open {
+    std::uint32_t layout = 0;
+    double seconds = 0, bytes = 0;  // at least
+  };
+  struct FormRefusal {
+    std::string code, words;
+  };
+
+  std::int64_t layers() const { return target_.model->layers; }
+
+  // By recipe; the readers say what a recipe is made of.
+  void bound_memory() {
+    std::vector<std::optional<MemoryBound>> bounds(space_.recipes.size());
+    const double usable = static_cast<double>(target_.device->capacity.value().value());
+    for (std::size_t i = 0; i < space_.recipes.size() && !space_.layouts.empty(); ++i) {
+      Layout plain;
+      plain.engine = Engine::kDdp;
+      plain.implementation = Implementation::kTransformers;
+      plain.recipe = static_cast<std::uint8_t>(i);
+      if (const ReadJob job = help_.read(form_run(plain))) bounds[i].emplace(*job);
+    }
+    open_.reserve(space_.layouts.size());
+    for (std::uint32_t i = 0; i < space_.layouts.size(); ++i) {
+      const Layout& layout = space_.layouts[i];
+      const auto& bound = bounds[layout.recipe];
+      const double least = bound ? bound->least_bytes(layout) : 0;
+      if (least > usable && !wish_.everything) {
+        ++result_.counts.states_too_large;
+        const auto excess = static_cast<std::int64_t>(least - usable);
+        if (states_alone_.layouts++ == 0 || excess < states_alone_.least_excess) {
+          states_alone_.least_excess = excess;
+          states_alone_.nearest = i;
+        }
+        continue;
+      }
+      open_.push_back({i, 0, least});
+    }
+    states_alone_.states_alone = true;
+    states_alone_.binds = Pile::kOptimizerMoments;
+  }
+
+  // A form stands for itself: what the run file says about stages belongs to layouts that have them.
+  Value form_run(const Layout& form) const {
+    Value run = run_;
+    for (const KeyId id :
+         {KeyId::kPipelineLayout, KeyId::kFirstStageLayers, KeyId::kLastStageLayers,
+          KeyId::kCountEmbedding, KeyId::kCountLoss, KeyId::kPipelineGroup, KeyId::kVirtualPipeline,
+          KeyId::kSchedule, KeyId::kPipeline, KeyId::kData, KeyId::kReplicate, KeyId::kZeroStage,
+          KeyId::kReshard})
+      remove_path(run, key_of(id).path);
+    return run_of(run, form, space_, layers());
+  }
+
+  void bound_time() {
+    std::vector<char> needed(space_.forms.size(), 0);
+    for (const Open& open : open_) needed[space_.form_of[open.layout]] = 1;
+    std::vector<std::uint32_t> forms;
+    for (std::uint32_t i = 0; i < needed.size(); ++i)
+      if (needed[i] != 0) forms.push_back(i);
+    result_.counts.forms = static_cast<std::int64_t>(forms.size());
+    form_seconds_.assign(space_.forms.size(), 0);
+    form_refusals_.assign(space_.forms.size(), {});
+    if (wish_.everything || wish_.first_that_fits) return;
+    help_.share(forms.size(), [&](std::size_t at) {
+      const std::uint32_t i = forms[at];
+      const ReadJob job = help_.read(form_run(space_.forms[i]));
+      if (!job) {
+        form_refusals_[i] = {job.error().front().code, job.error().front().message};
+        return;
+      }
+      try {
+        if (const auto time = predict_time(*job)) form_seconds_[i] = micro_batch_seconds(*time);
+      } catch (const OverflowError&) {
+        form_seconds_[i] = 0;  // the layout itself will be refused
+      }
+    });
+  }
+
+  void order() {
+    std::vector<Open> kept;
+    kept.reserve(open_.size());
+    for (Open& open : open_) {
+      const std::uint32_t form = space_.form_of[open.layout];
+      if (!form_refusals_[form].code.empty()) {
+        refuse(form_refusals_[form].code, form_refusals_[form].words);
+        continue;
+      }
+      open.seconds = least_seconds(space_.layouts[open.layout], form_seconds_[form]);
+      kept.push_back(open);
+    }
+    open_ = std::move(kept);
+    if (wish_.first_that_fits) {
+      // Most likely to fit first: much computed again, small micro-batches, little held.
+      const auto likely = [&](const Open& open) {
+        const Layout& layout = space_.layouts[open.layout];
+        return std::tuple(layout.recompute != RecomputeMode::kFull, layout.micro_batch,
+                          layout.loss == LossKernel::kPlain, open.bytes, open.layout);
+      };
+      std::sort(open_.begin(), open_.end(),
+                [&](const Open& a, const Open& b) { return likely(a) < likely(b); });
+      return;
+    }
+    std::sort(open_.begin(), open_.end(), [](const Open& a, const Open& b) {
+      return std::tie(a.seconds, a.layout) < std::tie(b.seconds, b.layout);
+    });
+  }
+
+  void refuse(const std::string& code, const std::string& words) {
+    ++result_.counts.not_allowed;
+    Refusal& refusal = refusals_[code];
+    refusal.code = code;
+    if (refusal.words.empty()) refusal.words = words;
+    ++refusal.layouts;
+  }
+
+  // The time above which no layout can be wanted.
+  double limit() const {
+    if (wish_.everything || wish_.front) return kNever;
+    if (wish_.first_that_fits) return best_time_ < kNever ? -1 : kNever;
+    if (unlike_.size() < wish_.best) return kNever;
+    return std::max(unlike_.back().seconds, best_time_ * (1 + wish_.within));
+  }
+  // Whether something found is no slower and no larger than this can be.
+  bool is_beaten(const Open& open) const {
+    if (!wish_.front || wish_.everything) return false;
+    return std::any_of(front_.begin(), front_.end(), [&](const auto& point) {
+      return point.first < open.seconds && point.second < open.bytes;
+    });
+  }
+
+  void weigh_in_batches() {
+    std::size_t next = 0;
+    while (next < open_.size()) {
+      const double most = limit();
+      std::vector<std::uint32_t> batch;
+      while (next < open_.size() && batch.size() < kBatch) {
+        const Open& open = open_[next];
+        if (open.seconds > most) break;  // and all after it
+        ++next;
+        if (is_beaten(open))
+          ++result_.counts.cannot_be_faster;
+        else
+          batch.push_back(open.layout);
+      }
+      if (batch.empty()) break;
+      std::vector<Weighing> answers(batch.size());
+      help_.share(batch.size(), [&](std::size_t i) { answers[i] = weigh(batch[i]); });
+      for (const Weighing& answer : answers) take(answer);
+      if (help_.go_on &&
+          !help_.go_on({static_cast<std::int64_t>(next), static_cast<std::int64_t>(open_.size()),
+                        best_time_ < kNever ? best_time_ : 0})) {
+        result_.interrupted = true;
+        break;
+      }
+    }
+    result_.counts.cannot_be_faster += static_cast<std::int64_t>(open_.size() - next);
+  }
+
+  Weighing weigh(std::uint32_t at) const {
+    Weighing weighing;
+    WeighedLayout& answer = weighing.answer;
+    answer.layout = at;
+    try {
+      const ReadJob job = help_.read(run_of(run_, space_.layouts[at], space_, layers()));
+      if (!job) {
+        answer.fate = Fate::kNotAllowed;
+        weighing.code = job.error().front().code;
+        weighing.words = job.error().front().message;
+        return weighing;
+      }
+      const Prediction prediction = estimate(*job);
+      answer.bytes = prediction.peak.device.value().value();
+      answer.high = prediction.peak.high.value().value();
+      answer.pipeline = prediction.peak.pipeline;
+      const bool fits = prediction.verdict == Verdict::kFits;
+      const bool expected = prediction.peak.device <= prediction.usable;
+      answer.fate = fits ? Fate::kFits : expected ? Fate::kTight : Fate::kTooLarge;
+      for (const RankPrediction& rank : prediction.ranks)
+        if (rank.rank == prediction.peak.rank) answer.binds = largest_pile(prediction, rank);
+      if (answer.fate == Fate::kTooLarge) return weighing;
+      if (wish_.first_that_fits && !fits) return weighing;
+      if (const auto time = predict_time(*job)) answer.seconds = time->step.value();
+    } catch (const OverflowError& fault) {
+      answer.fate = Fate::kNotAllowed;
+      weighing.code = "E107";
+      weighing.words = fault.what();
+    }
+    return weighing;
+  }
+
+  void take(const Weighing& weighing) {
+    const WeighedLayout& answer = weighing.answer;
+    switch (answer.fate) {
+      case Fate::kNotAllowed:
+        refuse(weighing.code, weighing.words);
+        return;
+      case Fate::kTooLarge: {
+        ++result_.counts.too_large;
+        TooLarge& group = too_large_[answer.binds];
+        group.binds = answer.binds;
+        const std::int64_t excess = answer.bytes - target_.device->capacity.value().value();
+        if (group.layouts++ == 0 || excess < group.least_excess) {
+          group.least_excess = excess;
+          group.nearest = answer.layout;
+        }
+        break;
+      }
+      case Fate::kTight:
+        ++result_.counts.tight;
+        break;
+      default:
+        ++result_.counts.fits;
+        found(answer);
+    }
+    result_.weighed.push_back(answer);
+  }
+
+  void found(const WeighedLayout& answer) {
+    best_time_ = std::min(best_time_, answer.seconds);
+    const auto bytes = static_cast<double>(answer.bytes);
+    if (wish_.front) {
+      const auto beats = [&](const auto& point) {
+        return answer.seconds <= point.first && bytes <= point.second;
+      };
+      if (std::none_of(front_.begin(), front_.end(), [&](const auto& point) {
+            return point.first <= answer.seconds && point.second <= bytes;
+          })) {
+        front_.erase(std::remove_if(front_.begin(), front_.end(), beats), front_.end());
+        front_.emplace_back(answer.seconds, bytes);
+      }
+    }
+    // The best of each group of alike layouts, so many groups as are wanted.
+    const Layout& layout = space_.layouts[answer.layout];
+    const auto same = std::find_if(unlike_.begin(), unlike_.end(), [&](const WeighedLayout& other) {
+      return are_alike(space_.layouts[other.layout], layout);
+    });
+    if (same != unlike_.end()) {
+      if (same->seconds > answer.seconds) *same = answer;
+    } else {
+      unlike_.push_back(answer);
+    }
+    std::stable_sort(unlike_.begin(), unlike_.end(),
+                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    if (unlike_.size() > wish_.best) unlike_.resize(wish_.best);
+  }
+
+  void close() {
+    std::stable_sort(result_.weighed.begin(), result_.weighed.end(),
+                     [](const WeighedLayout& a, const WeighedLayout& b) {
+                       const auto rank = [](const WeighedLayout& w) {
+                         return w.fate == Fate::kFits ? 0 : w.fate == Fate::kTight ? 1 : 2;
+                       };
+                       return std::tuple(rank(a), a.seconds, a.layout) <
+                              std::tuple(rank(b), b.seconds, b.layout);
+                     });
+    for (auto& [code, refusal] : refusals_) result_.refusals.push_back(refusal);
+    std::stable_sort(result_.refusals.begin(), result_.refusals.end(),
+                     [](const Refusal& a, const Refusal& b) { return a.layouts > b.layouts; });
+    if (states_alone_.layouts > 0) result_.too_large.push_back(states_alone_);
+    for (auto& [pile, group] : too_large_) result_.too_large.push_back(group);
+    std::stable_sort(result_.too_large.begin(), result_.too_large.end(),
+                     [](const TooLarge& a, const TooLarge& b) { return a.layouts > b.layouts; });
+  }
+
+  const Value& run_;
+  const PlanTarget& target_;
+  const Space& space_;
+  const SearchWish& wish_;
+  const SearchHelp& help_;
+  SearchResult result_;
+  std::vector<Open> open_;
+  std::vector<double> form_seconds_;
+  std::vector<FormRefusal> form_refusals_;
+  std::map<std::string, Refusal> refusals_;
+  std::map<Pile, TooLarge> too_large_;
+  TooLarge states_alone_;
+  double best_time_ = kNever;
+  std::vector<WeighedLayout> unlike_;
+  std::vector<std::pair<double, double>> front_;  // seconds, bytes
+};
+
+}  // namespace
+
+const WeighedLayout* SearchResult::best() const {
+  return !weighed.empty() && weighed.front().fate == Fate::kFits ? &weighed.front() : nullptr;
+}
+
+Value run_of(const Value& run, const Layout& layout, const Space& space, std::int64_t layers) {
+  Value asked = run;
+  for (auto& [id, value] : keys_of(layout, layers)) put(asked, id, std::move(value));
+  for (const auto& [path, value] : space.recipes[layout.recipe].keys) {
+    Place place;
+    place.source = "plan";
+    set_path(asked, path, value, place);
+  }
+  return asked;
+}
+
+SearchResult search(const Value& run, const PlanTarget& target, const Space& space,
+                    const SearchWish& wish, const SearchHelp& help) {
+  return Search(run, target, space, wish, help)();
+}
+
+std::vector<WeighedLayout> front_of(const SearchResult& result) {
+  std::vector<WeighedLayout> front;
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits) break;
+    if (front.empty() || weighed.bytes < front.back().bytes) front.push_back(weighed);
+  }
+  return front;
+}
+
+std::vector<WeighedLayout> best_unlike(const SearchResult& result, const Space& space,
+                                       std::size_t count) {
+  std::vector<WeighedLayout> chosen;
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits || chosen.size() == count) break;
+    const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const WeighedLayout& other) {
+      return are_alike(space.layouts[other.layout], space.layouts[weighed.layout]);
+    });
+    if (!known) chosen.push_back(weighed);
+  }
+  return chosen;
+}
+
+const WeighedLayout* simplest_within(const SearchResult& result, const Space& space, double share) {
+  const WeighedLayout* simplest = nullptr;
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits || weighed.seconds > result.best()->seconds * (1 + share))
+      break;
+    if (simplest == nullptr || complexity_of(space.layouts[weighed.layout]) <
+                                   complexity_of(space.layouts[simplest->layout]))
+      simplest = &weighed;
+  }
+  return simplest;
+}
+
+const WeighedLayout* nearest_fit(const SearchResult& result, const Space& space,
+                                 const Layout& layout) {
+  const WeighedLayout* nearest = nullptr;
+  int least = std::numeric_limits<int>::max();
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits) break;
+    const int differences = differences_between(layout, space.layouts[weighed.layout]);
+    if (differences >= least) continue;
+    least = differences;
+    nearest = &weighed;
+  }
+  return nearest;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,48 @@
+// All layouts of a run on a cluster: what the run file fixes stays fixed, everything else takes every value that divides.
+//
+//   engine          all of them, each with its ZeRO stages and pipeline orders
+//   tensor          divisors of the devices that divide the model, up to two machines; with and without sequence parallel
+//   context         divisors of the rest, by every method of the engine
+//   pipeline        divisors of the rest, at most the layers; chunks: divisors of a stage's layers, or powers of two where
+//                   stages are uneven
+//   expert          divisors of the experts; each whole, or cut like the other matrices
+//   data            the rest; replicas of shards (HSDP): its divisors
+//   micro-batch     divisors of a data rank's share of the global batch, up to 64
+//   recompute       none, selective, full; one layer in 2, 3, 4 (torch); the first n layers of a stage (megatron)
+//
+// What is enumerated here and refused by the readers of src/job is counted as not allowed, with their reason.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "job/settings.h"
+#include "plan/layout.h"
+
+namespace steelyard {
+
+// What every layout of a plan keeps.
+struct PlanTarget {
+  std::shared_ptr<const Architecture> model;
+  std::shared_ptr<const Device> device;
+  std::int64_t devices = 1;
+  std::int64_t devices_per_node = 8;
+  std::int64_t sequence_length = 0;
+  std::int64_t global_batch = 0;
+};
+
+struct Space {
+  std::vector<RecipeChange> recipes;  // by Layout::recipe
+  std::vector<Layout> layouts;
+  // What a micro-batch of these layouts computes is the same, however stages, data ranks and states are cut.
+  std::vector<Layout> forms;
+  std::vector<std::uint32_t> form_of;  // of each layout
+  bool cut_short = false;              // more than kMostLayouts
+};
+constexpr std::size_t kMostLayouts = 8'000'000;
+
+Space space_of(const PlanTarget& target, const Settings& fixed, std::vector<RecipeChange> recipes);
+
+}  // namespace steelyard
