@@ -1,43 +1,71 @@
 // What no layout can go below: cheap numbers that spare a search most of its work, and never its best answer.
 //
-//   memory   parameters that are held in any case, and the states of the optimizer, of the average stage
+//   memory   weights and states of a stage + what its layers keep for every micro-batch in flight
 //   time     micro-batches x the work of one micro-batch, of the average stage
 //
-// Proofs. Memory: the prediction takes the fullest stage; a maximum is no less than the average; the average stage has
-// (all parameters) / pipeline of them, and no engine divides a parameter over more than tensor x expert x expert-tensor
-// ranks, nor its states over more than all ranks of the stage. What engines add (gradients, buffers, activations, copies)
-// is left out. Time: the slowest stage runs every micro-batch, one after the other; it is no faster than the average
-// stage; kernels and the exchanges inside a micro-batch are those of the layout without its pipeline and its data ranks.
-// Layers computed again only add. Bubbles, data-parallel exchanges and the optimizer are left out.
+// Proofs. Memory: the fullest stage is no emptier than the first or the second. At the moment when most micro-batches are
+// in flight there, it holds, beside its weights and the states of the optimizer, what each layer keeps for backward, once
+// for each of them; and where whole layers are computed again, one of them has been by the time the first backward goes
+// on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps grows with the
+// micro-batch at least as the smallest micro-batch's does, but for the rounding of tensors, for which a part is taken off.
+// What engines add (gradients, buffers, gathered copies, temporaries, logits) is left out. Time: the slowest stage runs
+// every micro-batch, one after the other, and is no faster than the average stage; kernels and exchanges inside a
+// micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
+// computed again only add. Bubbles, data-parallel exchanges and the optimizer are left out.
 //
-// bounds_test.cc holds both to whole small spaces, candidate by candidate.
+// bounds_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
 
-#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "cost/step_time.h"
-#include "plan/layout.h"
+#include "plan/space.h"
 
 namespace steelyard {
 
-class MemoryBound {
- public:
-  // A job of the recipe, whatever its layout.
-  explicit MemoryBound(const Job& job);
-  // Bytes on the fullest device, at least.
-  double least_bytes(const Layout& layout) const;
-
- private:
-  double parameters_ = 0;
-  double weight_ = 0;  // bytes of each that engines keep whole for their layers
-  double states_ = 0;  // of master copies and moments
+// What a form tells of all layouts that have it.
+struct FormFacts {
+  // By layer of the model: sums over all layers before it, so that a stage is a difference.
+  std::vector<double> kept, kept_again;  // bytes; where nothing, or the whole layer, is computed again
+  std::vector<double> elements;          // parameters on this rank
+  double embedding = 0;                  // parameters, too
+  double largest_again = 0;              // of one layer: what computing it again makes, beside what it kept
+  double share = 1;                      // the most ranks for each data rank that share a parameter's states
+  double weight = 0, gradient = 0, states = 0;  // bytes of each parameter
+  double seconds = 0, seconds_again = 0;  // of one micro-batch: nothing, all layers computed again
+  bool alike = true;                      // one kind of layer
+  std::string code, words;                // refused by the readers
 };
 
-// Seconds of one micro-batch through all layers, from the time of a layout without pipeline and with one micro-batch.
+// `again` is the form's job with every layer computed again; null: the engine cannot.
+FormFacts memory_facts(const Job& job, const Job* again);
+// Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
 double micro_batch_seconds(const StepTime& of_form);
-// Of the whole step, at least.
-inline double least_seconds(const Layout& layout, double micro_batch) {
-  return micro_batch * layout.accumulation / layout.pipeline;
-}
+
+class Bounds {
+ public:
+  Bounds(const PlanTarget& target, bool stages_are_stated)
+      : target_(target), stages_are_stated_(stages_are_stated) {}
+
+  // Bytes on the fullest device, at least. `facts` of the form with the smallest micro-batch, which is `micro_batch`.
+  double least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
+  // Of the whole step, at least. `facts` of the layout's own form.
+  double least_seconds(const Layout& layout, const FormFacts& facts) const;
+
+ private:
+  struct Flight {
+    std::int64_t most = 0;
+    std::vector<std::int64_t> by_chunk;
+  };
+  const Flight& flight_of(const Layout& layout, std::int64_t rank);
+  const std::vector<std::int64_t>& starts_of(const Layout& layout);  // of the parts; empty: unknown
+
+  const PlanTarget& target_;
+  bool stages_are_stated_;
+  std::unordered_map<std::uint64_t, Flight> flights_;
+  std::unordered_map<std::uint64_t, std::vector<std::int64_t>> starts_;
+};
 
 }  // namespace steelyard

@@ -57,41 +57,76 @@ class Search {
     std::uint32_t layout = 0;
     double seconds = 0, bytes = 0;  // at least
   };
-  struct FormRefusal {
-    std::string code, words;
-  };
-
   std::int64_t layers() const { return target_.model->layers; }
 
-  // By recipe; the readers say what a recipe is made of.
+  // A base is asked once for what its layers keep; that bounds the memory of every layout that has it.
   void bound_memory() {
-    std::vector<std::optional<MemoryBound>> bounds(space_.recipes.size());
+    facts_of_base_.resize(space_.bases.size());
+    if (!wish_.everything)
+      help_.share(space_.bases.size(), [&](std::size_t i) {
+        facts_of_base_[i] = memory_of(space_.bases[i]);
+      });
+    Bounds bounds(target_, stages_are_stated());
     const double usable = static_cast<double>(target_.device->capacity.value().value());
-    for (std::size_t i = 0; i < space_.recipes.size() && !space_.layouts.empty(); ++i) {
-      Layout plain;
-      plain.engine = Engine::kDdp;
-      plain.implementation = Implementation::kTransformers;
-      plain.recipe = static_cast<std::uint8_t>(i);
-      if (const ReadJob job = help_.read(form_run(plain))) bounds[i].emplace(*job);
-    }
-    open_.reserve(space_.layouts.size());
+    open_.reserve(wish_.everything ? space_.layouts.size() : 0);
     for (std::uint32_t i = 0; i < space_.layouts.size(); ++i) {
       const Layout& layout = space_.layouts[i];
-      const auto& bound = bounds[layout.recipe];
-      const double least = bound ? bound->least_bytes(layout) : 0;
-      if (least > usable && !wish_.everything) {
-        ++result_.counts.states_too_large;
+      if (wish_.everything) {
+        open_.push_back({i, 0, 0});
+        continue;
+      }
+      const std::uint32_t base = space_.base_of[space_.form_of[i]];
+      const FormFacts& facts = facts_of_base_[base];
+      if (!facts.code.empty()) {
+        refuse(facts.code, facts.words);
+        continue;
+      }
+      const double least =
+          bounds.least_bytes(layout, facts, space_.bases[base].micro_batch);
+      if (least > usable) {
+        ++result_.counts.certainly_too_large;
         const auto excess = static_cast<std::int64_t>(least - usable);
-        if (states_alone_.layouts++ == 0 || excess < states_alone_.least_excess) {
-          states_alone_.least_excess = excess;
-          states_alone_.nearest = i;
+        if (certain_.layouts++ == 0 || excess < certain_.least_excess) {
+          certain_.least_excess = excess;
+          certain_.nearest = i;
         }
         continue;
       }
       open_.push_back({i, 0, least});
     }
-    states_alone_.states_alone = true;
-    states_alone_.binds = Pile::kOptimizerMoments;
+    certain_.certain = true;
+    certain_.binds = Pile::kActivations;
+  }
+
+  bool stages_are_stated() const {
+    for (const KeyId id :
+         {KeyId::kPipelineLayout, KeyId::kFirstStageLayers, KeyId::kLastStageLayers,
+          KeyId::kCountEmbedding, KeyId::kCountLoss, KeyId::kPipelineGroup})
+      if (run_.at(key_of(id).path) != nullptr) return true;
+    return false;
+  }
+
+  FormFacts memory_of(const Layout& base) const {
+    FormFacts facts;
+    try {
+      const ReadJob job = help_.read(form_run(base));
+      if (!job) return refused(job.error().front());
+      Layout all = base;
+      all.recompute = RecomputeMode::kFull;
+      ReadJob again = base.recompute == RecomputeMode::kNone
+                          ? help_.read(form_run(all))
+                          : ReadJob(tl::unexpected(Diagnostics{}));
+      return memory_facts(*job, again ? &*again : nullptr);
+    } catch (const OverflowError&) {
+      return facts;  // bounds nothing; the layout itself will be refused
+    }
+  }
+
+  static FormFacts refused(const Diagnostic& problem) {
+    FormFacts facts;
+    facts.code = problem.code;
+    facts.words = problem.message;
+    return facts;
   }
 
   // A form stands for itself: what the run file says about stages belongs to layouts that have them.
@@ -107,40 +142,58 @@ class Search {
   }
 
   void bound_time() {
+    facts_of_form_.resize(space_.forms.size());
+    if (wish_.everything || wish_.first_that_fits) return;
+    // 1: nothing, 2: whole layers are computed again, too
     std::vector<char> needed(space_.forms.size(), 0);
-    for (const Open& open : open_) needed[space_.form_of[open.layout]] = 1;
+    for (const Open& open : open_) {
+      const RecomputeMode mode = space_.layouts[open.layout].recompute;
+      const bool again = mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery ||
+                         mode == RecomputeMode::kBlock;
+      char& need = needed[space_.form_of[open.layout]];
+      need = std::max(need, static_cast<char>(again ? 2 : 1));
+    }
     std::vector<std::uint32_t> forms;
     for (std::uint32_t i = 0; i < needed.size(); ++i)
       if (needed[i] != 0) forms.push_back(i);
     result_.counts.forms = static_cast<std::int64_t>(forms.size());
-    form_seconds_.assign(space_.forms.size(), 0);
-    form_refusals_.assign(space_.forms.size(), {});
-    if (wish_.everything || wish_.first_that_fits) return;
     help_.share(forms.size(), [&](std::size_t at) {
       const std::uint32_t i = forms[at];
-      const ReadJob job = help_.read(form_run(space_.forms[i]));
-      if (!job) {
-        form_refusals_[i] = {job.error().front().code, job.error().front().message};
-        return;
-      }
-      try {
-        if (const auto time = predict_time(*job)) form_seconds_[i] = micro_batch_seconds(*time);
-      } catch (const OverflowError&) {
-        form_seconds_[i] = 0;  // the layout itself will be refused
-      }
+      facts_of_form_[i] = time_of(space_.forms[i], needed[i] == 2);
     });
   }
 
+  FormFacts time_of(const Layout& form, bool with_again) const {
+    FormFacts facts;
+    try {
+      const ReadJob job = help_.read(form_run(form));
+      if (!job) return refused(job.error().front());
+      facts.alike = job->model->kinds.size() == 1;
+      const auto time = predict_time(*job);
+      if (time) facts.seconds = facts.seconds_again = micro_batch_seconds(*time);
+      if (!with_again) return facts;
+      Layout all = form;
+      all.recompute = RecomputeMode::kFull;
+      if (const ReadJob again = help_.read(form_run(all)))
+        if (const auto longer = predict_time(*again))
+          facts.seconds_again = micro_batch_seconds(*longer);
+    } catch (const OverflowError&) {
+      facts.seconds = facts.seconds_again = 0;
+    }
+    return facts;
+  }
+
   void order() {
+    const Bounds bounds(target_, stages_are_stated());
     std::vector<Open> kept;
     kept.reserve(open_.size());
     for (Open& open : open_) {
-      const std::uint32_t form = space_.form_of[open.layout];
-      if (!form_refusals_[form].code.empty()) {
-        refuse(form_refusals_[form].code, form_refusals_[form].words);
+      const FormFacts& facts = facts_of_form_[space_.form_of[open.layout]];
+      if (!facts.code.empty()) {
+        refuse(facts.code, facts.words);
         continue;
       }
-      open.seconds = least_seconds(space_.layouts[open.layout], form_seconds_[form]);
+      open.seconds = bounds.least_seconds(space_.layouts[open.layout], facts);
       kept.push_back(open);
     }
     open_ = std::move(kept);
@@ -311,7 +364,7 @@ class Search {
     for (auto& [code, refusal] : refusals_) result_.refusals.push_back(refusal);
     std::stable_sort(result_.refusals.begin(), result_.refusals.end(),
                      [](const Refusal& a, const Refusal& b) { return a.layouts > b.layouts; });
-    if (states_alone_.layouts > 0) result_.too_large.push_back(states_alone_);
+    if (certain_.layouts > 0) result_.too_large.push_back(certain_);
     for (auto& [pile, group] : too_large_) result_.too_large.push_back(group);
     std::stable_sort(result_.too_large.begin(), result_.too_large.end(),
                      [](const TooLarge& a, const TooLarge& b) { return a.layouts > b.layouts; });
@@ -324,11 +377,10 @@ class Search {
   const SearchHelp& help_;
   SearchResult result_;
   std::vector<Open> open_;
-  std::vector<double> form_seconds_;
-  std::vector<FormRefusal> form_refusals_;
+  std::vector<FormFacts> facts_of_base_, facts_of_form_;
   std::map<std::string, Refusal> refusals_;
   std::map<Pile, TooLarge> too_large_;
-  TooLarge states_alone_;
+  TooLarge certain_;
   double best_time_ = kNever;
   std::vector<WeighedLayout> unlike_;
   std::vector<std::pair<double, double>> front_;  // seconds, bytes

@@ -1,7 +1,7 @@
 // The complete search: every layout of a space is answered for, by its memory and time or by the bound or rule that
 // excludes it.
 //
-//   41,216 layouts = 29,004 not allowed + 8,211 whose states alone are too large + 2,407 that cannot be faster
+//   41,216 layouts = 29,004 not allowed + 8,211 certainly too large + 2,407 that cannot be faster
 //                    + 1,594 weighed (212 fit, 98 tight, 1,284 too large)
 //
 // Layouts are weighed in the order of their least time, so the search may stop when no other can be among the wanted.
@@ -23,7 +23,6 @@ namespace steelyard {
 enum class Fate : std::uint8_t {
   kOpen,  // not looked at: it cannot be faster than what was found, or the search was interrupted
   kNotAllowed,  // refused by a rule of the readers
-  kStatesTooLarge,
   kTooLarge,
   kTight,  // the expected need is within the device, the band crosses the line
   kFits
@@ -46,15 +45,15 @@ struct Refusal {
 
 // A group of layouts that do not fit, by what binds.
 struct TooLarge {
-  bool states_alone = false;
-  Pile binds = Pile::kActivations;
+  bool certain = false;  // weights, states and what layers keep alone
+  Pile binds = Pile::kActivations;  // the largest at the peak
   std::int64_t layouts = 0;
   std::int64_t least_excess = 0;  // bytes by which the nearest of them misses
   std::uint32_t nearest = 0;      // that one
 };
 
 struct SearchCounts {
-  std::int64_t layouts = 0, not_allowed = 0, states_too_large = 0, cannot_be_faster = 0;
+  std::int64_t layouts = 0, not_allowed = 0, certainly_too_large = 0, cannot_be_faster = 0;
   std::int64_t fits = 0, tight = 0, too_large = 0;
   std::int64_t forms = 0;
   std::int64_t weighed() const { return fits + tight + too_large; }

@@ -69,8 +69,7 @@ class Enumeration {
       layout.tensor = static_cast<std::int32_t>(tensor);
       for (const bool sequence : {true, false}) {
         if (tensor == 1 && sequence) continue;
-        const auto said = fixed_.truth(KeyId::kSequenceParallel);
-        if (tensor > 1 && said && *said != sequence) continue;
+        if (tensor > 1 && sequence != fixed_.truth(KeyId::kSequenceParallel).value_or(true)) continue;
         layout.sequence_parallel = sequence;
         contexts(layout);
       }
@@ -80,11 +79,16 @@ class Enumeration {
   std::vector<ContextMethod> methods() const {
     switch (rules_->engine) {
       case Engine::kFsdp2:
-        return {ContextMethod::kAllGather, ContextMethod::kRing};
+        return fixed_.has(KeyId::kContextMethod)
+                   ? std::vector{ContextMethod::kAllGather, ContextMethod::kRing}
+                   : std::vector{ContextMethod::kAllGather};
       case Engine::kDeepSpeed:
         return {ContextMethod::kUlysses};
       case Engine::kMegatron:
-        return {ContextMethod::kRing, ContextMethod::kUlysses, ContextMethod::kAllGather};
+        return fixed_.has(KeyId::kContextMethod)
+                   ? std::vector{ContextMethod::kRing, ContextMethod::kUlysses,
+                                 ContextMethod::kAllGather}
+                   : std::vector{ContextMethod::kRing, ContextMethod::kUlysses};
       default:
         return {};
     }
@@ -141,6 +145,7 @@ class Enumeration {
       if (loss == LossKernel::kFusedLinear && (!torch || layout.tensor > 1)) continue;
       layout.loss = loss;
       forms_here_.clear();
+      bases_here_.clear();
       pipelines(layout);
     }
   }
@@ -263,21 +268,29 @@ class Enumeration {
       one = true;
       layout.zero_stage = static_cast<std::uint8_t>(stage);
       layout.replicate = 1;
-      for (const std::int64_t copies :
-           chosen(KeyId::kReplicate,
-                  torch_shards && shared ? divisors(layout.data, layout.data - 1) : Counts{1})) {
-        if (layout.data % copies != 0 ||
-            (layout.expert > 1 && copies > 1 &&
-             (layout.data / copies * layout.context * layout.tensor) % layout.expert != 0))
-          continue;
+      for (const std::int64_t copies : replicas_of(layout, shared && torch_shards)) {
         layout.replicate = static_cast<std::int32_t>(copies);
         recomputes(layout);
       }
-      if (torch_shards && shared && layout.data == 1) {
-        layout.replicate = 1;
-        recomputes(layout);
-      }
     }
+  }
+
+  // Shards over a machine's data ranks, or those of 2, 4, ... machines.
+  Counts replicas_of(const Layout& layout, bool torch_shards) const {
+    const auto divides_experts = [&](std::int64_t copies) {
+      return layout.expert == 1 || layout.data / copies * layout.context * layout.tensor %
+                                           (layout.expert * layout.expert_tensor) ==
+                                       0;
+    };
+    if (const auto said = fixed_.count(KeyId::kReplicate)) return {*said};
+    Counts copies = {1};
+    if (!torch_shards) return copies;
+    std::int64_t shards = std::max<std::int64_t>(
+        1, target_.devices_per_node / (std::int64_t{1} * layout.tensor * layout.context));
+    for (; shards < layout.data; shards *= 2)
+      if (shards > 1 && layout.data % shards == 0 && divides_experts(layout.data / shards))
+        copies.push_back(layout.data / shards);
+    return copies;
   }
 
   void recomputes(Layout layout) {
@@ -312,26 +325,39 @@ class Enumeration {
     const FormKey key = form_key(layout);
     const auto [found, fresh] =
         forms_here_.emplace(key, static_cast<std::uint32_t>(space_.forms.size()));
-    if (fresh) space_.forms.push_back(form_of(layout));
+    if (fresh) {
+      space_.forms.push_back(form_of(layout));
+      add_base(space_.forms.back());
+    }
     space_.layouts.push_back(layout);
     space_.form_of.push_back(found->second);
   }
 
+  void add_base(Layout form) {
+    form.micro_batch =
+        static_cast<std::int32_t>(fixed_.count(KeyId::kMicroBatch).value_or(1));
+    const auto [found, fresh] =
+        bases_here_.emplace(form_key(form), static_cast<std::uint32_t>(space_.bases.size()));
+    if (fresh) space_.bases.push_back(form);
+    space_.base_of.push_back(found->second);
+  }
+
   // Of layouts with the same engine, recipe, tensor, context, experts and loss.
-  using FormKey = std::tuple<Implementation, std::int32_t, RecomputeMode, std::int32_t>;
-  // The first n layers of each stage are at least none.
-  static RecomputeMode bounding_mode(const Layout& layout) {
-    return layout.recompute == RecomputeMode::kBlock ? RecomputeMode::kNone : layout.recompute;
+  using FormKey = std::tuple<Implementation, std::int32_t, RecomputeMode>;
+  // Whole layers that are computed again are the same kernels once more.
+  static RecomputeMode mode_of_form(const Layout& layout) {
+    return layout.recompute == RecomputeMode::kSelective ||
+                   layout.recompute == RecomputeMode::kModules
+               ? layout.recompute
+               : RecomputeMode::kNone;
   }
   static FormKey form_key(const Layout& layout) {
-    const RecomputeMode mode = bounding_mode(layout);
-    return {layout.implementation, layout.micro_batch, mode,
-            mode == RecomputeMode::kEvery ? layout.recomputed : 0};
+    return {layout.implementation, layout.micro_batch, mode_of_form(layout)};
   }
   static Layout form_of(const Layout& layout) {
     Layout form = layout;
-    form.recompute = bounding_mode(layout);
-    if (form.recompute == RecomputeMode::kNone) form.recomputed = 0;
+    form.recompute = mode_of_form(layout);
+    form.recomputed = 0;
     form.pipeline = form.chunks = 1;
     form.schedule = PipelineSchedule::kOneForwardOneBackward;
     form.uneven_stages = false;
@@ -351,7 +377,7 @@ class Enumeration {
   Space& space_;
   std::int64_t experts_ = 0;
   const EngineRules* rules_ = nullptr;
-  std::map<FormKey, std::uint32_t> forms_here_;
+  std::map<FormKey, std::uint32_t> forms_here_, bases_here_;
 };
 
 }  // namespace

@@ -1,12 +1,13 @@
 // All layouts of a run on a cluster: what the run file fixes stays fixed, everything else takes every value that divides.
 //
 //   engine          all of them, each with its ZeRO stages and pipeline orders
-//   tensor          divisors of the devices that divide the model, up to two machines; with and without sequence parallel
-//   context         divisors of the rest, by every method of the engine
+//   tensor          divisors of the devices that divide the model, up to two machines; with sequence parallelism, which
+//                   never needs more memory and sends as much, unless the run file says otherwise
+//   context         divisors of the rest, by every method of the engine that differs in what it sends
 //   pipeline        divisors of the rest, at most the layers; chunks: divisors of a stage's layers, or powers of two where
 //                   stages are uneven
 //   expert          divisors of the experts; each whole, or cut like the other matrices
-//   data            the rest; replicas of shards (HSDP): its divisors
+//   data            the rest; replicas of shards (HSDP): shards over 1, 2, 4, ... machines
 //   micro-batch     divisors of a data rank's share of the global batch, up to 64
 //   recompute       none, selective, full; one layer in 2, 3, 4 (torch); the first n layers of a stage (megatron)
 //
@@ -39,6 +40,9 @@ struct Space {
   // What a micro-batch of these layouts computes is the same, however stages, data ranks and states are cut.
   std::vector<Layout> forms;
   std::vector<std::uint32_t> form_of;  // of each layout
+  // Forms that differ in their micro-batch only have one base: the form with the smallest.
+  std::vector<Layout> bases;
+  std::vector<std::uint32_t> base_of;  // of each form
   bool cut_short = false;              // more than kMostLayouts
 };
 constexpr std::size_t kMostLayouts = 8'000'000;

@@ -136,7 +136,7 @@ std::string rejected_text(const PlanQuestion& question, const PlanAnswer& answer
     const Layout& layout = answer.space.layouts[group.nearest];
     std::string line = fmt::format(
         "{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
-        group.states_alone ? std::string("weights and states alone") : words_of(group.binds),
+        group.certain ? std::string("weights, states and what layers keep") : words_of(group.binds),
         memory(group.least_excess, style), memory_unit(style.units));
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
       line += "; admits it: " + words_of_change(layout, answer.space.layouts[fit->layout]);
@@ -163,7 +163,7 @@ std::string counts_text(const SearchCounts& counts, const Style& style) {
     if (count > 0) parts.push_back(fmt::format("{} {}", print_count(count), words));
   };
   add(counts.not_allowed, "not allowed");
-  add(counts.states_too_large, "whose states alone are too large");
+  add(counts.certainly_too_large, "certainly too large");
   add(counts.cannot_be_faster, "that cannot be faster");
   add(counts.weighed(), "weighed");
   std::string text = fmt::format("{} layouts = ", print_count(counts.layouts));
@@ -347,7 +347,7 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
   json["ways_out"] = std::move(ways);
   json["counts"] = {{"layouts", counts.layouts},
                     {"not_allowed", counts.not_allowed},
-                    {"states_too_large", counts.states_too_large},
+                    {"certainly_too_large", counts.certainly_too_large},
                     {"cannot_be_faster", counts.cannot_be_faster},
                     {"weighed", counts.weighed()},
                     {"fits", counts.fits},
@@ -356,7 +356,7 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
   Json rejected = Json::array();
   for (const TooLarge& group : answer.result.too_large) {
     const Layout& layout = answer.space.layouts[group.nearest];
-    Json entry = {{"binds", group.states_alone ? "states" : std::string(name_of(group.binds))},
+    Json entry = {{"binds", group.certain ? "states_and_activations" : std::string(name_of(group.binds))},
                   {"layouts", group.layouts},
                   {"least_excess_bytes", group.least_excess},
                   {"nearest", words_of(layout, " ")}};
