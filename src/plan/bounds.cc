@@ -153,6 +153,7 @@ const std::vector<std::int64_t>& Bounds::starts_of(const Layout& layout) {
 }
 
 double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
+  if (facts.elements.empty()) return 0;  // nothing is known
   const double data = static_cast<double>(layout.data) * layout.context;
   const double ranks = layout.zero_stage == 0 ? 1 : data * facts.share / layout.replicate;
   const double held =
@@ -220,18 +221,32 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   return most;
 }
 
+double Bounds::computed_again(const Layout& layout, bool alike) const {
+  if (layout.recompute == RecomputeMode::kFull) return 1;
+  if (!alike) return 0;
+  if (layout.recompute == RecomputeMode::kEvery) return 1.0 / layout.recomputed;
+  if (layout.recompute != RecomputeMode::kBlock || layout.chunks > 1) return 0;
+  // Stages may have a layer less than the average.
+  const std::int64_t of_stage = std::max<std::int64_t>(
+      0, std::min<std::int64_t>(layout.recomputed, target_.model->layers / layout.pipeline - 1));
+  return static_cast<double>(of_stage * layout.pipeline) /
+         static_cast<double>(target_.model->layers);
+}
+
 double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const {
-  double seconds = facts.seconds;
   const double again = std::max(0.0, facts.seconds_again - facts.seconds);
-  const auto layers = static_cast<double>(target_.model->layers);
-  if (layout.recompute == RecomputeMode::kFull) seconds += again;
-  if (facts.alike && layout.recompute == RecomputeMode::kEvery) seconds += again / layout.recomputed;
-  if (facts.alike && layout.recompute == RecomputeMode::kBlock && layout.chunks == 1) {
-    const auto of_stage = static_cast<double>(target_.model->layers / layout.pipeline - 1);
-    seconds += again * layout.pipeline *
-               std::max(0.0, std::min<double>(layout.recomputed, of_stage)) / layers;
-  }
-  return seconds * layout.accumulation / layout.pipeline;
+  return (facts.seconds + again * computed_again(layout, facts.alike)) * layout.accumulation /
+         layout.pipeline;
+}
+
+double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
+  const double share = computed_again(layout, time.alike);
+  const double micro = time.micro + std::max(0.0, time.micro_again - time.micro) * share;
+  const double rest = std::min(time.rest, time.rest_again);
+  double seconds = (micro * layout.accumulation + rest) / layout.pipeline;
+  if (layout.pipeline > 1 && !order_of(layout.schedule).splits_backward)
+    seconds += micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  return seconds;
 }
 
 }  // namespace steelyard

@@ -11,7 +11,9 @@
 // What engines add (gradients, buffers, gathered copies, temporaries, logits) is left out. Time: the slowest stage runs
 // every micro-batch, one after the other, and is no faster than the average stage; kernels and exchanges inside a
 // micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
-// computed again only add. Bubbles, data-parallel exchanges and the optimizer are left out.
+// computed again only add. With its data ranks (a group of layouts) the form also tells what they exchange and how long
+// the optimizer takes, of which the fullest stage has no less than the average one; and where backward is not split, one
+// passage through the other stages is waited for, divided by the chunks of a stage.
 //
 // bounds_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
@@ -44,6 +46,13 @@ FormFacts memory_facts(const Job& job, const Job* again);
 // Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
 double micro_batch_seconds(const StepTime& of_form);
 
+// The time of a group of layouts: the same form with the same data ranks, cut into any stages.
+struct GroupTime {
+  double micro = 0, micro_again = 0;  // of one micro-batch: nothing, all layers computed again
+  double rest = 0, rest_again = 0;    // once a step
+  bool alike = true;
+};
+
 class Bounds {
  public:
   Bounds(const PlanTarget& target, bool stages_are_stated)
@@ -53,8 +62,11 @@ class Bounds {
   double least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
   // Of the whole step, at least. `facts` of the layout's own form.
   double least_seconds(const Layout& layout, const FormFacts& facts) const;
+  double least_seconds(const Layout& layout, const GroupTime& time) const;
 
  private:
+  // The share of all layers' second forward that this layout runs, at least.
+  double computed_again(const Layout& layout, bool alike) const;
   struct Flight {
     std::int64_t most = 0;
     std::vector<std::int64_t> by_chunk;

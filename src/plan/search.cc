@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <queue>
 #include <tuple>
 
 #include "quantity/checked.h"
@@ -208,9 +209,6 @@ class Search {
                 [&](const Open& a, const Open& b) { return likely(a) < likely(b); });
       return;
     }
-    std::sort(open_.begin(), open_.end(), [](const Open& a, const Open& b) {
-      return std::tie(a.seconds, a.layout) < std::tie(b.seconds, b.layout);
-    });
   }
 
   void refuse(const std::string& code, const std::string& words) {
@@ -236,32 +234,140 @@ class Search {
     });
   }
 
+  // Layouts with the same form and data ranks, asked for their time together when the first of them has its turn.
+  struct Group {
+    std::uint32_t first = 0;  // the group's own layout stands for it
+    std::vector<std::uint32_t> members;  // of open_
+    double seconds = kNever;
+  };
+  struct Turn {
+    double seconds = 0;
+    bool group = false;
+    std::uint32_t at = 0;  // of groups_, or of open_
+    // Least first; a group before the layouts that it may hold.
+    friend bool operator<(const Turn& a, const Turn& b) {
+      return std::tuple(b.seconds, a.group, b.at) < std::tuple(a.seconds, b.group, a.at);
+    }
+  };
+
+  void form_groups() {
+    std::map<std::tuple<std::uint32_t, std::int32_t, std::uint8_t, std::int32_t>, std::uint32_t>
+        known;
+    for (std::uint32_t i = 0; i < open_.size(); ++i) {
+      const Layout& layout = space_.layouts[open_[i].layout];
+      if (wish_.everything || wish_.first_that_fits) {
+        turns_.push({wish_.first_that_fits ? static_cast<double>(i) : 0, false, i});
+        continue;
+      }
+      const auto [found, fresh] =
+          known.try_emplace({space_.form_of[open_[i].layout], layout.data, layout.zero_stage,
+                             layout.replicate},
+                            static_cast<std::uint32_t>(groups_.size()));
+      if (fresh) groups_.push_back({open_[i].layout, {}, kNever});
+      Group& group = groups_[found->second];
+      group.members.push_back(i);
+      group.seconds = std::min(group.seconds, open_[i].seconds);
+    }
+    for (std::uint32_t i = 0; i < groups_.size(); ++i)
+      turns_.push({groups_[i].seconds, true, i});
+    result_.counts.groups = static_cast<std::int64_t>(groups_.size());
+  }
+
+  GroupTime time_of_group(const Group& group) const {
+    GroupTime time;
+    try {
+      const Layout& first = space_.layouts[group.first];
+      Layout whole = space_.forms[space_.form_of[group.first]];
+      whole.data = first.data;
+      whole.zero_stage = first.zero_stage;
+      whole.replicate = first.replicate;
+      const ReadJob read = help_.read(form_run(whole));
+      if (!read) return time;  // bounds nothing
+      time.alike = read->model->kinds.size() == 1;
+      const auto step = [](const Job& job) {
+        const auto answer = predict_time(job);
+        return answer ? answer->step.value() : 0;
+      };
+      const auto measure = [&](Job job, double& micro, double& rest) {
+        const double one = step(job);
+        job.training.gradient_accumulation *= 2;
+        job.training.global_batch *= 2;
+        micro = std::max(0.0, step(job) - one);
+        rest = std::max(0.0, one - micro);
+      };
+      measure(*read, time.micro, time.rest);
+      time.micro_again = time.micro;
+      time.rest_again = time.rest;
+      const auto again = [&](std::uint32_t member) {
+        const RecomputeMode mode = space_.layouts[open_[member].layout].recompute;
+        return mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery ||
+               mode == RecomputeMode::kBlock;
+      };
+      if (std::any_of(group.members.begin(), group.members.end(), again)) {
+        Job job = *read;
+        job.recompute = {};
+        job.recompute.mode = RecomputeMode::kFull;
+        measure(std::move(job), time.micro_again, time.rest_again);
+      }
+    } catch (const OverflowError&) {
+      return {};
+    }
+    return time;
+  }
+
   void weigh_in_batches() {
-    std::size_t next = 0;
-    while (next < open_.size()) {
+    form_groups();
+    const Bounds bounds(target_, stages_are_stated());
+    std::vector<Turn> batch;
+    std::int64_t done = 0;
+    while (!turns_.empty()) {
       const double most = limit();
-      std::vector<std::uint32_t> batch;
-      while (next < open_.size() && batch.size() < kBatch) {
-        const Open& open = open_[next];
-        if (open.seconds > most) break;  // and all after it
-        ++next;
-        if (is_beaten(open))
+      batch.clear();
+      while (!turns_.empty() && batch.size() < kBatch && turns_.top().seconds <= most) {
+        const Turn turn = turns_.top();
+        turns_.pop();
+        if (!turn.group && is_beaten(open_[turn.at])) {
           ++result_.counts.cannot_be_faster;
-        else
-          batch.push_back(open.layout);
+          continue;
+        }
+        batch.push_back(turn);
       }
       if (batch.empty()) break;
       std::vector<Weighing> answers(batch.size());
-      help_.share(batch.size(), [&](std::size_t i) { answers[i] = weigh(batch[i]); });
-      for (const Weighing& answer : answers) take(answer);
+      std::vector<GroupTime> times(batch.size());
+      help_.share(batch.size(), [&](std::size_t i) {
+        if (batch[i].group)
+          times[i] = time_of_group(groups_[batch[i].at]);
+        else
+          answers[i] = weigh(open_[batch[i].at].layout);
+      });
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        if (!batch[i].group) {
+          ++done;
+          take(answers[i]);
+          continue;
+        }
+        ++result_.counts.groups_timed;
+        Group& group = groups_[batch[i].at];
+        for (const std::uint32_t member : group.members) {
+          Open& open = open_[member];
+          open.seconds = std::max(
+              open.seconds, bounds.least_seconds(space_.layouts[open.layout], times[i]));
+          turns_.push({open.seconds, false, member});
+        }
+        group.members.clear();
+      }
       if (help_.go_on &&
-          !help_.go_on({static_cast<std::int64_t>(next), static_cast<std::int64_t>(open_.size()),
-                        best_time_ < kNever ? best_time_ : 0})) {
+          !help_.go_on({done, result_.counts.layouts, best_time_ < kNever ? best_time_ : 0})) {
         result_.interrupted = true;
         break;
       }
     }
-    result_.counts.cannot_be_faster += static_cast<std::int64_t>(open_.size() - next);
+    for (; !turns_.empty(); turns_.pop())
+      result_.counts.cannot_be_faster +=
+          turns_.top().group
+              ? static_cast<std::int64_t>(groups_[turns_.top().at].members.size())
+              : 1;
   }
 
   Weighing weigh(std::uint32_t at) const {
@@ -377,6 +483,8 @@ class Search {
   const SearchHelp& help_;
   SearchResult result_;
   std::vector<Open> open_;
+  std::vector<Group> groups_;
+  std::priority_queue<Turn> turns_;
   std::vector<FormFacts> facts_of_base_, facts_of_form_;
   std::map<std::string, Refusal> refusals_;
   std::map<Pile, TooLarge> too_large_;
