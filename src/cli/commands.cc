@@ -24,7 +24,7 @@ const std::vector<Command>& commands() {
        "micro-batch and recomputation. What RUN or a flag says stays as it is said; the global "
        "batch is kept. Exit 0: something fits; 1: nothing does; 2: bad input.",
        {"steelyard plan llama-3.1-8b --on 8xh100-sxm-80gb --sequence-length 8192",
-        "steelyard plan llama-3.1-8b --on 1xrtx-4090",
+        "steelyard plan llama-3.1-8b --on 1xrtx-4090", "steelyard plan 7b --minimize devices",
         "steelyard plan llama-3.1-8b --on 16xh100-sxm-80gb --global-batch 128 --engine megatron"},
        true,
        plan_command},

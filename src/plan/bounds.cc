@@ -22,11 +22,10 @@ bool holds_whole_weights(Engine engine, int zero_stage) {
 
 // States that are one tensor for each parameter; factored, blockwise and projected ones have no simple least size.
 bool has_plain_states(const Optimizer& optimizer) {
-  return !optimizer.paged && std::all_of(optimizer.slots.begin(), optimizer.slots.end(),
-                                         [](const OptimizerSlot& slot) {
-                                           return slot.extent == SlotExtent::kParameter &&
-                                                  slot.applies_to == SlotAppliesTo::kAll;
-                                         });
+  return !optimizer.paged &&
+         std::all_of(optimizer.slots.begin(), optimizer.slots.end(), [](const OptimizerSlot& slot) {
+           return slot.extent == SlotExtent::kParameter && slot.applies_to == SlotAppliesTo::kAll;
+         });
 }
 
 std::vector<int> kinds_of_layers(const Architecture& model) {
@@ -47,7 +46,8 @@ double bytes_kept(const StagePrograms<Checked>& programs, std::size_t kind, bool
 
 std::vector<double> summed(const std::vector<int>& kinds, const std::vector<double>& of_kind) {
   std::vector<double> sums = {0};
-  for (const int kind : kinds) sums.push_back(sums.back() + of_kind[static_cast<std::size_t>(kind)]);
+  for (const int kind : kinds)
+    sums.push_back(sums.back() + of_kind[static_cast<std::size_t>(kind)]);
   return sums;
 }
 
@@ -65,10 +65,10 @@ PipelineShape shape_of(const Layout& layout) {
   shape.ranks = layout.pipeline;
   shape.chunks = layout.chunks;
   shape.micro_batches = layout.accumulation;
-  shape.group = layout.engine == Engine::kMegatron
-                    ? shape.ranks
-                    : shape.micro_batches /
-                          std::max<std::int64_t>(1, shape.micro_batches / shape.ranks);
+  shape.group =
+      layout.engine == Engine::kMegatron
+          ? shape.ranks
+          : shape.micro_batches / std::max<std::int64_t>(1, shape.micro_batches / shape.ranks);
   return shape;
 }
 
@@ -78,26 +78,32 @@ FormFacts memory_facts(const Job& job, const Job* again) {
   FormFacts facts;
   const StagePrograms<Checked> programs(job);
   const Architecture& model = *job.model;
-  const std::vector<int> kinds = kinds_of_layers(model);
   facts.alike = model.kinds.size() == 1;
-  std::vector<double> kept, kept_again, elements;
+  std::vector<double> kept, elements;
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     kept.push_back(bytes_kept(programs, kind, false));
     elements.push_back(static_cast<double>(plain(programs.units().kinds[kind].elements)));
+    facts.largest = std::max(facts.largest, elements.back());
   }
-  kept_again = kept;
-  if (again != nullptr) {
-    const StagePrograms<Checked> computed(*again);
-    for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-      kept_again[kind] = std::min(kept[kind], bytes_kept(computed, kind, true));
-      facts.largest_again = std::max(facts.largest_again, kept[kind] - kept_again[kind]);
-    }
-  } else {
-    std::fill(kept_again.begin(), kept_again.end(), 0.0);
-  }
+  const std::vector<int> kinds = kinds_of_layers(model);
   facts.kept = summed(kinds, kept);
-  facts.kept_again = summed(kinds, kept_again);
   facts.elements = summed(kinds, elements);
+  facts.kept_again.assign(facts.kept.size(), 0.0);
+  if (again != nullptr) {
+    // Adapters may make other kinds of layers where they are computed again.
+    const StagePrograms<Checked> computed(*again);
+    const std::vector<int> kinds_again = kinds_of_layers(*again->model);
+    for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
+      const double whole = kept[static_cast<std::size_t>(kinds[layer])];
+      const double less =
+          std::min(whole, bytes_kept(computed, static_cast<std::size_t>(kinds_again[layer]), true));
+      facts.kept_again[layer + 1] = facts.kept_again[layer] + less;
+      facts.largest_again = std::max(facts.largest_again, whole - less);
+    }
+  }
+  for (const SlotId slot : programs.kept_of_head())
+    facts.kept_of_head +=
+        static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
   facts.embedding = static_cast<double>(plain(programs.units().embedding.elements));
   const Parallel& parallel = job.parallel;
   facts.share = std::max(1.0, static_cast<double>(parallel.tensor.value()) /
@@ -156,12 +162,17 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   if (facts.elements.empty()) return 0;  // nothing is known
   const double data = static_cast<double>(layout.data) * layout.context;
   const double ranks = layout.zero_stage == 0 ? 1 : data * facts.share / layout.replicate;
-  const double held =
-      (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
-      facts.states / ranks;
-  const double grown = static_cast<double>(layout.micro_batch) /
-                       static_cast<double>(micro_batch) * kWithoutRounding;
-  const std::vector<double> none;
+  const double held = (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
+                      facts.states / ranks;
+  const double grown =
+      static_cast<double>(layout.micro_batch) / static_cast<double>(micro_batch) * kWithoutRounding;
+  // Layers whose states are divided are gathered while they run: one at least, all of the stage where they are kept.
+  const bool gathers = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2 ||
+                       (layout.engine == Engine::kDeepSpeed && layout.zero_stage == 3);
+  const bool keeps = gathers && layout.zero_stage == 2;
+  const double gathered =
+      gathers && !keeps && data > 1 && facts.alike ? facts.largest * facts.weight : 0;
+  const double kept_gathered = keeps && data > 1 ? facts.weight : 0;
   // What layers from `from` to `to` keep, of which some are computed again.
   const auto kept = [&](std::int64_t from, std::int64_t to) {
     const auto sum = [&](const std::vector<double>& of, std::int64_t a, std::int64_t b) {
@@ -177,8 +188,8 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
       case RecomputeMode::kEvery: {
         double bytes = 0;
         for (std::int64_t layer = from; layer < to; ++layer)
-          bytes += sum(layer % layout.recomputed == 0 ? facts.kept_again : facts.kept, layer,
-                       layer + 1);
+          bytes +=
+              sum(layer % layout.recomputed == 0 ? facts.kept_again : facts.kept, layer, layer + 1);
         return bytes;
       }
       default:
@@ -188,8 +199,9 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   const std::int64_t layers = target_.model->layers;
   const double again = layout.recompute == RecomputeMode::kFull ? facts.largest_again * grown : 0;
   if (layout.pipeline == 1)
-    return (facts.elements.back() + facts.embedding) * held + kept(0, layers) * grown +
-           (facts.alike ? again : 0);
+    return (facts.elements.back() + facts.embedding) * held +
+           facts.elements.back() * kept_gathered + gathered + kept(0, layers) * grown +
+           std::max(facts.alike ? again : 0, facts.kept_of_head * grown);
   const std::vector<std::int64_t>& starts = starts_of(layout);
   if (starts.empty()) return facts.elements.back() * held / layout.pipeline;
   double most = facts.elements.back() * held / layout.pipeline;
@@ -205,7 +217,7 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
           part_of(order.placement, shape, rank, static_cast<int>(chunk)).index);
       states += (facts.elements[static_cast<std::size_t>(starts[part + 1])] -
                  facts.elements[static_cast<std::size_t>(starts[part])]) *
-                held;
+                (held + kept_gathered);
       chunks[chunk] = {kept(starts[part], starts[part + 1]), flight.by_chunk[chunk]};
     }
     // Which chunks are in flight at the moment when most are: the emptiest, at least.
@@ -216,7 +228,7 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
       bytes += chunks[chunk].first * static_cast<double>(some);
       rest -= some;
     }
-    most = std::max(most, states + bytes * grown + (facts.alike ? again : 0));
+    most = std::max(most, states + gathered + bytes * grown + (facts.alike ? again : 0));
   }
   return most;
 }

@@ -8,7 +8,8 @@
 // for each of them; and where whole layers are computed again, one of them has been by the time the first backward goes
 // on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps grows with the
 // micro-batch at least as the smallest micro-batch's does, but for the rounding of tensors, for which a part is taken off.
-// What engines add (gradients, buffers, gathered copies, temporaries, logits) is left out. Time: the slowest stage runs
+// Layers whose states are divided stand there whole while they run. What engines add beside that (gradients, buffers,
+// temporaries) is left out. Time: the slowest stage runs
 // every micro-batch, one after the other, and is no faster than the average stage; kernels and exchanges inside a
 // micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
 // computed again only add. With its data ranks (a group of layouts) the form also tells what they exchange and how long
@@ -30,12 +31,15 @@ namespace steelyard {
 // What a form tells of all layouts that have it.
 struct FormFacts {
   // By layer of the model: sums over all layers before it, so that a stage is a difference.
-  std::vector<double> kept, kept_again;  // bytes; where nothing, or the whole layer, is computed again
-  std::vector<double> elements;          // parameters on this rank
-  double embedding = 0;                  // parameters, too
-  double largest_again = 0;              // of one layer: what computing it again makes, beside what it kept
-  double share = 1;                      // the most ranks for each data rank that share a parameter's states
-  double weight = 0, gradient = 0, states = 0;  // bytes of each parameter
+  std::vector<double> kept,
+      kept_again;                // bytes; where nothing, or the whole layer, is computed again
+  std::vector<double> elements;  // parameters on this rank
+  double embedding = 0;          // parameters, too
+  double largest_again = 0;      // of one layer: what computing it again makes, beside what it kept
+  double share = 1;  // the most ranks for each data rank that share a parameter's states
+  double weight = 0, states = 0;          // bytes of each parameter
+  double largest = 0;                     // parameters of the largest layer
+  double kept_of_head = 0;                // bytes
   double seconds = 0, seconds_again = 0;  // of one micro-batch: nothing, all layers computed again
   bool alike = true;                      // one kind of layer
   std::string code, words;                // refused by the readers

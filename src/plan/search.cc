@@ -64,9 +64,8 @@ class Search {
   void bound_memory() {
     facts_of_base_.resize(space_.bases.size());
     if (!wish_.everything)
-      help_.share(space_.bases.size(), [&](std::size_t i) {
-        facts_of_base_[i] = memory_of(space_.bases[i]);
-      });
+      help_.share(space_.bases.size(),
+                  [&](std::size_t i) { facts_of_base_[i] = memory_of(space_.bases[i]); });
     Bounds bounds(target_, stages_are_stated());
     const double usable = static_cast<double>(target_.device->capacity.value().value());
     open_.reserve(wish_.everything ? space_.layouts.size() : 0);
@@ -82,8 +81,7 @@ class Search {
         refuse(facts.code, facts.words);
         continue;
       }
-      const double least =
-          bounds.least_bytes(layout, facts, space_.bases[base].micro_batch);
+      const double least = bounds.least_bytes(layout, facts, space_.bases[base].micro_batch);
       if (least > usable) {
         ++result_.counts.certainly_too_large;
         const auto excess = static_cast<std::int64_t>(least - usable);
@@ -236,7 +234,7 @@ class Search {
 
   // Layouts with the same form and data ranks, asked for their time together when the first of them has its turn.
   struct Group {
-    std::uint32_t first = 0;  // the group's own layout stands for it
+    std::uint32_t first = 0;             // the group's own layout stands for it
     std::vector<std::uint32_t> members;  // of open_
     double seconds = kNever;
   };
@@ -259,17 +257,15 @@ class Search {
         turns_.push({wish_.first_that_fits ? static_cast<double>(i) : 0, false, i});
         continue;
       }
-      const auto [found, fresh] =
-          known.try_emplace({space_.form_of[open_[i].layout], layout.data, layout.zero_stage,
-                             layout.replicate},
-                            static_cast<std::uint32_t>(groups_.size()));
+      const auto [found, fresh] = known.try_emplace(
+          {space_.form_of[open_[i].layout], layout.data, layout.zero_stage, layout.replicate},
+          static_cast<std::uint32_t>(groups_.size()));
       if (fresh) groups_.push_back({open_[i].layout, {}, kNever});
       Group& group = groups_[found->second];
       group.members.push_back(i);
       group.seconds = std::min(group.seconds, open_[i].seconds);
     }
-    for (std::uint32_t i = 0; i < groups_.size(); ++i)
-      turns_.push({groups_[i].seconds, true, i});
+    for (std::uint32_t i = 0; i < groups_.size(); ++i) turns_.push({groups_[i].seconds, true, i});
     result_.counts.groups = static_cast<std::int64_t>(groups_.size());
   }
 
@@ -351,8 +347,8 @@ class Search {
         Group& group = groups_[batch[i].at];
         for (const std::uint32_t member : group.members) {
           Open& open = open_[member];
-          open.seconds = std::max(
-              open.seconds, bounds.least_seconds(space_.layouts[open.layout], times[i]));
+          open.seconds =
+              std::max(open.seconds, bounds.least_seconds(space_.layouts[open.layout], times[i]));
           turns_.push({open.seconds, false, member});
         }
         group.members.clear();
@@ -365,9 +361,8 @@ class Search {
     }
     for (; !turns_.empty(); turns_.pop())
       result_.counts.cannot_be_faster +=
-          turns_.top().group
-              ? static_cast<std::int64_t>(groups_[turns_.top().at].members.size())
-              : 1;
+          turns_.top().group ? static_cast<std::int64_t>(groups_[turns_.top().at].members.size())
+                             : 1;
   }
 
   Weighing weigh(std::uint32_t at) const {

@@ -45,7 +45,7 @@ struct Refusal {
 
 // A group of layouts that do not fit, by what binds.
 struct TooLarge {
-  bool certain = false;  // weights, states and what layers keep alone
+  bool certain = false;             // weights, states and what layers keep alone
   Pile binds = Pile::kActivations;  // the largest at the peak
   std::int64_t layouts = 0;
   std::int64_t least_excess = 0;  // bytes by which the nearest of them misses

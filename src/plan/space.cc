@@ -69,7 +69,8 @@ class Enumeration {
       layout.tensor = static_cast<std::int32_t>(tensor);
       for (const bool sequence : {true, false}) {
         if (tensor == 1 && sequence) continue;
-        if (tensor > 1 && sequence != fixed_.truth(KeyId::kSequenceParallel).value_or(true)) continue;
+        if (tensor > 1 && sequence != fixed_.truth(KeyId::kSequenceParallel).value_or(true))
+          continue;
         layout.sequence_parallel = sequence;
         contexts(layout);
       }
@@ -234,6 +235,9 @@ class Enumeration {
     for (const std::int64_t micro : chosen(KeyId::kMicroBatch, divisors(share, kMostMicroBatch))) {
       if (!divides(micro, share)) continue;
       const std::int64_t rounds = share / micro;
+      if (const auto said = fixed_.count(KeyId::kGradientAccumulation);
+          said && fixed_.has(KeyId::kGlobalBatch) && *said != rounds)
+        continue;
       if (layout.pipeline > 1 && !order_takes(layout, rounds)) continue;
       layout.micro_batch = static_cast<std::int32_t>(micro);
       layout.accumulation = static_cast<std::int32_t>(rounds);
@@ -334,8 +338,7 @@ class Enumeration {
   }
 
   void add_base(Layout form) {
-    form.micro_batch =
-        static_cast<std::int32_t>(fixed_.count(KeyId::kMicroBatch).value_or(1));
+    form.micro_batch = static_cast<std::int32_t>(fixed_.count(KeyId::kMicroBatch).value_or(1));
     const auto [found, fresh] =
         bases_here_.emplace(form_key(form), static_cast<std::uint32_t>(space_.bases.size()));
     if (fresh) space_.bases.push_back(form);

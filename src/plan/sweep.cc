@@ -11,7 +11,8 @@ std::optional<std::size_t> combinations_of(const std::vector<SweepAxis>& axes) {
   return count;
 }
 
-std::vector<SweepPoint> sweep(const Value& run, const std::vector<SweepAxis>& axes, const Weigh& weigh) {
+std::vector<SweepPoint> sweep(const Value& run, const std::vector<SweepAxis>& axes,
+                              const Weigh& weigh) {
   std::vector<SweepPoint> points;
   const std::optional<std::size_t> count = combinations_of(axes);
   for (std::size_t number = 0; count && number < *count; ++number) {

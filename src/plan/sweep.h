@@ -29,6 +29,7 @@ struct SweepPoint {
 
 // The number of combinations; nothing when they are more than kMostValues.
 std::optional<std::size_t> combinations_of(const std::vector<SweepAxis>& axes);
-std::vector<SweepPoint> sweep(const Value& run, const std::vector<SweepAxis>& axes, const Weigh& weigh);
+std::vector<SweepPoint> sweep(const Value& run, const std::vector<SweepAxis>& axes,
+                              const Weigh& weigh);
 
 }  // namespace steelyard

@@ -356,10 +356,11 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
   Json rejected = Json::array();
   for (const TooLarge& group : answer.result.too_large) {
     const Layout& layout = answer.space.layouts[group.nearest];
-    Json entry = {{"binds", group.certain ? "states_and_activations" : std::string(name_of(group.binds))},
-                  {"layouts", group.layouts},
-                  {"least_excess_bytes", group.least_excess},
-                  {"nearest", words_of(layout, " ")}};
+    Json entry = {
+        {"binds", group.certain ? "states_and_activations" : std::string(name_of(group.binds))},
+        {"layouts", group.layouts},
+        {"least_excess_bytes", group.least_excess},
+        {"nearest", words_of(layout, " ")}};
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
       entry["smallest_change"] = words_of_change(layout, answer.space.layouts[fit->layout]);
     rejected.push_back(std::move(entry));
