@@ -49,6 +49,7 @@ const std::vector<Command>& commands();
 const Command* find_command(std::string_view name);
 
 int weigh_command(const Invocation& invocation);
+int plan_command(const Invocation& invocation);
 int explain_command(const Invocation& invocation);
 int sweep_command(const Invocation& invocation);
 int compare_command(const Invocation& invocation);

@@ -17,6 +17,17 @@ const std::vector<Command>& commands() {
         "steelyard weigh examples/llama-3.1-8b-fsdp2.toml --micro-batch 2 --json"},
        true,
        weigh_command},
+      {"plan",
+       "RUN|MODEL [flags]",
+       "the fastest layouts that fit a cluster, and why the others do not",
+       "Searches every layout: engine, ZeRO stage, tensor, context, pipeline and expert ranks, "
+       "micro-batch and recomputation. What RUN or a flag says stays as it is said; the global "
+       "batch is kept. Exit 0: something fits; 1: nothing does; 2: bad input.",
+       {"steelyard plan llama-3.1-8b --on 8xh100-sxm-80gb --sequence-length 8192",
+        "steelyard plan llama-3.1-8b --on 1xrtx-4090", "steelyard plan 7b --minimize devices",
+        "steelyard plan llama-3.1-8b --on 16xh100-sxm-80gb --global-batch 128 --engine megatron"},
+       true,
+       plan_command},
       {"explain",
        "RUN|MODEL [PILE|ENTRY|PHASE] [flags]",
        "where a number comes from: formula, inputs, rule and source",

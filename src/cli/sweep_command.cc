@@ -29,8 +29,8 @@ Diagnostic unknown_key(const std::string& name) {
 }
 
 // The axes of every --over, their keys by their full names; all problems at once.
-tl::expected<std::vector<Axis>, Diagnostics> axes_of(const Invocation& invocation) {
-  std::vector<Axis> axes;
+tl::expected<std::vector<SweepAxis>, Diagnostics> axes_of(const Invocation& invocation) {
+  std::vector<SweepAxis> axes;
   Diagnostics problems;
   const auto said = invocation.flags.find("over");
   if (said == invocation.flags.end())
@@ -39,7 +39,7 @@ tl::expected<std::vector<Axis>, Diagnostics> axes_of(const Invocation& invocatio
   for (const std::string& words : said->second) {
     Place place;
     place.source = "--over";
-    tl::expected<Axis, Diagnostic> axis = read_axis(words, place);
+    tl::expected<SweepAxis, Diagnostic> axis = read_axis(words, place);
     if (!axis) {
       problems.push_back(axis.error());
       continue;
@@ -63,7 +63,7 @@ void print(const Invocation& invocation, const std::string& text) {
   answer(invocation.style.ascii ? plain_characters(text) : text);
 }
 
-int largest_command(const Invocation& invocation, const std::vector<Axis>& axes,
+int largest_command(const Invocation& invocation, const std::vector<SweepAxis>& axes,
                     const Value& document, const Weigh& weigh) {
   if (axes.size() != 1 || axes.front().key != key_of(KeyId::kDevices).path)
     return refuse(invocation,

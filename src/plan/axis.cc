@@ -39,13 +39,13 @@ Value value_of(std::string_view text, const Place& place) {
 
 }  // namespace
 
-tl::expected<Axis, Diagnostic> read_axis(std::string_view words, const Place& place) {
+tl::expected<SweepAxis, Diagnostic> read_axis(std::string_view words, const Place& place) {
   const std::string form = "write KEY=FROM..TO (doubling), KEY=FROM..TO:STEP or KEY=A,B,C";
   const std::size_t sign = words.find('=');
   if (sign == std::string_view::npos || sign == 0 || sign + 1 == words.size())
     return tl::unexpected(
         refused(place, fmt::format("\"{}\" has no values to go over", words), form));
-  Axis axis{std::string(words.substr(0, sign)), {}};
+  SweepAxis axis{std::string(words.substr(0, sign)), {}};
   const std::string_view values = words.substr(sign + 1);
 
   if (const std::size_t dots = values.find(".."); dots != std::string_view::npos) {

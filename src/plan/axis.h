@@ -17,7 +17,7 @@
 
 namespace steelyard {
 
-struct Axis {
+struct SweepAxis {
   std::string key;
   std::vector<Value> values;
 };
@@ -26,6 +26,6 @@ struct Axis {
 constexpr std::size_t kMostValues = 4096;
 
 // `place` is where the words stand: the flag --over.
-tl::expected<Axis, Diagnostic> read_axis(std::string_view words, const Place& place);
+tl::expected<SweepAxis, Diagnostic> read_axis(std::string_view words, const Place& place);
 
 }  // namespace steelyard

@@ -16,16 +16,16 @@ std::vector<std::int64_t> numbers(std::string_view words) {
 
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Axis, DoublesByDefault) {
+TEST(SweepAxis, DoublesByDefault) {
   EXPECT_EQ(numbers("k=2048..16384"), (Numbers{2048, 4096, 8192, 16384}));
   EXPECT_EQ(numbers("k=2k..8k"), (Numbers{2048, 4096, 8192}));
   EXPECT_EQ(numbers("k=1..6"), (Numbers{1, 2, 4}));
   EXPECT_EQ(numbers("k=5..5"), (Numbers{5}));
 }
 
-TEST(Axis, StepsWhenAsked) { EXPECT_EQ(numbers("k=8..32:8"), (Numbers{8, 16, 24, 32})); }
+TEST(SweepAxis, StepsWhenAsked) { EXPECT_EQ(numbers("k=8..32:8"), (Numbers{8, 16, 24, 32})); }
 
-TEST(Axis, ListsNumbersTextsAndTruths) {
+TEST(SweepAxis, ListsNumbersTextsAndTruths) {
   const auto axis = read_axis("recompute.mode=none,selective,full", Place{});
   ASSERT_TRUE(axis);
   EXPECT_EQ(axis->key, "recompute.mode");
@@ -35,7 +35,7 @@ TEST(Axis, ListsNumbersTextsAndTruths) {
   EXPECT_TRUE(read_axis("training.compile=true,false", Place{})->values[0].is_bool());
 }
 
-TEST(Axis, RefusesWhatGoesNowhere) {
+TEST(SweepAxis, RefusesWhatGoesNowhere) {
   for (const char* words : {"k", "=1", "k=", "k=8..4", "k=0..4", "k=1..4:0", "k=1,,2", "k=a..b",
                             "k=1..9223372036854775807:1"})
     EXPECT_FALSE(read_axis(words, Place{})) << words;

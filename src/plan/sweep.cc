@@ -2,16 +2,17 @@
 
 namespace steelyard {
 
-std::optional<std::size_t> combinations_of(const std::vector<Axis>& axes) {
+std::optional<std::size_t> combinations_of(const std::vector<SweepAxis>& axes) {
   std::size_t count = 1;
-  for (const Axis& axis : axes) {
+  for (const SweepAxis& axis : axes) {
     count *= axis.values.size();
     if (count > kMostValues) return std::nullopt;
   }
   return count;
 }
 
-std::vector<SweepPoint> sweep(const Value& run, const std::vector<Axis>& axes, const Weigh& weigh) {
+std::vector<SweepPoint> sweep(const Value& run, const std::vector<SweepAxis>& axes,
+                              const Weigh& weigh) {
   std::vector<SweepPoint> points;
   const std::optional<std::size_t> count = combinations_of(axes);
   for (std::size_t number = 0; count && number < *count; ++number) {

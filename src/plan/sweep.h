@@ -28,7 +28,8 @@ struct SweepPoint {
 };
 
 // The number of combinations; nothing when they are more than kMostValues.
-std::optional<std::size_t> combinations_of(const std::vector<Axis>& axes);
-std::vector<SweepPoint> sweep(const Value& run, const std::vector<Axis>& axes, const Weigh& weigh);
+std::optional<std::size_t> combinations_of(const std::vector<SweepAxis>& axes);
+std::vector<SweepPoint> sweep(const Value& run, const std::vector<SweepAxis>& axes,
+                              const Weigh& weigh);
 
 }  // namespace steelyard

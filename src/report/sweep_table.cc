@@ -41,10 +41,10 @@ std::string verdict_cell(Verdict verdict, const Style& style) {
 double bytes_of(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
 
 // The curve of one axis that counts something; a second axis gives a line for each of its values.
-std::string curve_text(const std::vector<Axis>& axes, const std::vector<SweepPoint>& points,
+std::string curve_text(const std::vector<SweepAxis>& axes, const std::vector<SweepPoint>& points,
                        const Style& style) {
   if (axes.empty() || axes.size() > 2) return "";
-  const auto counts = [](const Axis& axis) {
+  const auto counts = [](const SweepAxis& axis) {
     return std::all_of(axis.values.begin(), axis.values.end(),
                        [](const Value& value) { return value.is_integer(); });
   };
@@ -84,7 +84,7 @@ std::string curve_text(const std::vector<Axis>& axes, const std::vector<SweepPoi
 
 }  // namespace
 
-std::string sweep_text(const std::vector<Axis>& axes, const std::vector<SweepPoint>& points,
+std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<SweepPoint>& points,
                        const Style& style) {
   Bytes largest{};
   for (const SweepPoint& point : points)
@@ -92,7 +92,7 @@ std::string sweep_text(const std::vector<Axis>& axes, const std::vector<SweepPoi
       largest = std::max(largest, point.weighed.prediction->peak.device);
   const Scale scale = scale_for(largest, style.units);
   std::vector<Column> columns;
-  for (const Axis& axis : axes) {
+  for (const SweepAxis& axis : axes) {
     const std::size_t cut = axis.key.rfind('.');
     columns.push_back({cut == std::string::npos ? axis.key : axis.key.substr(cut + 1),
                        axis.values.front().is_integer()});
@@ -125,9 +125,9 @@ std::string sweep_text(const std::vector<Axis>& axes, const std::vector<SweepPoi
   return without_trailing_blanks(result);
 }
 
-Json json_of(const std::vector<Axis>& axes, const std::vector<SweepPoint>& points) {
+Json json_of(const std::vector<SweepAxis>& axes, const std::vector<SweepPoint>& points) {
   Json over = Json::array();
-  for (const Axis& axis : axes) over.push_back(axis.key);
+  for (const SweepAxis& axis : axes) over.push_back(axis.key);
   Json rows = Json::array();
   for (const SweepPoint& point : points) {
     Json values = Json::object();

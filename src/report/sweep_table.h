@@ -14,9 +14,9 @@
 
 namespace steelyard {
 
-std::string sweep_text(const std::vector<Axis>& axes, const std::vector<SweepPoint>& points,
+std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<SweepPoint>& points,
                        const Style& style);
-nlohmann::ordered_json json_of(const std::vector<Axis>& axes,
+nlohmann::ordered_json json_of(const std::vector<SweepAxis>& axes,
                                const std::vector<SweepPoint>& points);
 
 // Figure 13 of the published rules: the largest model against the size of the cluster.

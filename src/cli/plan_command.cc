@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <locale>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/exit_status.h"
+#include "cli/outlet.h"
+#include "cli/problems.h"
+#include "cli/read_invocation.h"
+#include "cli/run_input.h"
+#include "document/edit_distance.h"
+#include "plan/extremes.h"
+#include "plan/plan.h"
+#include "report/plan_extremes.h"
+#include "report/plan_table.h"
+#include "report/prediction_json.h"
+#include "report/run_file_text.h"
+#include "report/time_table.h"
+
+namespace steelyard {
+namespace {
+
+constexpr int kInterrupted = 130;
+std::atomic<bool> stopped{false};
+extern "C" void stop_the_search(int) { stopped = true; }
+
+std::optional<double> amount_in(const std::string& text) {
+  std::istringstream words(text);
+  words.imbue(std::locale::classic());
+  double number = 0;
+  if (!(words >> number) || !words.eof() || number < 0) return std::nullopt;
+  return number;
+}
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// As many threads as the machine has, started once; the work is handed out in small pieces.
+class Workers {
+ public:
+  explicit Workers(std::size_t count) : count_(std::max<std::size_t>(1, count)) {}
+  void share(std::size_t count, const std::function<void(std::size_t)>& work) const {
+    std::atomic<std::size_t> next{0};
+    const auto run = [&] {
+      for (std::size_t i = next++; i < count; i = next++) work(i);
+    };
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < std::min(count_, count); ++i) threads.emplace_back(run);
+    run();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  std::size_t count_;
+};
+
+// One line on a terminal, from half a second on.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool terminal) : terminal_(terminal), start_(Clock::now()) {}
+  ~ProgressLine() {
+    if (shown_) remark("\r\033[K");
+  }
+  bool operator()(const SearchProgress& progress) {
+    const double elapsed = seconds_since(start_);
+    if (terminal_ && elapsed > 0.5 && elapsed - last_ > 0.1) {
+      last_ = elapsed;
+      shown_ = true;
+      const double rest = progress.done == 0
+                              ? 0
+                              : elapsed * static_cast<double>(progress.all - progress.done) /
+                                    static_cast<double>(progress.done);
+      remark(fmt::format("\r\033[Kweighed {} of at most {} layouts · {} · at most {:.1f} s left",
+                         print_count(progress.done), print_count(progress.all),
+                         progress.best_seconds > 0
+                             ? "best " + print_seconds(Seconds(progress.best_seconds))
+                             : std::string("none fits yet"),
+                         rest));
+    }
+    return !stopped;
+  }
+
+ private:
+  bool terminal_, shown_ = false;
+  double last_ = 0;
+  Clock::time_point start_;
+};
+
+void print_plan(const Invocation& invocation, const std::string& text) {
+  answer(invocation.style.ascii ? plain_characters(text) : text);
+}
+
+std::optional<Wanted> wanted_of(const Invocation& invocation) {
+  if (const std::string* least = invocation.value("minimize")) {
+    if (*least == "devices") return Wanted::kFewestDevices;
+    if (*least == "cost") return Wanted::kLeastCost;
+  }
+  if (const std::string* most = invocation.value("maximize")) {
+    if (*most == "sequence") return Wanted::kLongestSequence;
+    if (*most == "micro-batch") return Wanted::kLargestMicroBatch;
+    if (*most == "parameters") return Wanted::kMostParameters;
+    return Wanted::kLargestBatch;
+  }
+  return std::nullopt;
+}
+
+// Devices that are asked about when nobody says which.
+const std::vector<std::string> kUsualDevices = {"rtx-4090",      "l40s",     "a100-sxm-40gb",
+                                                "h100-sxm-80gb", "h200-sxm", "b200"};
+
+int extreme(const Invocation& invocation, Wanted wanted, const Value& document,
+            const SearchHelp& help) {
+  const Clock::time_point start = Clock::now();
+  std::optional<double> price;
+  if (const std::string* said = invocation.value("price")) {
+    price = amount_in(*said);
+    if (!price)
+      return refuse(invocation,
+                    {command_line_problem("E005", fmt::format("--price {}: not an amount", *said),
+                                          "--price 2.5 is what a device costs for an hour")},
+                    "nothing planned");
+  }
+  const bool says_device = document.at(key_of(KeyId::kDevice).path) != nullptr;
+  const bool many = !says_device && wanted == Wanted::kFewestDevices;
+  const auto answered =
+      extreme_of(wanted, document, many ? kUsualDevices : std::vector<std::string>(), help);
+  if (!answered) return refuse(invocation, answered.error(), "nothing planned");
+  if (invocation.json)
+    answer(document_text(json_of(*answered, price)));
+  else
+    print_plan(invocation, extremes_text(*answered, price, seconds_since(start), invocation.style));
+  return answered->answers.empty() ? kFinding : kDone;
+}
+
+// "tensor=4,pipeline=2": keys by any of their names, laid over the run.
+tl::expected<Value, Diagnostics> with_words(const Value& document, const std::string& words) {
+  Value asked = document;
+  Diagnostics problems;
+  for (std::size_t from = 0; from <= words.size();) {
+    const std::size_t end = std::min(words.find(',', from), words.size());
+    const std::string part = words.substr(from, end - from);
+    from = end + 1;
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    const Key* key = find_key_by_path(name);
+    if (key == nullptr || equals == std::string::npos) {
+      std::vector<std::string> names;
+      for (const Key& known : run_file_keys()) names.push_back(std::string(known.name));
+      problems.push_back(command_line_problem(
+          "E104", fmt::format("--why {}: \"{}\" is no key = value", words, part),
+          did_you_mean("key", nearest_names(name, names))));
+      continue;
+    }
+    lay_over(asked, {edit_of(key->path, part.substr(equals + 1), "--why")});
+  }
+  if (!problems.empty()) return tl::unexpected(std::move(problems));
+  return asked;
+}
+
+int answer_why(const Invocation& invocation, const Value& document, const PlanAnswer& whole,
+               const SearchHelp& help) {
+  std::vector<WhyAnswer> answers;
+  for (const std::string& words : invocation.flags.find("why")->second) {
+    const auto asked = with_words(document, words);
+    if (!asked) return refuse(invocation, asked.error(), "nothing planned");
+    auto reasons = why(*asked, words, whole, help);
+    if (!reasons) return refuse(invocation, reasons.error(), "nothing planned");
+    answers.push_back(std::move(*reasons));
+  }
+  if (invocation.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const WhyAnswer& reasons : answers) list.push_back(json_of(reasons));
+    answer(document_text({{"schema", "steelyard.plan_why/1"}, {"answers", std::move(list)}}));
+  } else {
+    print_plan(invocation, why_text(answers, whole, invocation.style));
+  }
+  const bool all = std::all_of(answers.begin(), answers.end(),
+                               [](const WhyAnswer& one) { return one.fastest.has_value(); });
+  return all ? kDone : kFinding;
+}
+
+}  // namespace
+
+int plan_command(const Invocation& invocation) {
+  if (invocation.words.size() != 1)
+    return refuse_words(invocation, "plan takes one run file or model");
+  const auto input = read_run(invocation.words.front());
+  if (!input) return refuse(invocation, input.error(), "nothing planned");
+  Value document = input->document;
+  use_canonical_keys(document);
+  const std::vector<KeyEdit> said = edits_of(invocation.keys);
+  lay_over(document, said);
+
+  const Workers workers(std::thread::hardware_concurrency());
+  const auto progress = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1);
+  SearchHelp help;
+  help.read = [&](const Value& run) { return job_of(run, input->folder); };
+  help.share = [&](std::size_t count, const std::function<void(std::size_t)>& work) {
+    workers.share(count, work);
+  };
+  help.go_on = [&](const SearchProgress& at) { return (*progress)(at); };
+  std::signal(SIGINT, stop_the_search);
+
+  const Clock::time_point start = Clock::now();
+  if (const auto wanted = wanted_of(invocation))
+    return extreme(invocation, *wanted, document, help);
+  const auto question = question_of(document, help);
+  if (!question) return refuse(invocation, question.error(), "nothing planned");
+  PlanWish wish;
+  wish.search.front = invocation.has("pareto");
+  wish.explain = !invocation.has("why");
+  const PlanAnswer answered = plan(*question, wish, help);
+  const double seconds = seconds_since(start);
+  if (invocation.has("why")) return answer_why(invocation, document, answered, help);
+  if (const std::string* file = invocation.value("write");
+      file != nullptr && !answered.rows.empty()) {
+    const std::string text = run_file_text(answered.rows.front().run);
+    if (*file == "-") {
+      answer(text);
+      return kDone;
+    }
+    if (!write_file(*file, text))
+      return refuse(invocation,
+                    {command_line_problem("E100", fmt::format("cannot write {}", *file))},
+                    "nothing written");
+  }
+  if (invocation.json)
+    answer(document_text(json_of(*question, answered)));
+  else
+    print_plan(invocation,
+          plan_text(*question, answered, seconds, arguments_of(invocation), invocation.style));
+  if (answered.result.interrupted) return kInterrupted;
+  return answered.rows.empty() ? kFinding : kDone;
+}
+
+}  // namespace steelyard

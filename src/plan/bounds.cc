@@ -1,0 +1,264 @@
+#include "plan/bounds.h"
+
+#include <algorithm>
+#include <array>
+
+#include "engine/stage_program.h"
+#include "job/stages.h"
+#include "recipe/bytes_per_parameter.h"
+#include "schedule/orders.h"
+
+namespace steelyard {
+namespace {
+
+// Tensors are rounded up to 512 bytes; those of a layer are far larger, and few.
+constexpr double kWithoutRounding = 0.99;
+
+// Engines whose layers read whole parameters in the compute type from load on.
+bool holds_whole_weights(Engine engine, int zero_stage) {
+  return engine == Engine::kMegatron || engine == Engine::kNanotron ||
+         (engine == Engine::kDeepSpeed && zero_stage < 3);
+}
+
+// States that are one tensor for each parameter; factored, blockwise and projected ones have no simple least size.
+bool has_plain_states(const Optimizer& optimizer) {
+  return !optimizer.paged &&
+         std::all_of(optimizer.slots.begin(), optimizer.slots.end(), [](const OptimizerSlot& slot) {
+           return slot.extent == SlotExtent::kParameter && slot.applies_to == SlotAppliesTo::kAll;
+         });
+}
+
+std::vector<int> kinds_of_layers(const Architecture& model) {
+  std::vector<int> kinds;
+  for (const LayerGroup& group : model.sequence)
+    for (std::int64_t time = 0; time < group.times; ++time)
+      for (const LayerRun& run : group.runs)
+        kinds.insert(kinds.end(), static_cast<std::size_t>(run.count), run.kind);
+  return kinds;
+}
+
+double bytes_kept(const StagePrograms<Checked>& programs, std::size_t kind, bool again) {
+  double bytes = 0;
+  for (const SlotId slot : programs.kept_of_kind(kind, again))
+    bytes += static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
+  return bytes;
+}
+
+std::vector<double> summed(const std::vector<int>& kinds, const std::vector<double>& of_kind) {
+  std::vector<double> sums = {0};
+  for (const int kind : kinds)
+    sums.push_back(sums.back() + of_kind[static_cast<std::size_t>(kind)]);
+  return sums;
+}
+
+std::uint64_t key_of_order(const Layout& layout, std::int64_t rank) {
+  return (static_cast<std::uint64_t>(layout.accumulation) << 36U) ^
+         (static_cast<std::uint64_t>(layout.pipeline) << 20U) ^
+         (static_cast<std::uint64_t>(layout.chunks) << 8U) ^
+         (static_cast<std::uint64_t>(layout.schedule) << 4U) ^
+         (static_cast<std::uint64_t>(layout.engine == Engine::kMegatron) << 3U) ^
+         static_cast<std::uint64_t>(rank);
+}
+
+PipelineShape shape_of(const Layout& layout) {
+  PipelineShape shape;
+  shape.ranks = layout.pipeline;
+  shape.chunks = layout.chunks;
+  shape.micro_batches = layout.accumulation;
+  shape.group =
+      layout.engine == Engine::kMegatron
+          ? shape.ranks
+          : shape.micro_batches / std::max<std::int64_t>(1, shape.micro_batches / shape.ranks);
+  return shape;
+}
+
+}  // namespace
+
+FormFacts memory_facts(const Job& job, const Job* again) {
+  FormFacts facts;
+  const StagePrograms<Checked> programs(job);
+  const Architecture& model = *job.model;
+  facts.alike = model.kinds.size() == 1;
+  std::vector<double> kept, elements;
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+    kept.push_back(bytes_kept(programs, kind, false));
+    elements.push_back(static_cast<double>(plain(programs.units().kinds[kind].elements)));
+    facts.largest = std::max(facts.largest, elements.back());
+  }
+  const std::vector<int> kinds = kinds_of_layers(model);
+  facts.kept = summed(kinds, kept);
+  facts.elements = summed(kinds, elements);
+  facts.kept_again.assign(facts.kept.size(), 0.0);
+  if (again != nullptr) {
+    // Adapters may make other kinds of layers where they are computed again.
+    const StagePrograms<Checked> computed(*again);
+    const std::vector<int> kinds_again = kinds_of_layers(*again->model);
+    for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
+      const double whole = kept[static_cast<std::size_t>(kinds[layer])];
+      const double less =
+          std::min(whole, bytes_kept(computed, static_cast<std::size_t>(kinds_again[layer]), true));
+      facts.kept_again[layer + 1] = facts.kept_again[layer] + less;
+      facts.largest_again = std::max(facts.largest_again, whole - less);
+    }
+  }
+  for (const SlotId slot : programs.kept_of_head())
+    facts.kept_of_head +=
+        static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
+  facts.embedding = static_cast<double>(plain(programs.units().embedding.elements));
+  const Parallel& parallel = job.parallel;
+  facts.share = std::max(1.0, static_cast<double>(parallel.tensor.value()) /
+                                  static_cast<double>(parallel.expert * parallel.expert_tensor));
+  // Frozen parameters may be quantised and have no states.
+  if (job.trains_in_part()) return facts;
+  const Precision& precision = job.training.precision;
+  facts.weight = std::min(bytes_each(precision.parameters), bytes_each(precision.compute));
+  if (!has_plain_states(job.training.optimizer)) return facts;
+  const BytesPerParameter bytes = bytes_per_parameter(job.training.optimizer, precision);
+  facts.states = bytes.master + bytes.states;
+  return facts;
+}
+
+double micro_batch_seconds(const StepTime& of_form) {
+  double seconds = 0;
+  for (const TimeTerm term : {TimeTerm::kCompute, TimeTerm::kRecompute, TimeTerm::kTensor,
+                              TimeTerm::kContext, TimeTerm::kExpert, TimeTerm::kHost})
+    seconds += of_form.terms[term];
+  return seconds;
+}
+
+const Bounds::Flight& Bounds::flight_of(const Layout& layout, std::int64_t rank) {
+  const auto [found, fresh] = flights_.try_emplace(key_of_order(layout, rank));
+  if (fresh) {
+    const PipelineOrder& order = order_of(layout.schedule);
+    const InFlight flight = in_flight(order.rank_order(shape_of(layout), rank), layout.chunks);
+    found->second = {flight.most, flight.by_chunk};
+  }
+  return found->second;
+}
+
+const std::vector<std::int64_t>& Bounds::starts_of(const Layout& layout) {
+  const std::uint64_t key = (static_cast<std::uint64_t>(layout.engine) << 40U) ^
+                            (static_cast<std::uint64_t>(layout.pipeline) << 16U) ^
+                            (static_cast<std::uint64_t>(layout.chunks) << 4U) ^
+                            static_cast<std::uint64_t>(layout.schedule);
+  const auto [found, fresh] = starts_.try_emplace(key);
+  if (!fresh) return found->second;
+  std::vector<std::int64_t>& starts = found->second;
+  const std::int64_t layers = target_.model->layers;
+  const std::int64_t parts = parts_in_line(order_of(layout.schedule).placement,
+                                           {.ranks = layout.pipeline, .chunks = layout.chunks});
+  std::vector<Layers> sizes;
+  if (stages_are_stated_ || layout.engine == Engine::kNanotron) return starts;
+  if (layout.engine == Engine::kFsdp2 || layout.uneven_stages)
+    sizes = torchtitan_stages(layers, parts);
+  else
+    sizes = even_stages(layers, parts);
+  starts.push_back(0);
+  for (const Layers size : sizes) starts.push_back(starts.back() + size.value());
+  return starts;
+}
+
+double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
+  if (facts.elements.empty()) return 0;  // nothing is known
+  const double data = static_cast<double>(layout.data) * layout.context;
+  const double ranks = layout.zero_stage == 0 ? 1 : data * facts.share / layout.replicate;
+  const double held = (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
+                      facts.states / ranks;
+  const double grown =
+      static_cast<double>(layout.micro_batch) / static_cast<double>(micro_batch) * kWithoutRounding;
+  // Layers whose states are divided are gathered while they run: one at least, all of the stage where they are kept.
+  const bool gathers = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2 ||
+                       (layout.engine == Engine::kDeepSpeed && layout.zero_stage == 3);
+  const bool keeps = gathers && layout.zero_stage == 2;
+  const double gathered =
+      gathers && !keeps && data > 1 && facts.alike ? facts.largest * facts.weight : 0;
+  const double kept_gathered = keeps && data > 1 ? facts.weight : 0;
+  // What layers from `from` to `to` keep, of which some are computed again.
+  const auto kept = [&](std::int64_t from, std::int64_t to) {
+    const auto sum = [&](const std::vector<double>& of, std::int64_t a, std::int64_t b) {
+      return of[static_cast<std::size_t>(b)] - of[static_cast<std::size_t>(a)];
+    };
+    switch (layout.recompute) {
+      case RecomputeMode::kFull:
+        return sum(facts.kept_again, from, to);
+      case RecomputeMode::kBlock: {
+        const std::int64_t cut = std::min(to, from + layout.recomputed);
+        return sum(facts.kept_again, from, cut) + sum(facts.kept, cut, to);
+      }
+      case RecomputeMode::kEvery: {
+        double bytes = 0;
+        for (std::int64_t layer = from; layer < to; ++layer)
+          bytes +=
+              sum(layer % layout.recomputed == 0 ? facts.kept_again : facts.kept, layer, layer + 1);
+        return bytes;
+      }
+      default:
+        return sum(facts.kept, from, to);
+    }
+  };
+  const std::int64_t layers = target_.model->layers;
+  const double again = layout.recompute == RecomputeMode::kFull ? facts.largest_again * grown : 0;
+  if (layout.pipeline == 1)
+    return (facts.elements.back() + facts.embedding) * held +
+           facts.elements.back() * kept_gathered + gathered + kept(0, layers) * grown +
+           std::max(facts.alike ? again : 0, facts.kept_of_head * grown);
+  const std::vector<std::int64_t>& starts = starts_of(layout);
+  if (starts.empty()) return facts.elements.back() * held / layout.pipeline;
+  double most = facts.elements.back() * held / layout.pipeline;
+  const PipelineOrder& order = order_of(layout.schedule);
+  const PipelineShape shape = {.ranks = layout.pipeline, .chunks = layout.chunks};
+  for (std::int64_t rank = 0; rank < std::min<std::int64_t>(2, layout.pipeline); ++rank) {
+    const Flight& flight = flight_of(layout, rank);
+    double bytes = 0, states = 0;
+    std::array<std::pair<double, std::int64_t>, 64> chunks;
+    const std::size_t count = std::min<std::size_t>(64, flight.by_chunk.size());
+    for (std::size_t chunk = 0; chunk < count; ++chunk) {
+      const auto part = static_cast<std::size_t>(
+          part_of(order.placement, shape, rank, static_cast<int>(chunk)).index);
+      states += (facts.elements[static_cast<std::size_t>(starts[part + 1])] -
+                 facts.elements[static_cast<std::size_t>(starts[part])]) *
+                (held + kept_gathered);
+      chunks[chunk] = {kept(starts[part], starts[part + 1]), flight.by_chunk[chunk]};
+    }
+    // Which chunks are in flight at the moment when most are: the emptiest, at least.
+    std::sort(chunks.begin(), chunks.begin() + static_cast<std::ptrdiff_t>(count));
+    std::int64_t rest = flight.most;
+    for (std::size_t chunk = 0; chunk < count && rest > 0; ++chunk) {
+      const std::int64_t some = std::min(rest, chunks[chunk].second);
+      bytes += chunks[chunk].first * static_cast<double>(some);
+      rest -= some;
+    }
+    most = std::max(most, states + gathered + bytes * grown + (facts.alike ? again : 0));
+  }
+  return most;
+}
+
+double Bounds::computed_again(const Layout& layout, bool alike) const {
+  if (layout.recompute == RecomputeMode::kFull) return 1;
+  if (!alike) return 0;
+  if (layout.recompute == RecomputeMode::kEvery) return 1.0 / layout.recomputed;
+  if (layout.recompute != RecomputeMode::kBlock || layout.chunks > 1) return 0;
+  // Stages may have a layer less than the average.
+  const std::int64_t of_stage = std::max<std::int64_t>(
+      0, std::min<std::int64_t>(layout.recomputed, target_.model->layers / layout.pipeline - 1));
+  return static_cast<double>(of_stage * layout.pipeline) /
+         static_cast<double>(target_.model->layers);
+}
+
+double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const {
+  const double again = std::max(0.0, facts.seconds_again - facts.seconds);
+  return (facts.seconds + again * computed_again(layout, facts.alike)) * layout.accumulation /
+         layout.pipeline;
+}
+
+double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
+  const double share = computed_again(layout, time.alike);
+  const double micro = time.micro + std::max(0.0, time.micro_again - time.micro) * share;
+  const double rest = std::min(time.rest, time.rest_again);
+  double seconds = (micro * layout.accumulation + rest) / layout.pipeline;
+  if (layout.pipeline > 1 && !order_of(layout.schedule).splits_backward)
+    seconds += micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  return seconds;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,87 @@
+// What no layout can go below: cheap numbers that spare a search most of its work, and never its best answer.
+//
+//   memory   weights and states of a stage + what its layers keep for every micro-batch in flight
+//   time     micro-batches x the work of one micro-batch, of the average stage
+//
+// Proofs. Memory: the fullest stage is no emptier than the first or the second. At the moment when most micro-batches are
+// in flight there, it holds, beside its weights and the states of the optimizer, what each layer keeps for backward, once
+// for each of them; and where whole layers are computed again, one of them has been by the time the first backward goes
+// on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps grows with the
+// micro-batch at least as the smallest micro-batch's does, but for the rounding of tensors, for which a part is taken off.
+// Layers whose states are divided stand there whole while they run. What engines add beside that (gradients, buffers,
+// temporaries) is left out. Time: the slowest stage runs
+// every micro-batch, one after the other, and is no faster than the average stage; kernels and exchanges inside a
+// micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
+// computed again only add. With its data ranks (a group of layouts) the form also tells what they exchange and how long
+// the optimizer takes, of which the fullest stage has no less than the average one; and where backward is not split, one
+// passage through the other stages is waited for, divided by the chunks of a stage.
+//
+// bounds_test.cc holds both to whole small spaces, layout by layout.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cost/step_time.h"
+#include "plan/space.h"
+
+namespace steelyard {
+
+// What a form tells of all layouts that have it.
+struct FormFacts {
+  // By layer of the model: sums over all layers before it, so that a stage is a difference.
+  std::vector<double> kept,
+      kept_again;                // bytes; where nothing, or the whole layer, is computed again
+  std::vector<double> elements;  // parameters on this rank
+  double embedding = 0;          // parameters, too
+  double largest_again = 0;      // of one layer: what computing it again makes, beside what it kept
+  double share = 1;  // the most ranks for each data rank that share a parameter's states
+  double weight = 0, states = 0;          // bytes of each parameter
+  double largest = 0;                     // parameters of the largest layer
+  double kept_of_head = 0;                // bytes
+  double seconds = 0, seconds_again = 0;  // of one micro-batch: nothing, all layers computed again
+  bool alike = true;                      // one kind of layer
+  std::string code, words;                // refused by the readers
+};
+
+// `again` is the form's job with every layer computed again; null: the engine cannot.
+FormFacts memory_facts(const Job& job, const Job* again);
+// Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
+double micro_batch_seconds(const StepTime& of_form);
+
+// The time of a group of layouts: the same form with the same data ranks, cut into any stages.
+struct GroupTime {
+  double micro = 0, micro_again = 0;  // of one micro-batch: nothing, all layers computed again
+  double rest = 0, rest_again = 0;    // once a step
+  bool alike = true;
+};
+
+class Bounds {
+ public:
+  Bounds(const PlanTarget& target, bool stages_are_stated)
+      : target_(target), stages_are_stated_(stages_are_stated) {}
+
+  // Bytes on the fullest device, at least. `facts` of the form with the smallest micro-batch, which is `micro_batch`.
+  double least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
+  // Of the whole step, at least. `facts` of the layout's own form.
+  double least_seconds(const Layout& layout, const FormFacts& facts) const;
+  double least_seconds(const Layout& layout, const GroupTime& time) const;
+
+ private:
+  // The share of all layers' second forward that this layout runs, at least.
+  double computed_again(const Layout& layout, bool alike) const;
+  struct Flight {
+    std::int64_t most = 0;
+    std::vector<std::int64_t> by_chunk;
+  };
+  const Flight& flight_of(const Layout& layout, std::int64_t rank);
+  const std::vector<std::int64_t>& starts_of(const Layout& layout);  // of the parts; empty: unknown
+
+  const PlanTarget& target_;
+  bool stages_are_stated_;
+  std::unordered_map<std::uint64_t, Flight> flights_;
+  std::unordered_map<std::uint64_t, std::vector<std::int64_t>> starts_;
+};
+
+}  // namespace steelyard

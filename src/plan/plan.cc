@@ -1,0 +1,340 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quantity/checked.h"
+
+namespace steelyard {
+namespace {
+
+// Rows are confirmed with the allocator simulated, and some fall: so many more are tried.
+constexpr std::size_t kSpare = 4;
+
+std::vector<PlanRow> confirmed(const PlanQuestion& question, const Space& space,
+                               const std::vector<WeighedLayout>& candidates, std::size_t wanted,
+                               const SearchHelp& help) {
+  std::vector<std::optional<PlanRow>> weighed(candidates.size());
+  std::vector<PlanRow> rows;
+  // In rounds: most of the time the first are enough.
+  for (std::size_t from = 0; from < candidates.size() && rows.size() < wanted;) {
+    const std::size_t count = std::min(candidates.size() - from, wanted - rows.size());
+    help.share(count, [&](std::size_t i) {
+      weighed[from + i] = row_of(question, space, space.layouts[candidates[from + i].layout], help);
+    });
+    for (std::size_t i = from; i < from + count; ++i)
+      if (weighed[i] && weighed[i]->prediction.verdict == Verdict::kFits)
+        rows.push_back(std::move(*weighed[i]));
+    from += count;
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const PlanRow& a, const PlanRow& b) { return a.time.step < b.time.step; });
+  return rows;
+}
+
+// ---- the rule of thumb
+
+const Layout* thumb_layout(const Space& space, Engine engine, int stage, std::int64_t tensor,
+                           std::int64_t pipeline, std::int64_t devices_per_node) {
+  const Layout* chosen = nullptr;
+  for (const Layout& layout : space.layouts) {
+    if (layout.engine != engine || layout.zero_stage != stage || layout.tensor != tensor ||
+        layout.pipeline != pipeline || layout.context != 1 || layout.chunks != 1 ||
+        layout.replicate != 1 || layout.recipe != 0 || layout.recompute != RecomputeMode::kFull ||
+        layout.loss != LossKernel::kPlain || (tensor > 1 && !layout.sequence_parallel) ||
+        layout.expert > devices_per_node ||
+        layout.schedule > PipelineSchedule::kOneForwardOneBackward ||
+        (pipeline > 1 && layout.schedule != PipelineSchedule::kOneForwardOneBackward))
+      continue;
+    // The smallest micro-batch, and experts over the machine.
+    if (chosen == nullptr || layout.expert > chosen->expert ||
+        (layout.expert == chosen->expert && layout.micro_batch < chosen->micro_batch))
+      chosen = &layout;
+  }
+  return chosen;
+}
+
+std::optional<RuleOfThumb> rule_of_thumb(const PlanQuestion& question, const Space& space,
+                                         const SearchHelp& help) {
+  struct Try {
+    Engine engine;
+    int stage;
+    std::int64_t tensor, pipeline;
+  };
+  const PlanTarget& target = question.target;
+  std::vector<Try> tries;
+  if (target.devices <= target.devices_per_node) {
+    tries = {{Engine::kDeepSpeed, 2, 1, 1},
+             {Engine::kDeepSpeed, 3, 1, 1},
+             {Engine::kFsdp2, 3, 1, 1},
+             {Engine::kDdp, 0, 1, 1}};
+  } else {
+    std::int64_t tensor = 1;
+    for (; tensor <= target.devices_per_node; tensor *= 2)
+      tries.push_back({Engine::kMegatron, 1, tensor, 1});
+    for (std::int64_t pipeline = 2; pipeline <= target.model->layers; ++pipeline)
+      tries.push_back({Engine::kMegatron, 1, target.devices_per_node, pipeline});
+    tries.push_back({Engine::kFsdp2, 3, 1, 1});
+  }
+  for (const Try& step : tries) {
+    const Layout* layout = thumb_layout(space, step.engine, step.stage, step.tensor, step.pipeline,
+                                        target.devices_per_node);
+    if (layout == nullptr) continue;
+    const ReadJob job = help.read(run_of(question.run, *layout, space, target.model->layers));
+    if (!job || estimate(*job).verdict != Verdict::kFits) continue;
+    if (auto row = row_of(question, space, *layout, help)) {
+      const bool fits = row->prediction.verdict == Verdict::kFits;
+      return RuleOfThumb{std::move(*row), fits};
+    }
+  }
+  return std::nullopt;
+}
+
+// ---- the first questions
+
+struct CheapMove {
+  const char* words;
+  void (*apply)(Job& job);
+};
+constexpr CheapMove kCheapMoves[] = {
+    {"micro-batch 1",
+     [](Job& job) {
+       job.training.gradient_accumulation *= job.training.micro_batch;
+       job.training.micro_batch = 1;
+     }},
+    {"full recompute",
+     [](Job& job) {
+       job.recompute = {};
+       job.recompute.mode = RecomputeMode::kFull;
+     }},
+    {"states over the data ranks",
+     [](Job& job) {
+       if (job.parallel.data == 1 || job.parallel.zero_stage > 0) return;
+       job.parallel.zero_stage = 1;
+       if (job.engine == Engine::kDdp) {
+         job.engine = Engine::kFsdp2;
+         job.parallel.zero_stage = 3;
+       }
+     }},
+    {"8-bit optimizer", [](Job& job) {
+       if (job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") return;
+       if (const Optimizer* eight = find_optimizer("adamw-8bit")) job.training.optimizer = *eight;
+     }}};
+
+std::optional<FirstQuestion> first_question(const PlanQuestion& question, const SearchHelp& help) {
+  const ReadJob job = help.read(question.run);
+  if (!job) return std::nullopt;
+  const Prediction prediction = estimate(*job);
+  FirstQuestion answer;
+  answer.need = prediction.peak.device;
+  answer.usable = prediction.usable;
+  answer.shared = job->parallel.zero_stage == 3;
+  for (const RankPrediction& rank : prediction.ranks) {
+    if (rank.rank != prediction.peak.rank) continue;
+    for (const PhasePrediction& phase : rank.phases) {
+      if (phase.phase != rank.phase) continue;
+      const auto pile = [&](Pile which) { return phase.piles[which]; };
+      answer.activations = pile(Pile::kActivations) + pile(Pile::kTemporary);
+      answer.optimizer = pile(Pile::kMasterWeights) + pile(Pile::kOptimizerMoments);
+      answer.replicated = pile(Pile::kParameters) + pile(Pile::kGradients);
+    }
+  }
+  Job all = *job;
+  const auto weigh = [&](const Job& changed, std::string words) {
+    try {
+      const Prediction after = estimate(changed);
+      answer.moves.push_back(
+          {std::move(words), after.peak.device, after.verdict == Verdict::kFits});
+    } catch (const OverflowError&) {
+      // A size that no number holds is no move.
+    }
+  };
+  for (const CheapMove& move : kCheapMoves) {
+    Job changed = *job;
+    move.apply(changed);
+    move.apply(all);
+    weigh(changed, move.words);
+  }
+  weigh(all, "all four");
+  return answer;
+}
+
+// ---- when nothing fits
+
+RecipeChange change_of(std::string name, std::vector<std::pair<KeyId, Value>> keys) {
+  RecipeChange change;
+  change.name = std::move(name);
+  for (auto& [id, value] : keys) change.keys.emplace_back(key_of(id).path, std::move(value));
+  return change;
+}
+
+struct Ladder {
+  RecipeChange change;
+  std::string cost;
+};
+std::vector<Ladder> ladder() {
+  const auto word = [](const char* text) { return Value::string(text); };
+  return {{change_of("optimizer = adamw-8bit", {{KeyId::kOptimizer, word("adamw-8bit")}}),
+           "moments in 8 bits: accuracy"},
+          {change_of("precision = bf16-pure", {{KeyId::kPrecision, word("bf16-pure")}}),
+           "no fp32 master weights: accuracy"},
+          {change_of("bf16-pure + adamw-8bit", {{KeyId::kPrecision, word("bf16-pure")},
+                                                {KeyId::kOptimizer, word("adamw-8bit")}}),
+           "both: accuracy"},
+          {change_of("adapter lora, rank 16", {{KeyId::kAdapterMethod, word("lora")},
+                                               {KeyId::kAdapterRank, Value::integer(16)}}),
+           "fine-tunes adapters only"},
+          {change_of("adapter lora on a 4-bit base", {{KeyId::kAdapterMethod, word("lora")},
+                                                      {KeyId::kAdapterRank, Value::integer(16)},
+                                                      {KeyId::kAdapterBase, word("nf4")}}),
+           "QLoRA: adapters only, the base in 4 bits"}};
+}
+
+std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& help) {
+  std::vector<WayOut> ways;
+  const auto fastest = [&](const PlanQuestion& asked) -> std::optional<PlanRow> {
+    const Space space = space_of(asked);
+    SearchWish wish;
+    wish.best = 1;
+    wish.within = 0;
+    const SearchResult found = search(asked.run, asked.target, space, wish, help);
+    auto rows = confirmed(asked, space, best_unlike(found, space, kSpare), 1, help);
+    if (rows.empty()) return std::nullopt;
+    return std::move(rows.front());
+  };
+  for (const Ladder& step : ladder()) {
+    PlanQuestion asked = question;
+    // Every layout has the change; what the layouts of the question were is known already.
+    for (const auto& [path, value] : step.change.keys) {
+      Place place;
+      place.source = "plan";
+      set_path(asked.run, path, value, place);
+    }
+    asked.recipes = {RecipeChange{}};
+    if (step.change.keys.front().first.starts_with("adapter"))
+      remove_path(asked.run, key_of(KeyId::kOptimizerForm).path);
+    ways.push_back({step.change.name, step.cost, fastest(asked)});
+  }
+  for (std::int64_t times = 2; times <= 64; times *= 2) {
+    const Value more =
+        with_key(question.run, KeyId::kDevices, Value::integer(question.target.devices * times));
+    PlanQuestion asked = question;
+    asked.run = more;
+    asked.target.devices *= times;
+    if (asked.target.devices > asked.target.devices_per_node) {
+      asked.target.devices_per_node = std::max<std::int64_t>(8, asked.target.devices_per_node);
+    } else {
+      asked.target.devices_per_node = std::max(asked.target.devices_per_node, asked.target.devices);
+    }
+    asked.run =
+        with_key(asked.run, KeyId::kDevicesPerNode, Value::integer(asked.target.devices_per_node));
+    auto row = fastest(asked);
+    if (!row) continue;
+    ways.push_back(
+        {fmt::format("{} devices", asked.target.devices), "the same training", std::move(row)});
+    break;
+  }
+  return ways;
+}
+
+std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const PlanRow& best,
+                                        const SearchHelp& help) {
+  std::vector<Sensitivity> answers;
+  for (const WhatIf& what : what_would_help(best.job))
+    answers.push_back({what.change, what.step.value(), what.gain});
+  // One more machine, or twice the devices of one, laid out anew for the same batch.
+  const PlanTarget& target = question.target;
+  const std::int64_t more = target.devices < target.devices_per_node
+                                ? target.devices * 2
+                                : target.devices + target.devices_per_node;
+  PlanQuestion asked = question;
+  asked.target.devices = more;
+  asked.run = with_key(asked.run, KeyId::kDevices, Value::integer(more));
+  const Space space = space_of(asked);
+  SearchWish wish;
+  wish.best = 1;
+  wish.within = 0;
+  const SearchResult found = search(asked.run, asked.target, space, wish, help);
+  if (const WeighedLayout* fastest = found.best())
+    answers.push_back({fmt::format("{} devices", more), fastest->seconds,
+                       1 - fastest->seconds / best.time.step.value()});
+  else if (space.layouts.empty())
+    answers.push_back(
+        {fmt::format("{} devices share no batch of {}", more, target.global_batch), 0, 0});
+  return answers;
+}
+
+}  // namespace
+
+std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
+                              const Layout& layout, const SearchHelp& help) {
+  PlanRow row;
+  row.layout = layout;
+  row.recipe = space.recipes[layout.recipe].name;
+  row.run = run_of(question.run, layout, space, question.target.model->layers);
+  ReadJob job = help.read(row.run);
+  if (!job) return std::nullopt;
+  try {
+    row.prediction = predict(*job);
+    const auto time = predict_time(*job);
+    row.prediction.time = time;
+    if (time) row.time = *time;
+  } catch (const OverflowError&) {
+    return std::nullopt;
+  }
+  row.job = std::move(*job);
+  return row;
+}
+
+std::vector<std::pair<TimeTerm, double>> term_differences(const StepTime& faster,
+                                                          const StepTime& slower) {
+  std::vector<std::pair<TimeTerm, double>> differences;
+  for (std::size_t i = 0; i < kTimeTerms; ++i) {
+    const auto term = static_cast<TimeTerm>(i);
+    const double difference = slower.terms[term] - faster.terms[term];
+    if (difference != 0) differences.emplace_back(term, difference);
+  }
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return differences;
+}
+
+PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const SearchHelp& help) {
+  PlanAnswer answer;
+  answer.space = space_of(question);
+  SearchWish asked = wish.search;
+  asked.best += kSpare;
+  answer.result = search(question.run, question.target, answer.space, asked, help);
+  const SearchResult& result = answer.result;
+  answer.rows = confirmed(question, answer.space,
+                          best_unlike(result, answer.space, wish.search.best + kSpare),
+                          wish.search.best, help);
+  if (wish.search.front)
+    answer.front = confirmed(question, answer.space, front_of(result), 16, help);
+  if (!answer.rows.empty()) {
+    const double best = answer.rows.front().time.step.value();
+    for (const WeighedLayout& weighed : result.weighed) {
+      if (weighed.fate != Fate::kTight) continue;
+      if (weighed.seconds < 0.98 * best)
+        answer.faster_but_tight =
+            row_of(question, answer.space, answer.space.layouts[weighed.layout], help);
+      break;
+    }
+    if (const WeighedLayout* simple = simplest_within(result, answer.space, wish.search.within))
+      if (complexity_of(answer.space.layouts[simple->layout]) <
+          complexity_of(answer.rows.front().layout))
+        answer.simplest =
+            row_of(question, answer.space, answer.space.layouts[simple->layout], help);
+  }
+  if (!wish.explain || result.interrupted) return answer;
+  answer.rule_of_thumb = rule_of_thumb(question, answer.space, help);
+  answer.first_question = first_question(question, help);
+  if (answer.rows.empty())
+    answer.ways_out = ways_out(question, help);
+  else
+    answer.sensitivity = sensitivity_of(question, answer.rows.front(), help);
+  return answer;
+}
+
+}  // namespace steelyard

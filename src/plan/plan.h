@@ -1,0 +1,90 @@
+// The answer to "which layout?": the fastest that fit, the simplest that is nearly as fast, what a rule of thumb would have
+// taken, and why the others are not there.
+//
+//   PlanAnswer answer = plan(*question_of(document, help), wish, help);
+//   answer.rows.front().time.step
+//
+// Rows that are shown are weighed by predict(), with the allocator simulated; the search itself estimates.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/question.h"
+
+namespace steelyard {
+
+struct PlanRow {
+  Layout layout;
+  std::string recipe;  // empty: as asked
+  Value run;           // the run file that says it
+  Job job;
+  Prediction prediction;
+  StepTime time;
+};
+
+// Figure 25 of the course: one machine: checkpointing and ZeRO-2, then 3; a cluster: tensor inside the machine until it
+// fits, then pipeline, ZeRO-1 on the rest.
+struct RuleOfThumb {
+  PlanRow row;
+  bool fits = false;
+};
+
+// "activations, optimizer state or replicated parameters?" of the run as it was written.
+struct FirstQuestion {
+  Bytes need, usable;
+  Bytes activations, optimizer,
+      replicated;       // working set; moments and masters; parameters and gradients
+  bool shared = false;  // parameters are stored once
+  struct Move {
+    std::string words;
+    Bytes need;
+    bool fits = false;
+  };
+  std::vector<Move> moves;  // cheap ones, one by one and then together
+};
+
+// What one more of something would buy.
+struct Sensitivity {
+  std::string change;
+  double step = 0, gain = 0;
+};
+
+// A change of the recipe with which something fits, when nothing does.
+struct WayOut {
+  std::string change, cost;
+  std::optional<PlanRow> row;  // its fastest; none: nothing fits either
+};
+
+struct PlanAnswer {
+  Space space;
+  SearchResult result;
+  std::vector<PlanRow> rows;   // fastest first
+  std::vector<PlanRow> front;  // when it was asked for
+  std::optional<PlanRow> simplest;
+  std::optional<PlanRow> faster_but_tight;
+  std::optional<RuleOfThumb> rule_of_thumb;
+  std::optional<FirstQuestion> first_question;
+  std::vector<Sensitivity> sensitivity;
+  std::vector<WayOut> ways_out;
+  std::vector<std::string> notes;
+  bool batch_differs = false;
+};
+
+struct PlanWish {
+  SearchWish search;
+  bool explain = true;  // with rule of thumb, first question and sensitivity
+};
+
+PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const SearchHelp& help);
+
+// One layout of a space, weighed fully; nothing when the readers refuse it.
+std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
+                              const Layout& layout, const SearchHelp& help);
+
+// Terms of `slower` less those of `faster`, largest first: "recompute +4.1 s".
+std::vector<std::pair<TimeTerm, double>> term_differences(const StepTime& faster,
+                                                          const StepTime& slower);
+
+}  // namespace steelyard

@@ -1,0 +1,383 @@
+#include "report/plan_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "report/amount.h"
+#include "report/json_values.h"
+#include "report/table.h"
+#include "report/time_table.h"
+#include "report/verdict_words.h"
+#include "report/weighing.h"
+
+namespace steelyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string memory(Bytes bytes, const Style& style) { return print_memory(bytes, style.units); }
+std::string memory(std::int64_t bytes, const Style& style) { return memory(Bytes(bytes), style); }
+
+TimeTerm most_of(const StepTime& time) {
+  std::size_t most = 0;
+  for (std::size_t i = 1; i < kTimeTerms; ++i)
+    if (time.terms.seconds[i] > time.terms.seconds[most]) most = i;
+  return static_cast<TimeTerm>(most);
+}
+
+// What costs most beside arithmetic.
+std::string bound_words(const StepTime& time) {
+  TimeTerms others = time.terms;
+  others[TimeTerm::kCompute] = 0;
+  StepTime rest = time;
+  rest.terms = others;
+  const TimeTerm most = most_of(rest);
+  const double share = rest.terms[most] / time.step.value();
+  return share < 0.02 ? "compute" : fmt::format("{} {:.0f} %", name_of(most), 100 * share);
+}
+
+std::string lines_of(const Style& style, const std::string& name,
+                     const std::vector<std::string>& parts) {
+  constexpr int kIndent = 7;
+  return painted(style, Ink::kStrong, padded_right(name, kIndent)) + facts(style, parts, kIndent) +
+         "\n";
+}
+
+std::vector<std::string> layout_parts(const Layout& layout) {
+  std::vector<std::string> parts;
+  std::string words = words_of(layout, "\n");
+  for (std::size_t from = 0; from <= words.size();) {
+    const std::size_t end = std::min(words.find('\n', from), words.size());
+    parts.push_back(words.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
+}
+
+std::vector<std::string> measure_parts(const PlanRow& row, const Style& style) {
+  return {fmt::format("{} a step ({} to {})", print_seconds(row.time.step),
+                      print_seconds(row.time.low), print_seconds(row.time.high)),
+          fmt::format("{:.0f} tokens/s a device", row.time.tokens_per_second_per_device),
+          fmt::format("{:.0f} % MFU", 100 * row.time.model_flops_utilization),
+          fmt::format("{}: {} of {} {}{}", verdict_words(row.prediction.verdict),
+                      memory(row.prediction.peak.device, style),
+                      memory(row.prediction.usable, style), memory_unit(style.units),
+                      row.layout.pipeline > 1
+                          ? fmt::format(" on stage {}", row.prediction.peak.pipeline)
+                          : std::string())};
+}
+
+// "tensor +3.1 s, recompute +2.0 s"
+std::string difference_words(const StepTime& faster, const StepTime& slower) {
+  std::string text;
+  const auto differences = term_differences(faster, slower);
+  for (std::size_t i = 0; i < differences.size() && i < 2; ++i) {
+    const auto& [term, seconds] = differences[i];
+    if (seconds <= 0) break;
+    text += fmt::format("{}{} +{}", text.empty() ? "" : ", ", name_of(term),
+                        print_seconds(Seconds(seconds)));
+  }
+  return text;
+}
+
+std::string slower_words(const PlanRow& best, const PlanRow& other) {
+  const double share = other.time.step.value() / best.time.step.value() - 1;
+  const std::string why = difference_words(best.time, other.time);
+  return fmt::format("{}, {:.0f} % slower{}", print_seconds(other.time.step), 100 * share,
+                     why.empty() ? "" : ": " + why);
+}
+
+std::string batch_words(const PlanQuestion& question) {
+  const std::int64_t sequences = question.target.global_batch;
+  return fmt::format("{} sequences, {} tokens a step: the schedule can stay",
+                     print_count(sequences),
+                     print_count(Checked(sequences) * question.target.sequence_length));
+}
+
+std::string question_text(const FirstQuestion& first, const Style& style) {
+  const Bytes most = std::max({first.activations, first.optimizer, first.replicated});
+  const std::string what = most == first.activations ? "activations"
+                           : most == first.optimizer ? "optimizer state"
+                           : first.shared            ? "parameters"
+                                                     : "replicated parameters";
+  std::string text =
+      lines_of(style, "first",
+               {fmt::format("{}, {} of {} {} as it is written", what, memory(most, style),
+                            memory(first.need, style), memory_unit(style.units)),
+                fmt::format("{} usable", memory(first.usable, style))});
+  std::vector<std::string> moves;
+  for (const FirstQuestion::Move& move : first.moves)
+    moves.push_back(
+        fmt::format("{} {}{}", move.words, memory(move.need, style), move.fits ? " fits" : ""));
+  return text + "       " + facts(style, moves, 7) + "\n";
+}
+
+std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
+  const std::string unit(memory_unit(style.units));
+  Table table({{"what would have to change"}, {"peak, " + unit, true}, {"step", true}, {"layout"}});
+  for (const WayOut& way : ways) {
+    if (way.row)
+      table.add({way.change, memory(way.row->prediction.peak.device, style),
+                 print_seconds(way.row->time.step), words_of(way.row->layout, " ")});
+    else
+      table.add({way.change, "-", "-", "nothing fits"});
+  }
+  return "\n" + table.text(style);
+}
+
+std::string rejected_text(const PlanQuestion& question, const PlanAnswer& answer,
+                          const Style& style) {
+  std::string text;
+  std::size_t shown = 0;
+  for (const TooLarge& group : answer.result.too_large) {
+    if (++shown > 3) break;
+    const Layout& layout = answer.space.layouts[group.nearest];
+    std::string line = fmt::format(
+        "{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
+        group.certain ? std::string("weights, states and what layers keep") : words_of(group.binds),
+        memory(group.least_excess, style), memory_unit(style.units));
+    if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
+      line += "; admits it: " + words_of_change(layout, answer.space.layouts[fit->layout]);
+    text += "  " + wrapped(style, line, 4) + "\n";
+  }
+  for (std::size_t i = 0; i < answer.result.refusals.size() && i < 2; ++i) {
+    const Refusal& refusal = answer.result.refusals[i];
+    text += "  " +
+            wrapped(style,
+                    fmt::format("{} not allowed [{}]: {}", print_count(refusal.layouts),
+                                refusal.code, refusal.words),
+                    4) +
+            "\n";
+  }
+  (void)question;
+  return text;
+}
+
+}  // namespace
+
+std::string counts_text(const SearchCounts& counts, const Style& style) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::int64_t count, const char* words) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", print_count(count), words));
+  };
+  add(counts.not_allowed, "not allowed");
+  add(counts.certainly_too_large, "certainly too large");
+  add(counts.cannot_be_faster, "that cannot be faster");
+  add(counts.weighed(), "weighed");
+  std::string text = fmt::format("{} layouts = ", print_count(counts.layouts));
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : " + ") + parts[i];
+  text += fmt::format(" ({} fit, {} tight, {} too large)", print_count(counts.fits),
+                      print_count(counts.tight), print_count(counts.too_large));
+  return wrapped(style, text, 2);
+}
+
+std::string rows_text(const std::vector<PlanRow>& rows, const Style& style) {
+  const bool experts = std::any_of(rows.begin(), rows.end(),
+                                   [](const PlanRow& row) { return row.layout.expert > 1; });
+  const bool contexts = std::any_of(rows.begin(), rows.end(),
+                                    [](const PlanRow& row) { return row.layout.context > 1; });
+  std::vector<Column> columns = {{" "}, {"engine"}, {"tp", true}, {"pp", true}, {"dp", true}};
+  if (contexts) columns.push_back({"cp", true});
+  if (experts) columns.push_back({"ep", true});
+  for (const char* heading : {"zero", "mbs"}) columns.push_back({heading, true});
+  columns.push_back({"recompute"});
+  columns.push_back({fmt::format("peak, {}", memory_unit(style.units)), true});
+  columns.push_back({"step", true});
+  columns.push_back({"MFU", true});
+  columns.push_back({"costs most"});
+  Table table(std::move(columns));
+  int number = 0;
+  for (const PlanRow& row : rows) {
+    const Layout& layout = row.layout;
+    const auto count = [](std::int64_t value) { return fmt::format("{}", value); };
+    std::vector<std::string> cells = {
+        fmt::format("{}", ++number), std::string(name_of(layout.engine)), count(layout.tensor),
+        layout.chunks > 1 ? fmt::format("{}x{}", layout.pipeline, layout.chunks)
+                          : count(layout.pipeline),
+        count(layout.data)};
+    if (contexts) cells.push_back(count(layout.context));
+    if (experts) cells.push_back(count(layout.expert));
+    cells.push_back(count(layout.zero_stage));
+    cells.push_back(count(layout.micro_batch));
+    cells.push_back(recompute_words(layout));
+    cells.push_back(memory(row.prediction.peak.device, style));
+    cells.push_back(print_seconds(row.time.step));
+    cells.push_back(fmt::format("{:.0f} %", 100 * row.time.model_flops_utilization));
+    cells.push_back(bound_words(row.time));
+    table.add(std::move(cells));
+  }
+  return table.text(style);
+}
+
+std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
+                      const std::string& arguments, const Style& style) {
+  std::string text;
+  const auto& rows = answer.rows;
+  if (rows.empty()) {
+    text += painted(style, Ink::kBad, "nothing fits") +
+            fmt::format("   no layout of {} on {} x {}\n", question.target.model->name,
+                        print_count(question.target.devices), question.target.device->name);
+    text += lines_of(style, "batch", {batch_words(question)});
+    if (answer.first_question) text += question_text(*answer.first_question, style);
+    if (!answer.ways_out.empty()) text += ways_text(answer.ways_out, style);
+    text += "\n";
+  } else {
+    const PlanRow& best = rows.front();
+    text += lines_of(style, "best", layout_parts(best.layout));
+    text += "       " + facts(style, measure_parts(best, style), 7) + "\n";
+    text += lines_of(style, "batch", {batch_words(question)});
+    if (answer.first_question) text += question_text(*answer.first_question, style);
+    text += "\n" + rows_text(answer.front.empty() ? rows : answer.front, style) + "\n";
+    if (answer.simplest)
+      text +=
+          lines_of(style, "simple",
+                   {words_of(answer.simplest->layout, " "), slower_words(best, *answer.simplest)});
+    if (answer.faster_but_tight)
+      text += lines_of(
+          style, "tight",
+          {words_of(answer.faster_but_tight->layout, " "),
+           fmt::format("{}, {} to {} {}", print_seconds(answer.faster_but_tight->time.step),
+                       memory(answer.faster_but_tight->prediction.peak.low, style),
+                       memory(answer.faster_but_tight->prediction.peak.high, style),
+                       memory_unit(style.units))});
+    if (answer.rule_of_thumb) {
+      const PlanRow& thumb = answer.rule_of_thumb->row;
+      text += lines_of(style, "thumb", {words_of(thumb.layout, " "), slower_words(best, thumb)});
+    }
+    std::vector<std::string> more;
+    for (const Sensitivity& what : answer.sensitivity)
+      more.push_back(what.step > 0 ? fmt::format("{} {:+.1f} %", what.change, -100 * what.gain)
+                                   : what.change);
+    if (!more.empty()) text += lines_of(style, "step if", more);
+    text += "\n";
+  }
+  text += fmt::format("{}, in {:.2f} s\n", counts_text(answer.result.counts, style), seconds);
+  text += rejected_text(question, answer, style);
+  if (answer.result.interrupted) text += "interrupted: the best so far\n";
+  for (const std::string& note : answer.notes) text += wrapped(style, note, 2) + "\n";
+  if (!rows.empty())
+    text += fmt::format("next: steelyard plan {} --why tensor=2 · --pareto · --write best.toml\n",
+                        arguments);
+  return without_trailing_blanks(text);
+}
+
+Json json_of(const PlanRow& row) {
+  const Layout& layout = row.layout;
+  Json json = {{"engine", name_of(layout.engine)},
+               {"implementation", name_of(layout.implementation)},
+               {"devices", layout.devices()},
+               {"tensor", layout.tensor},
+               {"sequence_parallel", layout.sequence_parallel},
+               {"context", layout.context},
+               {"pipeline", layout.pipeline},
+               {"virtual_pipeline", layout.chunks},
+               {"schedule", name_of(layout.schedule)},
+               {"expert", layout.expert},
+               {"expert_tensor", layout.expert_tensor},
+               {"data", layout.data},
+               {"replicate", layout.replicate},
+               {"zero_stage", layout.zero_stage},
+               {"micro_batch", layout.micro_batch},
+               {"gradient_accumulation", layout.accumulation},
+               {"recompute", recompute_words(layout)},
+               {"loss", name_of(layout.loss)},
+               {"complexity", complexity_of(layout)}};
+  if (!row.recipe.empty()) json["recipe"] = row.recipe;
+  Json terms = Json::object();
+  for (std::size_t i = 0; i < kTimeTerms; ++i)
+    terms[std::string(name_of(static_cast<TimeTerm>(i)))] = row.time.terms.seconds[i];
+  return {{"layout", std::move(json)},
+          {"verdict", name_of(row.prediction.verdict)},
+          {"device_bytes", row.prediction.peak.device.value().value()},
+          {"low_bytes", row.prediction.peak.low.value().value()},
+          {"high_bytes", row.prediction.peak.high.value().value()},
+          {"headroom_bytes",
+           row.prediction.usable.value().value() - row.prediction.peak.device.value().value()},
+          {"peak_stage", row.prediction.peak.pipeline},
+          {"step_seconds", row.time.step.value()},
+          {"low_seconds", row.time.low.value()},
+          {"high_seconds", row.time.high.value()},
+          {"tokens_per_second_per_device", row.time.tokens_per_second_per_device},
+          {"model_flops_utilization", row.time.model_flops_utilization},
+          {"terms", std::move(terms)}};
+}
+
+Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
+  const SearchCounts& counts = answer.result.counts;
+  Json json = {{"schema", "steelyard.plan/1"},
+               {"verdict", answer.rows.empty() ? "nothing_fits" : "fits"},
+               {"devices", question.target.devices},
+               {"device", question.target.device->name},
+               {"global_batch", question.target.global_batch},
+               {"sequence_length", question.target.sequence_length}};
+  const auto rows = [](const std::vector<PlanRow>& all) {
+    Json list = Json::array();
+    for (const PlanRow& row : all) list.push_back(json_of(row));
+    return list;
+  };
+  json["layouts"] = rows(answer.rows);
+  if (!answer.front.empty()) json["front"] = rows(answer.front);
+  if (answer.simplest) json["simplest"] = json_of(*answer.simplest);
+  if (answer.faster_but_tight) json["faster_but_tight"] = json_of(*answer.faster_but_tight);
+  if (answer.rule_of_thumb) json["rule_of_thumb"] = json_of(answer.rule_of_thumb->row);
+  if (const auto& first = answer.first_question) {
+    Json moves = Json::array();
+    for (const FirstQuestion::Move& move : first->moves)
+      moves.push_back(
+          {{"move", move.words}, {"device_bytes", move.need.value().value()}, {"fits", move.fits}});
+    json["first_question"] = {{"device_bytes", first->need.value().value()},
+                              {"activations_bytes", first->activations.value().value()},
+                              {"optimizer_bytes", first->optimizer.value().value()},
+                              {"parameters_bytes", first->replicated.value().value()},
+                              {"moves", std::move(moves)}};
+  }
+  Json sensitivity = Json::array();
+  for (const Sensitivity& what : answer.sensitivity)
+    sensitivity.push_back(
+        {{"change", what.change}, {"step_seconds", what.step}, {"gain", what.gain}});
+  json["sensitivity"] = std::move(sensitivity);
+  Json ways = Json::array();
+  for (const WayOut& way : answer.ways_out) {
+    Json entry = {{"change", way.change}, {"costs", way.cost}};
+    if (way.row) entry["layout"] = json_of(*way.row);
+    ways.push_back(std::move(entry));
+  }
+  json["ways_out"] = std::move(ways);
+  json["counts"] = {{"layouts", counts.layouts},
+                    {"not_allowed", counts.not_allowed},
+                    {"certainly_too_large", counts.certainly_too_large},
+                    {"cannot_be_faster", counts.cannot_be_faster},
+                    {"weighed", counts.weighed()},
+                    {"fits", counts.fits},
+                    {"tight", counts.tight},
+                    {"too_large", counts.too_large}};
+  Json rejected = Json::array();
+  for (const TooLarge& group : answer.result.too_large) {
+    const Layout& layout = answer.space.layouts[group.nearest];
+    Json entry = {
+        {"binds", group.certain ? "states_and_activations" : std::string(name_of(group.binds))},
+        {"layouts", group.layouts},
+        {"least_excess_bytes", group.least_excess},
+        {"nearest", words_of(layout, " ")}};
+    if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
+      entry["smallest_change"] = words_of_change(layout, answer.space.layouts[fit->layout]);
+    rejected.push_back(std::move(entry));
+  }
+  json["rejected"] = std::move(rejected);
+  Json refused = Json::array();
+  for (const Refusal& refusal : answer.result.refusals)
+    refused.push_back(
+        {{"code", refusal.code}, {"layouts", refusal.layouts}, {"for_example", refusal.words}});
+  json["not_allowed"] = std::move(refused);
+  Json assumptions = Json::array();
+  for (const Assumption& assumption : question.assumptions)
+    assumptions.push_back(
+        {{"key", assumption.key}, {"value", assumption.value}, {"reason", assumption.reason}});
+  json["assumptions"] = std::move(assumptions);
+  json["interrupted"] = answer.result.interrupted;
+  return json;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,26 @@
+// A plan for people: the best layout first, then the others beside it, why the rest is not there, and what to do next.
+//
+//   best   megatron · tensor 4 · pipeline 4 · data 4 · zero 1 · micro-batch 1 · no recompute
+//          59.7 s a step · 1,098 tokens/s a device · 47 % MFU · fits: 63.1 GiB of 79.1 on stage 0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "plan/plan.h"
+#include "report/style.h"
+
+namespace steelyard {
+
+std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
+                      const std::string& arguments, const Style& style);
+nlohmann::ordered_json json_of(const PlanQuestion& question, const PlanAnswer& answer);
+
+// Layouts beside each other, numbered.
+std::string rows_text(const std::vector<PlanRow>& rows, const Style& style);
+nlohmann::ordered_json json_of(const PlanRow& row);
+
+// "41,216 layouts = 29,004 not allowed + ..."
+std::string counts_text(const SearchCounts& counts, const Style& style);
+
+}  // namespace steelyard
