@@ -10,6 +10,11 @@ const std::vector<Flag>& flags() {
       // name     letter kind     value      choices              commands  help
       {"time", 0, kSwitch, "", "", "weigh",
        "the step's time, term by term, and what would shorten it"},
+      {"tokens", 0, kValue, "N", "", "weigh",
+       "with --time: days, money and energy to train on so many tokens (1T)"},
+      {"price", 0, kValue, "MONEY", "", "weigh", "of one device for an hour, for --tokens"},
+      {"trace", 0, kValue, "FILE", "", "weigh",
+       "write the step as a trace, which ui.perfetto.dev shows"},
       {"phases", 0, kSwitch, "", "", "weigh", "phases against piles, and the three questions"},
       {"apply", 0, kRepeated, "N", "", "weigh",
        "answer again with suggestion N applied; several add up"},

@@ -13,6 +13,7 @@
 #include "report/applied.h"
 #include "report/phases.h"
 #include "report/prediction_json.h"
+#include "report/budget_text.h"
 #include "report/time_table.h"
 #include "report/weighing.h"
 
@@ -151,10 +152,14 @@ int weigh_command(const Invocation& invocation) {
   }
 
   if (const auto status = write_snapshot(invocation, job, prediction)) return *status;
+  if (const auto status = write_trace(invocation, job)) return *status;
+  const auto budget = budget_asked(invocation, job, prediction);
+  if (!budget) return refuse(invocation, budget.error(), "nothing weighed");
 
   warn(invocation, job.warnings);
   if (invocation.json || brief) {
-    const auto json = json_of(job, prediction, asked.suggestions, brief);
+    auto json = json_of(job, prediction, asked.suggestions, brief);
+    if (*budget) json["time"]["budget"] = json_of(**budget);
     answer(brief ? line_text(json) : document_text(json));
     return status_of(invocation, prediction);
   }
@@ -178,7 +183,7 @@ int weigh_command(const Invocation& invocation) {
                         {"after", job, prediction}, applied, style);
   } else {
     if (invocation.has("time") && prediction.time)
-      text = time_text(weighing, what_would_help(job), style);
+      text = time_text(weighing, what_would_help(job), *budget, style);
     else
       text =
           invocation.has("phases") ? phases_text(weighing, style) : weighing_text(weighing, style);

@@ -24,11 +24,14 @@ Entry read_entry(const Fact& fact) {
   AchievedRates& rates = entry.rates;
   rates.architecture = fact["name"].text();
   rates.product = read_fraction(fact["product"]);
+  rates.weight_product = read_fraction(fact["weight_product"]);
   rates.attention_forward = read_fraction(fact["attention_forward"]);
   rates.attention_backward = read_fraction(fact["attention_backward"]);
   rates.memory = read_fraction(fact["memory"]);
   rates.ring = read_fraction(fact["ring"]);
   rates.network = read_fraction(fact["network"]);
+  rates.host_link = read_fraction(fact["host_link"]);
+  rates.host_memory = read_fraction(fact["host_memory"]);
   rates.overlap_slowdown = read_fraction(fact["overlap_slowdown"]);
   rates.kernel_start = read_microseconds(fact["kernel_start"]);
   rates.host_launch = read_microseconds(fact["host_launch"]);

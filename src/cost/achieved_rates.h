@@ -1,7 +1,7 @@
 // What training reaches of a device's peak rates: the constants of the cost model, each with a physical meaning.
 //
 //   sm_80   products 0.76 of peak (0.66 to 0.84) · attention 0.45 forward, 0.38 backward · memory 0.80 of its bandwidth
-//           rings 0.78 of the links · 6 us of host time a kernel
+//           rings 0.78 of the links · 20 us of host time an operator
 //
 // Facts live in data/efficiency/*.json, one file for each architecture, each constant with its source: read somewhere,
 // or fitted on published runs (the file says which were used and which were kept for the test).
@@ -21,14 +21,17 @@ struct Fraction {
 struct AchievedRates {
   std::string architecture;     // "sm_80"
   Fraction product;             // of the peak rate, for a product that fills the device with tiles
+  Fraction weight_product;      // of that again, where tokens are summed: the gradient of a weight
   Fraction attention_forward;   // of the peak rate, fused kernel; a causal square counts half
   Fraction attention_backward;  // the same, with five products for two
   Fraction memory;              // of the memory's bandwidth, for kernels that only read and write
   Fraction ring;                // of the device's link, as bus bandwidth of large rings
   Fraction network;             // of the interface, as bus bandwidth across machines
+  Fraction host_link;           // of the link to the host, for large pinned copies
+  Fraction host_memory;         // of the host's memory bandwidth, by an optimizer's step on its CPUs
   Fraction overlap_slowdown;    // of the shorter one, when communication runs beside compute
   Seconds kernel_start{};       // between two kernels on the device
-  Seconds host_launch{};        // of the host, for each kernel, eager
+  Seconds host_launch{};        // of the host, for each operator of eager code
   Seconds exchange_inside{};    // the fixed part of a collective within a machine
   Seconds exchange_across{};    // and across machines
 };

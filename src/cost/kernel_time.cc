@@ -68,7 +68,8 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
   const double peak = peak_rate(device_, kernel.type).value();
   switch (kernel.kind) {
     case Kernel::kProduct: {
-      const double part = tile_fraction(kernel.arithmetic, device_.multiprocessors);
+      const double part = tile_fraction(kernel.arithmetic, device_.multiprocessors) *
+                          (kernel.of_weights ? at(rates_.weight_product, outlook_) : 1.0);
       return Seconds(std::max(kernel.flops / (peak * at(rates_.product, outlook_) * part), moving) +
                      start);
     }

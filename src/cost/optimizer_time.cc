@@ -1,5 +1,7 @@
 #include "cost/optimizer_time.h"
 
+#include <algorithm>
+
 #include "engine/engine.h"
 #include "recipe/bytes_per_parameter.h"
 
@@ -32,10 +34,31 @@ double optimizer_bytes_per_parameter(const Job& job) {
   return bytes;
 }
 
-double optimizer_seconds(const Job& job, double elements, const Device& device, Outlook outlook) {
+double host_step_bytes_per_parameter(const Job& job) {
+  const Precision& precision = job.training.precision;
+  double states = 0;
+  for (const OptimizerSlot& slot : job.training.optimizer.slots)
+    if (slot.extent == SlotExtent::kParameter) states += 4 * static_cast<double>(slot.count);
+  // fp32 whatever the device has: master and states read and written, the gradient read, the copy to send up written.
+  return 2 * 4 + 4 + 2 * states + bytes_each(precision.compute);
+}
+
+double optimizer_seconds(const Job& job, double elements, const Device& device,
+                         const Machine& machine, Outlook outlook) {
   const double ranks = divides_states(job) ? static_cast<double>(job.parallel.data) *
                                                  static_cast<double>(job.parallel.context)
                                            : 1.0;
+  if (job.offload.optimizer != OffloadTarget::kNone) {
+    const AchievedRates& rates = achieved_rates(device);
+    const auto here =
+        static_cast<double>(std::min(job.cluster.devices, job.cluster.devices_per_node).value());
+    const double memory =
+        machine.host_memory_bandwidth.value() * at(rates.host_memory, outlook) / here;
+    const double link = device.host_link.value() * at(rates.host_link, outlook);
+    const double crossing = bytes_each(job.training.precision.gradients) +
+                            bytes_each(job.training.precision.compute);
+    return elements / ranks * (host_step_bytes_per_parameter(job) / memory + crossing / link);
+  }
   const double rate = device.memory_bandwidth.value() * at(achieved_rates(device).memory, outlook);
   return elements / ranks * optimizer_bytes_per_parameter(job) / rate;
 }

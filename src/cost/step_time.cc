@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "cost/optimizer_time.h"
-#include "cost/stage_time.h"
+#include "cost/pipeline_time.h"
+#include "cost/stretch_time.h"
 
 namespace steelyard {
 
@@ -26,129 +27,238 @@ std::vector<double> elements_of(const ModelUnits<Checked>& units) {
   return elements;
 }
 
-// One outlook at a time: everything about a job that does not depend on it is prepared once.
-class StepClock {
- public:
-  StepClock(const Job& job, const Machine& machine)
-      : job_(job), machine_(machine), programs_(job), elements_(elements_of(programs_.units())) {
-    for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
-      // Stages inside a pipeline are alike where they have as many layers.
-      const bool inside = stage > 1 && stage + 1 < job.parallel.pipeline;
-      if (inside && job.model->kinds.size() == 1 && layers_on(stage) == layers_on(stage - 1))
-        works_.push_back(works_.back());
-      else
-        works_.push_back(std::make_shared<const StageWork>(programs_.work(stage)));
-    }
+// Megatron's interleaving and the orders without bubbles send while they compute; the others wait for every message
+// (megatron/core/pipeline_parallel/schedules.py, overlap_p2p_comm; torch's pipelines post a receive when they need it).
+bool sends_beside_compute(const Job& job) {
+  if (runs_on_torch_pipelining(job)) return false;
+  switch (job.parallel.schedule) {
+    case PipelineSchedule::kGPipe:
+    case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kLoopedBreadthFirst:
+      return false;
+    default:
+      return true;
   }
-
-  StepTime read(Outlook outlook) const {
-    const Device& device = *job_.cluster.device;
-    const AchievedRates& rates = achieved_rates(device);
-    const KernelClock kernels(device, outlook);
-    const ExchangeClock exchanges(device, machine_, outlook);
-    const DataExchange data = data_exchange_of(job_);
-    const double slowdown = at(rates.overlap_slowdown, outlook);
-    StepTime result;
-    std::vector<StageTime> stages;
-    for (std::size_t i = 0; i < works_.size(); ++i)
-      stages.push_back(
-          i > 0 && works_[i] == works_[i - 1]
-              ? stages.back()
-              : stage_time(job_, *works_[i], elements_, kernels, exchanges, data, slowdown));
-    const double sent = send_seconds(exchanges);
-    std::size_t slowest = 0;
-    double all = 0;
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-      all += stages[i].seconds() + 2 * sent;
-      if (stages[i].seconds() > stages[slowest].seconds()) slowest = i;
-      result.model_flops += stages[i].model_flops;
-      result.executed_flops += stages[i].executed_flops;
-    }
-    const auto micro_batches = static_cast<double>(job_.training.gradient_accumulation);
-    const StageTime& worst = stages[slowest];
-    TimeTerms& terms = result.terms;
-    terms += worst.forward * micro_batches;
-    terms += worst.backward * micro_batches;
-    result.hidden = worst.hidden * micro_batches;
-    if (job_.parallel.pipeline > 1) {
-      terms[TimeTerm::kPipeline] += 2 * sent * micro_batches;
-      // 1F1B and GPipe: one passage through the other stages; chunks of interleaved stages divide it.
-      terms[TimeTerm::kBubble] +=
-          (all - worst.seconds() - 2 * sent) / static_cast<double>(job_.parallel.virtual_pipeline);
-    }
-    end_of_step(exchanges, data, slowdown, worst, result);
-    terms[TimeTerm::kOptimizer] += optimizer_seconds(job_, heaviest_stage(), device, outlook);
-    result.step = Seconds(terms.total());
-    const double replicas = static_cast<double>(job_.parallel.data) * micro_batches *
-                            static_cast<double>(job_.parallel.tensor) *
-                            static_cast<double>(job_.parallel.context);
-    result.model_flops *= replicas;
-    result.executed_flops *= replicas;
-    const auto devices = static_cast<double>(job_.cluster.devices.value());
-    const double tokens = static_cast<double>(job_.training.global_batch) *
-                          static_cast<double>(job_.training.sequence_length.value());
-    result.tokens_per_second_per_device = tokens / result.step.value() / devices;
-    const double most =
-        peak_rate(device, job_.training.precision.compute).value() * devices * result.step.value();
-    result.model_flops_utilization = result.model_flops / most;
-    result.hardware_flops_utilization = result.executed_flops / most;
-    return result;
-  }
-
- private:
-  Layers layers_on(std::int64_t stage) const {
-    const std::vector<std::int64_t> layers = programs_.stage_of(stage).layers_of_kind;
-    return Layers(std::accumulate(layers.begin(), layers.end(), std::int64_t{0}));
-  }
-  // The hidden states of one micro-batch from one stage to the next.
-  double send_seconds(const ExchangeClock& exchanges) const {
-    if (job_.parallel.pipeline == 1) return 0;
-    const Sizes<Checked>& sizes = programs_.sizes();
-    const double bytes = static_cast<double>(plain(sizes.shard_tokens)) *
-                         static_cast<double>(plain(sizes.hidden)) *
-                         bytes_each(job_.training.precision.compute);
-    return exchanges.send(bytes, groups_of(job_).stages_across_machines).value();
-  }
-
-  // Parameters of the stage that has most of them.
-  double heaviest_stage() const {
-    double most = 0;
-    for (const auto& work : works_) {
-      double sum = 0;
-      for (const StageWork::Part& part : work->parts)
-        sum += elements_[static_cast<std::size_t>(part.unit)] * static_cast<double>(part.times);
-      most = std::max(most, sum);
-    }
-    return most;
-  }
-
-  void end_of_step(const ExchangeClock& exchanges, const DataExchange& data, double slowdown,
-                   const StageTime& worst, StepTime& result) const {
-    const Group group = groups_of(job_).data;
-    const double elements = heaviest_stage();
-    const double reduce = exchanges.time(data.reduction, elements * data.reduce, group).value();
-    double exposed = reduce;
-    if (data.reduces_beside_backward) {
-      const double last = data.exposed_bytes > 0
-                              ? exchanges.time(data.reduction, data.exposed_bytes, group).value()
-                              : 0;
-      const double beside = worst.backward.total();
-      exposed =
-          std::max(std::min(last, reduce), reduce - beside) + slowdown * std::min(reduce, beside);
-      result.hidden[TimeTerm::kData] += std::min(reduce, beside);
-    }
-    result.terms[TimeTerm::kData] +=
-        exposed + exchanges.time(ExchangeKind::kAllGather, elements * data.gather, group).value();
-  }
-
-  const Job& job_;
-  const Machine& machine_;
-  StagePrograms<Checked> programs_;
-  std::vector<double> elements_;
-  std::vector<std::shared_ptr<const StageWork>> works_;
-};
+}
 
 }  // namespace
+
+// What of a job does not depend on a device.
+struct StepClock::Prepared {
+  explicit Prepared(const Job& asked)
+      : job(asked),
+        order(pipeline_order(job)),
+        shape(pipeline_shape(job)),
+        micro_batches(micro_batches_of_chunk(order.placement, shape)),
+        groups(groups_of(job)) {
+    StagePrograms<Checked> programs(job);
+    work = programs.work();
+    elements = elements_of(programs.units());
+    const Sizes<Checked>& sizes = programs.sizes();
+    boundary_bytes = static_cast<double>(plain(sizes.shard_tokens)) *
+                     static_cast<double>(plain(sizes.hidden)) *
+                     bytes_each(job.training.precision.compute);
+    for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+      double here = 0;
+      for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
+        for (const PipelineWork::Count& count : work.parts[part_on(rank, chunk)])
+          here += elements_of_stretch(count.stretch) * static_cast<double>(count.times);
+      heaviest = std::max(heaviest, here);
+    }
+  }
+
+  std::size_t part_on(std::int64_t rank, int chunk) const {
+    return static_cast<std::size_t>(part_of(order.placement, shape, rank, chunk).index);
+  }
+  double elements_of_stretch(std::size_t stretch) const {
+    return elements[static_cast<std::size_t>(work.stretches[stretch].unit)];
+  }
+
+  StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
+  StepPlay play(const Device& device, const Machine& machine) const;
+
+ private:
+  struct Parts {
+    std::vector<WorkTime> parts;
+    std::vector<PartSeconds> seconds;
+  };
+  StretchClock stretch_clock(const Device& device, const KernelClock& kernels,
+                             const ExchangeClock& exchanges, Outlook outlook) const;
+  Parts parts_of(const StretchClock& clock, const ExchangeClock& exchanges) const;
+  void end_of_step(const Device& device, const Machine& machine, const ExchangeClock& exchanges,
+                   const DataExchange& data, const WorkTime& worst, Outlook outlook,
+                   StepTime& result) const;
+
+  const Job job;
+  const PipelineOrder& order;
+  const PipelineShape shape;
+  const std::int64_t micro_batches;  // of each chunk
+  const RankGroups groups;
+  PipelineWork work;
+  std::vector<double> elements;  // parameters of each unit on its rank
+  double boundary_bytes = 0;     // hidden states of one micro-batch from one part to the next
+  double heaviest = 0;           // parameters of the rank that has most of them
+};
+
+StretchClock StepClock::Prepared::stretch_clock(const Device& device, const KernelClock& kernels,
+                                                const ExchangeClock& exchanges,
+                                                Outlook outlook) const {
+  const AchievedRates& rates = achieved_rates(device);
+  const bool from_host = job.offload.parameters != OffloadTarget::kNone;
+  return {kernels,
+          exchanges,
+          groups,
+          data_exchange_of(job),
+          at(rates.overlap_slowdown, outlook),
+          from_host ? device.host_link.value() * at(rates.host_link, outlook) : 0,
+          static_cast<double>(groups.data.ranks.value())};
+}
+
+StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clock,
+                                                         const ExchangeClock& exchanges) const {
+  std::vector<WorkTime> stretches;
+  for (std::size_t i = 0; i < work.stretches.size(); ++i)
+    stretches.push_back(clock.time(work.stretches[i], elements_of_stretch(i)));
+  const double sent =
+      job.parallel.pipeline > 1
+          ? exchanges.send(boundary_bytes, groups.stages_across_machines).value()
+          : 0;
+  const bool hides_sends = sends_beside_compute(job);
+  Parts result;
+  for (const std::vector<PipelineWork::Count>& counts : work.parts) {
+    WorkTime part;
+    for (const PipelineWork::Count& count : counts)
+      part += stretches[count.stretch] * static_cast<double>(count.times);
+    // Forward sends on what backward sends back: both directions are waited for at once.
+    (hides_sends ? part.hidden : part.forward)[TimeTerm::kPipeline] += sent;
+    (hides_sends ? part.hidden : part.backward)[TimeTerm::kPipeline] += sent;
+    const double backward = part.backward.total();
+    const double weight = std::min(part.weight_gradients, backward);
+    result.seconds.push_back({part.forward.total(), backward - weight, weight});
+    result.parts.push_back(part);
+  }
+  return result;
+}
+
+StepPlay StepClock::Prepared::play(const Device& device, const Machine& machine) const {
+  const KernelClock kernels(device, Outlook::kExpected);
+  const ExchangeClock exchanges(device, machine, Outlook::kExpected);
+  const StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
+  const Parts timed = parts_of(clock, exchanges);
+  StepPlay play;
+  for (const PlayedSeconds& played : played_seconds(order, shape, timed.seconds)) {
+    const std::size_t part = part_on(played.rank, played.step.chunk);
+    const WorkTime& work_here = timed.parts[part];
+    StepPlay::Passage passage{played.step, played.rank,       played.micro_batch,
+                              played.start, played.end, {}};
+    const double seconds = played.end - played.start;
+    const TimeTerms& terms =
+        played.step.kind == StepKind::kForward ? work_here.forward : work_here.backward;
+    // Products of weights are compute, and all that their own turn has.
+    if (played.step.kind == StepKind::kWeightBackward) {
+      passage.terms[TimeTerm::kCompute] = seconds;
+    } else {
+      passage.terms = terms;
+      if (played.step.kind == StepKind::kInputBackward)
+        passage.terms[TimeTerm::kCompute] -= timed.seconds[part].weight;
+    }
+    play.end_of_passages = std::max(play.end_of_passages, played.end);
+    play.passages.push_back(passage);
+  }
+  StepTime last;
+  end_of_step(device, machine, exchanges, clock.data, WorkTime{}, Outlook::kExpected, last);
+  play.end = last.terms;
+  return play;
+}
+
+StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
+                                   Outlook outlook) const {
+  const KernelClock kernels(device, outlook);
+  const ExchangeClock exchanges(device, machine, outlook);
+  const StretchClock clock = stretch_clock(device, kernels, exchanges, outlook);
+  const Parts timed = parts_of(clock, exchanges);
+  const std::vector<WorkTime>& parts = timed.parts;
+  StepTime result;
+  for (const WorkTime& part : parts) {
+    result.model_flops += part.model_flops;
+    result.executed_flops += part.executed_flops;
+  }
+  WorkTime worst;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    WorkTime here;
+    for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
+      here += parts[part_on(rank, chunk)];
+    if (here.seconds() > worst.seconds()) worst = here;
+  }
+  const auto times = static_cast<double>(micro_batches);
+  TimeTerms& terms = result.terms;
+  terms += worst.forward * times;
+  terms += worst.backward * times;
+  result.hidden = worst.hidden * times;
+  if (shape.ranks > 1)
+    terms[TimeTerm::kBubble] +=
+        std::max(0.0, pipeline_seconds(order, shape, timed.seconds) - worst.seconds() * times);
+  end_of_step(device, machine, exchanges, clock.data, worst, outlook, result);
+  result.step = Seconds(terms.total());
+
+  const double replicas =
+      static_cast<double>(job.parallel.data) *
+      static_cast<double>(job.training.gradient_accumulation) *
+      static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
+  result.model_flops *= replicas;
+  result.executed_flops *= replicas;
+  const auto devices = static_cast<double>(job.cluster.devices.value());
+  const double tokens = static_cast<double>(job.training.global_batch) *
+                        static_cast<double>(job.training.sequence_length.value());
+  result.tokens_per_second_per_device = tokens / result.step.value() / devices;
+  const double most =
+      peak_rate(device, job.training.precision.compute).value() * devices * result.step.value();
+  result.model_flops_utilization = result.model_flops / most;
+  result.hardware_flops_utilization = result.executed_flops / most;
+  return result;
+}
+
+void StepClock::Prepared::end_of_step(const Device& device, const Machine& machine,
+                                      const ExchangeClock& exchanges, const DataExchange& data,
+                                      const WorkTime& worst, Outlook outlook,
+                                      StepTime& result) const {
+  const double reduce =
+      exchanges.time(data.reduction, heaviest * data.reduce, groups.data).value();
+  double exposed = reduce;
+  if (data.reduces_beside_backward) {
+    const double last = data.exposed_bytes > 0
+                            ? exchanges.time(data.reduction, data.exposed_bytes, groups.data).value()
+                            : 0;
+    const double beside = worst.backward.total();
+    exposed = std::max(std::min(last, reduce), reduce - beside) +
+              at(achieved_rates(device).overlap_slowdown, outlook) * std::min(reduce, beside);
+    result.hidden[TimeTerm::kData] += std::min(reduce, beside);
+  }
+  result.terms[TimeTerm::kData] +=
+      exposed +
+      exchanges.time(ExchangeKind::kAllGather, heaviest * data.gather, groups.data).value();
+  const TimeTerm term = job.offload.optimizer == OffloadTarget::kNone ? TimeTerm::kOptimizer
+                                                                      : TimeTerm::kOffload;
+  result.terms[term] += optimizer_seconds(job, heaviest, device, machine, outlook);
+}
+
+StepClock::StepClock(const Job& job) : prepared_(std::make_unique<const Prepared>(job)) {}
+StepClock::~StepClock() = default;
+
+StepTime StepClock::read(const Device& device, const Machine& machine, Outlook outlook) const {
+  return prepared_->read(device, machine, outlook);
+}
+
+StepPlay StepClock::play(const Device& device, const Machine& machine) const {
+  return prepared_->play(device, machine);
+}
+
+StepTime StepClock::read(const Device& device, const Machine& machine) const {
+  StepTime result = read(device, machine, Outlook::kExpected);
+  result.low = read(device, machine, Outlook::kFast).step;
+  result.high = read(device, machine, Outlook::kSlow).step;
+  return result;
+}
 
 std::string_view name_of(TimeTerm term) { return kNames[static_cast<std::size_t>(term)]; }
 
@@ -165,11 +275,7 @@ TimeTerms operator*(TimeTerms terms, double times) {
 }
 
 StepTime step_time(const Job& job, const Machine& machine) {
-  const StepClock clock(job, machine);
-  StepTime result = clock.read(Outlook::kExpected);
-  result.low = clock.read(Outlook::kFast).step;
-  result.high = clock.read(Outlook::kSlow).step;
-  return result;
+  return StepClock(job).read(*job.cluster.device, machine);
 }
 
 }  // namespace steelyard

@@ -8,16 +8,19 @@
 //   host                              0.0      the device waits for the host to launch
 //
 // A stage's micro-batch is the sum of its kernels (cost/kernel_time.h), the exchanges that nothing hides, and what the
-// host needs beyond that. One stage is the slowest; the step is its micro-batches, one passage through the others, the
-// reduction of gradients and the optimizer.
+// host needs beyond that. One stage is the slowest; the step is its micro-batches, the bubble that the pipeline's order
+// leaves it, the reduction of gradients and the optimizer.
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string_view>
+#include <vector>
 
 #include "cost/achieved_rates.h"
 #include "job/job.h"
 #include "machine/machine.h"
+#include "schedule/order.h"
 
 namespace steelyard {
 
@@ -59,6 +62,34 @@ struct StepTime {
   double hardware_flops_utilization = 0;  // executed
 };
 
+// One step, as every rank of a pipeline runs it.
+struct StepPlay {
+  struct Passage {
+    PipelineStep step;
+    std::int64_t rank = 0, micro_batch = 0;
+    double start = 0, end = 0;  // seconds
+    TimeTerms terms;            // sum to end - start
+  };
+  std::vector<Passage> passages;
+  double end_of_passages = 0;
+  TimeTerms end;  // gradients between the ranks, the optimizer
+};
+
 StepTime step_time(const Job& job, const Machine& machine);
+
+// A job whose kernels are known, to be timed on one device and machine after the other.
+class StepClock {
+ public:
+  explicit StepClock(const Job& job);
+  ~StepClock();
+  StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
+  // As expected, with the band of all constants at their slow and at their fast ends.
+  StepTime read(const Device& device, const Machine& machine) const;
+  StepPlay play(const Device& device, const Machine& machine) const;
+
+ private:
+  struct Prepared;
+  std::unique_ptr<const Prepared> prepared_;
+};
 
 }  // namespace steelyard

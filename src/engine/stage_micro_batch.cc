@@ -204,7 +204,7 @@ NodeId StagePrograms<N>::weight_backward_node(const Stage<N>& stage, const Chunk
   if (torch_steps_ && !stage.head && !chunk.hands_on) finish.push_back({output_of(stage), -1});
   Program& program = book_.program;
   return program.sequence(
-      "", {program.tape(Phase::kBackward, "weights of the head", start),
+      "weights", {program.tape(Phase::kBackward, "weights of the head", start),
            layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty(),
                        BackwardPart::kWeight),
            program.tape(Phase::kBackward, "", finish)});

@@ -36,15 +36,20 @@ struct StageProgram {
   std::int64_t in_flight = 1;
 };
 
-// What the kernels of a stage do in one micro-batch: equal parts once, with how often they stand there.
-struct StageWork {
-  struct Part {
+// What kernels run in one micro-batch. A model has few distinct stretches: embedding, a layer of each kind, head; a part (a
+// stage, or a chunk of one) is so many of each.
+struct PipelineWork {
+  struct Stretch {
     const char* label = "";  // "embedding", "layer", "head"
     int unit = 0;            // in the order of SlotSet
-    std::int64_t times = 1;
     Kernels forward, backward;
   };
-  std::vector<Part> parts;
+  struct Count {
+    std::size_t stretch = 0;
+    std::int64_t times = 0;
+  };
+  std::vector<Stretch> stretches;
+  std::vector<std::vector<Count>> parts;  // from the embedding on
 };
 
 template <class N>
@@ -59,7 +64,7 @@ class StagePrograms {
   const ModelUnits<N>& units() const { return units_; }
   const Sizes<N>& sizes() const { return sizes_; }
   Stage<N> stage_of(std::int64_t index) const;
-  StageWork work(std::int64_t stage);
+  PipelineWork work();
   EngineModel<N>& engine() { return *engine_; }
   // What one layer of `kind` keeps for backward of one micro-batch (slots of the workbook).
   const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;

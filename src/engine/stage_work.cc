@@ -1,34 +1,38 @@
-// The kernels of a stage, by its parts.
+// The kernels of a pipeline: each distinct stretch of the model once, and how often it stands in each part.
 #include "engine/stage_program.h"
 
 namespace steelyard {
 
 template <class N>
-StageWork StagePrograms<N>::work(std::int64_t index) {
+PipelineWork StagePrograms<N>::work() {
   // Most micro-batches of a step add to gradients that are there.
   const GradientPolicy policy = engine_->gradient_policy(job_.training.gradient_accumulation == 1);
-  const std::vector<std::int64_t> parts = parts_on(index);
-  StageWork result;
-  const auto add = [&](const char* label, int unit, Tapes& tapes, std::int64_t times) {
+  PipelineWork result;
+  const auto add = [&](const char* label, int unit, Tapes& tapes) {
     const Graph<N>& graph = tapes.composer->graph;
-    result.parts.push_back(
-        {label, unit, times, graph.forward_kernels(), graph.backward_kernels(policy)});
+    result.stretches.push_back(
+        {label, unit, graph.forward_kernels(), graph.backward_kernels(policy)});
+    return result.stretches.size() - 1;
   };
-  const Stage<N> stage = stage_with(index, parts);
-  if (stage.embedding) add("embedding", 0, embedding_, 1);
-  for (std::size_t variant = 0; variant < layers_.size(); ++variant) {
-    std::int64_t times = 0;
-    for (const std::int64_t part : parts)
-      for (const Group& group : groups_of(part))
-        for (const Run& run : group.runs)
-          if (static_cast<std::size_t>(run.variant) == variant) times += run.count * group.times;
-    if (times > 0) add("layer", static_cast<int>(variant / 2) + 1, layers_[variant], times);
+  const std::size_t embedding = add("embedding", 0, embedding_);
+  std::vector<std::optional<std::size_t>> layers(layers_.size());
+  const std::int64_t parts = parts_in_line(order_.placement, shape_);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    std::vector<PipelineWork::Count>& counts = result.parts.emplace_back();
+    if (part == 0) counts.push_back({embedding, 1});
+    for (const Group& group : groups_of(part))
+      for (const Run& run : group.runs) {
+        std::optional<std::size_t>& stretch = layers[static_cast<std::size_t>(run.variant)];
+        if (!stretch) stretch = add("layer", run.variant / 2 + 1, tapes(run.variant));
+        counts.push_back({*stretch, run.count * group.times});
+      }
+    if (part + 1 < parts) continue;
+    counts.push_back({add("head", static_cast<int>(job_.model->kinds.size()) + 1, head_), 1});
   }
-  if (stage.head) add("head", static_cast<int>(job_.model->kinds.size()) + 1, head_, 1);
   return result;
 }
 
-template StageWork StagePrograms<Checked>::work(std::int64_t);
-template StageWork StagePrograms<Traced>::work(std::int64_t);
+template PipelineWork StagePrograms<Checked>::work();
+template PipelineWork StagePrograms<Traced>::work();
 
 }  // namespace steelyard

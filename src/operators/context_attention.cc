@@ -55,6 +55,14 @@ class ContextAttention {
                                type_);
     };
     Operator operation = begin("ring attention", q, k, v);
+    // A step's pair travels while the one before is multiplied; all of them at once have nothing to hide behind.
+    const double all_pairs = payload(pair * c_.sizes.context, type_);
+    const Beside beside = gathers ? Beside::kNothing : Beside::kAttention;
+    operation.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kContext, all_pairs, beside}};
+    operation.backward_exchanges = {
+        {ExchangeKind::kAllGather, Axis::kContext, all_pairs, beside},
+        {ExchangeKind::kReduceScatter, Axis::kContext,
+         payload(pair * c_.sizes.context, ElementType::kFloat32), beside}};
     operation.saved = {q, k, v, operation.outputs[0], operation.outputs[1]};
     if (c_.style.attention == AttentionKernel::kFlash) keep_random_state(operation, N(2), N(1));
     // Joined so far, the step's own, their difference and what of it is taken off; the step's 16-bit output goes as the
@@ -87,6 +95,12 @@ class ContextAttention {
         graph_.tensor({kOwner, "keys and values of the last step", "context.engine-saved-pair"},
                       pair, type_, false);
     Operator operation = begin("ring attention", q, k, v);
+    const double all_pairs = payload(pair * ranks, type_);
+    operation.forward_exchanges = {
+        {ExchangeKind::kAllGather, Axis::kContext, all_pairs, Beside::kAttention}};
+    operation.backward_exchanges = {
+        {ExchangeKind::kAllGather, Axis::kContext, all_pairs, Beside::kAttention},
+        {ExchangeKind::kReduceScatter, Axis::kContext, all_pairs, Beside::kAttention}};
     operation.outputs.push_back(last);
     operation.saved = {q, last, operation.outputs[0], operation.outputs[1]};
     // One block of 512 bytes a step.
@@ -123,11 +137,15 @@ class ContextAttention {
     gather.label = "all-gather";
     gather.inputs = {k, v};
     gather.outputs = {gathered};
+    gather.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kContext, payload(whole, type_)}};
     gather.passing = {several("keys of all ranks, by ranks", rule, Pile::kTemporary,
                               graph_.elements(k) * c_.sizes.context, 1, type_)};
     graph_.add(gather);
     Operator operation = begin("attention", q, k, v);
     operation.inputs.push_back(gathered);
+    operation.backward_exchanges = {
+        {ExchangeKind::kAllGather, Axis::kContext, payload(whole, type_)},
+        {ExchangeKind::kReduceScatter, Axis::kContext, payload(whole, type_)}};
     operation.saved = {q, k, v, operation.outputs[0], operation.outputs[1]};
     keep_random_state(operation, N(2), N(1));
     operation.passing = {several("outputs of both chunks", "context.engine-gather",
@@ -160,6 +178,7 @@ class ContextAttention {
     operation.label = "all-to-all";
     operation.inputs = {x};
     operation.outputs = {y};
+    exchange_both_ways(operation, elements);
     operation.passing = {buffers};
     operation.backward = {kGradient0, {BackwardStep::kPassing, 0, buffers}};
     graph_.add(operation);
@@ -173,7 +192,7 @@ class ContextAttention {
     const SlotId copy = several("gradient, in one piece", "context.ulysses-copies",
                                 Pile::kTemporary, elements, 1, type_);
     return pointwise("all-to-all", by_ranks, "from all ranks", elements,
-                     {{BackwardStep::kTemporary, 0, copy}, kGradient0});
+                     {{BackwardStep::kTemporary, 0, copy}, kGradient0}, true);
   }
   ValueId reordered(ValueId x, const char* name) {
     return pointwise("copy by heads", x, name, graph_.elements(x), {kAlias0});
@@ -239,7 +258,7 @@ class ContextAttention {
     return operation.outputs[0];
   }
   ValueId pointwise(const char* label, ValueId x, const char* name, const N& elements,
-                    const Few<BackwardStep, 14>& backward) {
+                    const Few<BackwardStep, 14>& backward, bool exchanges = false) {
     const ValueId y = graph_.tensor({kOwner, name, "context.ulysses-copies"}, elements, type_,
                                     graph_.needs_gradient(x));
     Operator operation;
@@ -247,8 +266,20 @@ class ContextAttention {
     operation.inputs = {x};
     operation.outputs = {y};
     operation.backward = backward;
+    if (exchanges) exchange_both_ways(operation, elements);
     graph_.add(operation);
     return y;
+  }
+
+  static double payload(const N& elements, ElementType type) {
+    return Composer<N>::payload_of(elements, type);
+  }
+  // Every rank has as many elements, before and after.
+  void exchange_both_ways(Operator& operation, const N& elements) const {
+    const Exchange exchange{ExchangeKind::kAllToAll, Axis::kContext,
+                            payload(elements * c_.sizes.context, type_)};
+    operation.forward_exchanges = {exchange};
+    operation.backward_exchanges = {exchange};
   }
 
   Composer<N>& c_;

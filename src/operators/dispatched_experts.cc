@@ -5,6 +5,8 @@
 //   all-to-all   T·K h ─ to the experts' ranks ─ R h ─ (of the tensor ranks) ─ by expert ─ R h      kept: the last
 //   allgather    all tokens of e·et ranks in one buffer ─ R h of the local experts                  kept: the last
 //   experts      gate·up 2M (kept) ─ silu(gate)·up·weight M (kept) ─ h ─ back
+#include <algorithm>
+
 #include "operators/composer.h"
 #include "operators/expert_pairs.h"
 
@@ -126,13 +128,14 @@ class DispatchedExperts {
     permute(x, probabilities_, map_, permuted, tokens_ * all_experts_);
     ValueId rows = rows_, weights = weights_;
     if (exchanges) {
-      rows = moved("received input", "dispatch.received", rows, received * hidden, type_);
-      weights = moved("received weights", "dispatch.received", weights, received, score_type_);
+      rows = exchanged("received input", rows, received * hidden, type_);
+      weights = exchanged("received weights", weights, received, score_type_);
     }
     if (joins) {
-      rows = moved("input of the tensor ranks", "dispatch.joined", rows, joined * hidden, type_);
-      weights =
-          moved("weights of the tensor ranks", "dispatch.joined", weights, joined, score_type_);
+      rows = joined_ranks("input of the tensor ranks", "dispatch.joined", rows, joined * hidden,
+                          type_, Axis::kTensor);
+      weights = joined_ranks("weights of the tensor ranks", "dispatch.joined", weights, joined,
+                             score_type_, Axis::kTensor);
     }
     if (sorts) {
       rows = moved("input by expert", "dispatch.by-expert", rows, joined * hidden, type_);
@@ -141,9 +144,9 @@ class DispatchedExperts {
     ValueId output = feed(rows, weights, joined);
     if (sorts)
       output = moved("output by rank", "dispatch.by-expert", output, joined * hidden, type_);
-    if (joins) output = scattered(output, received * hidden);
+    if (joins) output = scattered(output, received * hidden, Axis::kTensor);
     if (exchanges)
-      output = moved("returned output", "dispatch.received", output, permuted * hidden, type_);
+      output = exchanged("returned output", output, permuted * hidden, type_);
     return unpermute(output, tokens_ * hidden);
   }
 
@@ -155,10 +158,10 @@ class DispatchedExperts {
     const bool gathers = plain(ranks) > 1;
     ValueId tokens = x, probabilities = probabilities_, map = map_;
     if (gathers) {
-      map = moved("choices of all ranks", "dispatch.gathered", map, all * all_experts_,
-                  ElementType::kBool);
-      probabilities = moved("weights of all ranks", "dispatch.gathered", probabilities,
-                            all * all_experts_, score_type_);
+      map = joined_ranks("choices of all ranks", "dispatch.gathered", map, all * all_experts_,
+                         ElementType::kBool, Axis::kExpert);
+      probabilities = joined_ranks("weights of all ranks", "dispatch.gathered", probabilities,
+                                   all * all_experts_, score_type_, Axis::kExpert);
       // The tokens themselves lie in a buffer that all layers use: megatron.cc holds it.
       tokens = graph_.view(x, all * hidden);
       Operator gather;
@@ -166,6 +169,7 @@ class DispatchedExperts {
       gather.inputs = {x};
       gather.outputs = {tokens};
       gather.backward = {kGradient0};
+      join(gather, all * hidden, type_, Axis::kExpert);
       graph_.add(gather);
     }
     const N local = all * experts_;
@@ -178,7 +182,7 @@ class DispatchedExperts {
         pairs_.scaled(tokens_ * Workbook<N>::symbol("K", mlp_.experts_per_token)) * joined_;
     permute(tokens, probabilities, map, received, local);
     ValueId output = unpermute(feed(rows_, weights_, received), all * hidden);
-    if (gathers) output = scattered(output, tokens_ * hidden);
+    if (gathers) output = scattered(output, tokens_ * hidden, Axis::kExpert);
     return output;
   }
 
@@ -228,7 +232,7 @@ class DispatchedExperts {
     return sum;
   }
   // Added up over ranks in the type of the weights, and cast back.
-  ValueId scattered(ValueId x, const N& elements) {
+  ValueId scattered(ValueId x, const N& elements, Axis axis) {
     const char* rule = "dispatch.scattered";
     x = c_.cast(x, score_type_, {kOwner, "output before its sum", rule});
     const ValueId y =
@@ -237,6 +241,9 @@ class DispatchedExperts {
     operation.label = "reduce-scatter";
     operation.inputs = {x};
     operation.outputs = {y};
+    const double whole = Composer<N>::payload_of(graph_.elements(x), score_type_);
+    operation.forward_exchanges = {{ExchangeKind::kReduceScatter, axis, whole}};
+    operation.backward_exchanges = {{ExchangeKind::kAllGather, axis, whole}};
     operation.backward = {kGradient0};
     graph_.add(operation);
     return c_.cast(y, type_, {kOwner, "output of this rank", rule});
@@ -288,15 +295,45 @@ class DispatchedExperts {
     return y;
   }
 
-  // Rows on another rank, or in another order; what goes the other way in backward is as large as what came.
+  // To the ranks of the experts, or back from them. The fuller side decides: what it gets, or gives.
+  ValueId exchanged(const char* name, ValueId x, const N& elements, ElementType type) {
+    const double own = std::max(Composer<N>::payload_of(graph_.elements(x), type),
+                                Composer<N>::payload_of(elements, type));
+    const Exchange exchange{ExchangeKind::kAllToAll, Axis::kExpert,
+                            own * static_cast<double>(c_.style.expert)};
+    return moved(name, "dispatch.received", x, elements, type, [&](Operator& operation) {
+      operation.forward_exchanges = {exchange};
+      operation.backward_exchanges = {exchange};
+    });
+  }
+  // What all of these ranks have; backward adds up its gradients and leaves each its own.
+  ValueId joined_ranks(const char* name, const char* rule, ValueId x, const N& elements,
+                       ElementType type, Axis axis) {
+    return moved(name, rule, x, elements, type,
+                 [&](Operator& operation) { join(operation, elements, type, axis); });
+  }
+  void join(Operator& operation, const N& elements, ElementType type, Axis axis) const {
+    const double whole = Composer<N>::payload_of(elements, type);
+    operation.forward_exchanges = {{ExchangeKind::kAllGather, axis, whole}};
+    operation.backward_exchanges = {{ExchangeKind::kReduceScatter, axis, whole}};
+  }
+
+  // Rows in another order, or with `exchanges` on another rank; what goes the other way in backward is as large as what
+  // came.
   ValueId moved(const char* name, const char* rule, ValueId x, const N& elements,
                 ElementType type) {
+    return moved(name, rule, x, elements, type, [](Operator&) {});
+  }
+  template <class Exchanges>
+  ValueId moved(const char* name, const char* rule, ValueId x, const N& elements,
+                ElementType type, const Exchanges& exchanges) {
     const ValueId y = graph_.tensor({kOwner, name, rule}, elements, type, graph_.needs_gradient(x));
     Operator operation;
     operation.label = name;
     operation.inputs = {x};
     operation.outputs = {y};
     operation.backward = {kGradient0};
+    exchanges(operation);
     graph_.add(operation);
     return y;
   }

@@ -3,6 +3,8 @@
 // weight multiplies an fp32 copy of what comes back, which it keeps.
 //
 //   T·K h ─all-to-all─ R h ─in order─ R h ─ gate M, silu M, up M, product M ─ R h ─back─ R h ─all-to-all─ T·K h · weight
+#include <algorithm>
+
 #include "operators/composer.h"
 #include "operators/expert_pairs.h"
 
@@ -42,7 +44,7 @@ class ExchangedExperts {
         moved("gathered input", "op.experts.gathered-input", x, permuted * hidden, type_, token);
     ValueId local = kNoValue;
     if (divided_) {
-      routed = moved("received input", "dispatch.received", routed, received * hidden, type_);
+      routed = exchanged("received input", routed, received * hidden);
       local = integers("order of the local experts", indices, received);
       routed =
           moved("input by expert", "dispatch.by-expert", routed, received * hidden, type_, local);
@@ -60,7 +62,7 @@ class ExchangedExperts {
     if (divided_) {
       output =
           moved("output by rank", "dispatch.by-expert", output, received * hidden, type_, local);
-      output = moved("returned output", "dispatch.received", output, permuted * hidden, type_);
+      output = exchanged("returned output", output, permuted * hidden);
     }
     return weighted_sum(output, weight, token, permuted * hidden);
   }
@@ -100,9 +102,17 @@ class ExchangedExperts {
     graph_.add(operation);
     return y;
   }
+  // To the ranks of the experts, or back from them. The fuller side decides: what it gets, or gives.
+  ValueId exchanged(const char* name, ValueId x, const N& elements) {
+    const double own = std::max(Composer<N>::payload_of(graph_.elements(x), type_),
+                                Composer<N>::payload_of(elements, type_));
+    return moved(
+        name, "dispatch.received", x, elements, type_, kNoValue,
+        {{ExchangeKind::kAllToAll, Axis::kExpert, own * static_cast<double>(c_.style.expert)}});
+  }
   // Rows in another order, or on another rank; an order is kept.
   ValueId moved(const char* name, const char* rule, ValueId x, const N& elements, ElementType type,
-                ValueId order = kNoValue) {
+                ValueId order = kNoValue, const Few<Exchange, 3>& exchanges = {}) {
     const ValueId y = graph_.tensor({kOwner, name, rule}, elements, type, true);
     Operator operation;
     operation.label = name;
@@ -113,6 +123,8 @@ class ExchangedExperts {
       operation.saved = {order};
     }
     operation.backward = {kGradient0};
+    operation.forward_exchanges = exchanges;
+    operation.backward_exchanges = exchanges;
     graph_.add(operation);
     return y;
   }

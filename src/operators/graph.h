@@ -208,6 +208,7 @@ class Graph {
   void find_savers();
   void plan_reruns();
   void play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const;
+  int last_run_again(const Region& region, const Rerun& rerun) const;
   double bytes_of_value(ValueId value) const;
   void run_forward(int index, bool again, Kernels& kernels) const;
   void run_backward(int index, GradientPolicy policy, std::vector<int>& arrivals,

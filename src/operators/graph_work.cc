@@ -166,6 +166,8 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
           // The kernel adds into what is there: it reads that, too.
           if (policy == GradientPolicy::kFused) kernels.back().bytes += bytes;
         } else {
+          // A bias: the output's gradient is read once more and added up.
+          if (is_product) read += bytes_of_value(operation.outputs[0]);
           written += bytes;
           ++launches;
         }
@@ -204,6 +206,20 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
   kernels.push_back(kernel);
 }
 
+// Autograd keeps an operator's inputs before it launches it: where the last thing that backward needs is an input, the
+// checkpoint stops in front of that kernel (torch/utils/checkpoint.py, _StopRecomputationError).
+template <class N>
+int Graph<N>::last_run_again(const Region& region, const Rerun& rerun) const {
+  if (!region.early_stop || region.discards_output || rerun.end <= region.begin) return rerun.end;
+  const int last = rerun.end - 1;
+  const Operator& operation = operators_[at(last)];
+  const bool makes_one = std::any_of(
+      operation.saved.begin(), operation.saved.end(), [&](ValueId value) {
+        return storages_[at(values_[at(value)].storage)].made_by == last;
+      });
+  return makes_one ? rerun.end : last;
+}
+
 template <class N>
 Kernels Graph<N>::backward_kernels(GradientPolicy policy) const {
   Kernels kernels;
@@ -214,7 +230,7 @@ Kernels Graph<N>::backward_kernels(GradientPolicy policy) const {
   for (int i = size() - 1; i >= 0; --i) {
     for (std::size_t r = 0; r < regions_.size(); ++r)
       if (reruns_[r].trigger == i && is_recorded(regions_[r]))
-        for (int again = regions_[r].begin; again < reruns_[r].end; ++again)
+        for (int again = regions_[r].begin; again < last_run_again(regions_[r], reruns_[r]); ++again)
           run_forward(again, true, kernels);
     if (operators_[at(i)].recorded) run_backward(i, policy, arrivals, kernels);
   }

@@ -186,13 +186,16 @@ ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
 // A column-parallel product reads all tokens and leaves partial sums of their gradient.
 template <class N>
 void Composer<N>::exchange_input(Operator& operation, double payload) const {
+  const bool both = style.exchanges_beside_products;
+  const Beside input = both ? Beside::kInputProduct : Beside::kNothing;
+  const Beside weight = both ? Beside::kWeightProduct : Beside::kNothing;
   if (!style.sequence_parallel) {
-    operation.backward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload}};
+    operation.backward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload, weight}};
     return;
   }
   operation.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload}};
-  operation.backward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload},
-                                  {ExchangeKind::kReduceScatter, Axis::kTensor, payload}};
+  operation.backward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload, input},
+                                  {ExchangeKind::kReduceScatter, Axis::kTensor, payload, weight}};
 }
 
 // A row-parallel product leaves partial sums of its output.

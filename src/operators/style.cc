@@ -65,6 +65,10 @@ OperatorStyle style_of(const Job& job) {
                                   job.implementation == Implementation::kTorchtitan);
   style.cuts_gradients_at_once = sharded_by_fsdp;
   style.sequence_parallel = job.parallel.sequence_parallel && job.parallel.tensor > 1;
+  style.exchanges_beside_products =
+      job.parallel.tensor > 1 &&
+      (job.implementation == Implementation::kMegatron ||
+       (job.implementation == Implementation::kNanotron && style.sequence_parallel));
   style.gathers_into_buffers =
       style.sequence_parallel && job.implementation == Implementation::kNanotron;
   style.adds_biases =
@@ -75,7 +79,9 @@ OperatorStyle style_of(const Job& job) {
                    [](const Layer& layer) { return has_biased_product(layer.parameters); }));
   style.schedule_asks_for_loss = runs_on_torch_pipelining(job);
   style.ends_meet = job.parallel.pipeline == 1;
-  style.recompute_reentrant = job.recompute.reentrant;
+  // Megatron's own checkpoint runs all of its region again (megatron/core/tensor_parallel/random.py, CheckpointFunction).
+  style.recompute_reentrant =
+      job.recompute.reentrant || job.implementation == Implementation::kMegatron;
   const Architecture& model = *job.model;
   const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();
   style.residual_dropout =

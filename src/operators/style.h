@@ -39,6 +39,10 @@ struct OperatorStyle {
       false;  // Liger's norms, gated feed-forward and rotary embedding in transformers' place
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
+  // A column-parallel product's backward exchanges beside its two products: the gather of its input beside that of the
+  // input's gradient, what becomes of that beside the weight's (megatron/core/tensor_parallel/layers.py,
+  // LinearWithGradAccumulationAndAsyncCommunication; nanotron tensor_parallel/functional.py, async).
+  bool exchanges_beside_products = false;
   std::int64_t context = 1;
   ContextCode context_code = ContextCode::kTorch;
   ContextMethod context_method = ContextMethod::kRing;

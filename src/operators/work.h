@@ -46,10 +46,14 @@ enum class ExchangeKind : std::uint8_t {
 // Which ranks take part.
 enum class Axis : std::uint8_t { kTensor, kContext, kExpert, kData, kPipeline };
 
+// What of its own operator an exchange runs beside; the operator waits for both.
+enum class Beside : std::uint8_t { kNothing, kInputProduct, kWeightProduct, kAttention };
+
 struct Exchange {
   ExchangeKind kind = ExchangeKind::kAllReduce;
   Axis axis = Axis::kTensor;
-  double bytes = 0;  // the whole payload: of all ranks where it is gathered or scattered
+  double bytes = 0;  // the whole payload: of all ranks where it is gathered, scattered or exchanged
+  Beside beside = Beside::kNothing;
 };
 
 // One kernel, or a few short ones of one operator.

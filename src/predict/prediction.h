@@ -90,6 +90,9 @@ struct Suggestion {
   std::string
       moves_cost_to;  // recompute, communication, CPU transfer, accuracy, complexity, throughput
   std::string cost;   // a sentence: "recomputes every layer: about a third more compute"
+  // Longer that as many tokens take as the run's step has, on as many devices as the change leaves; negative: shorter. Absent:
+  // no times are known of the device.
+  std::optional<Seconds> costs;
 };
 
 struct Prediction {

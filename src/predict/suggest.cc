@@ -375,6 +375,17 @@ bool is_minimal(const Job& job, const std::vector<std::size_t>& applied,
   return true;
 }
 
+// For the tokens of one step of `job`.
+std::optional<Seconds> longer_by(const Job& job, const Job& changed) {
+  const std::optional<StepTime> before = predict_time(job), after = predict_time(changed);
+  if (!before || !after) return std::nullopt;
+  const auto tokens = [](const Job& of) {
+    return static_cast<double>(of.training.global_batch) *
+           static_cast<double>(of.training.sequence_length.value());
+  };
+  return Seconds(after->step.value() * tokens(job) / tokens(changed) - before->step.value());
+}
+
 constexpr std::size_t kWanted = 3;
 constexpr std::size_t kMostMoves = 4;
 constexpr int kMostWeighings = 400;
@@ -408,6 +419,7 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
       if (after.verdict == Verdict::kFits) {
         if (!is_minimal(job, attempt.applied, all)) continue;
         if (suggestion.moves_cost_to.empty()) suggestion.moves_cost_to = "nothing";
+        suggestion.costs = longer_by(job, attempt.job);
         found_sets.push_back(attempt.applied);
         found.push_back(suggestion);
         continue;

@@ -14,36 +14,45 @@ std::vector<WhatIf> what_would_help(const Job& job) {
   const Machine* usual = usual_machine(*job.cluster.device);
   if (usual == nullptr) return answers;
   const Machine& machine = *usual;
-  const double before = step_time(job, machine).step.value();
-  const auto ask = [&](const char* change, const Job& changed, const Machine& on) {
-    const Seconds step = step_time(changed, on).step;
+  const Device& device = *job.cluster.device;
+  const StepClock clock(job);
+  const double before = clock.read(device, machine, Outlook::kExpected).step.value();
+  const auto answer = [&](const char* change, Seconds step) {
     answers.push_back({change, step, 1 - step.value() / before});
   };
+  const auto ask = [&](const char* change, const Device& changed, const Machine& on) {
+    answer(change, clock.read(changed, on, Outlook::kExpected).step);
+  };
   const auto with = [&](auto edit) {
-    Device device = *job.cluster.device;
-    edit(device);
-    Job changed = job;
-    changed.cluster.device = std::make_shared<const Device>(std::move(device));
+    Device changed = device;
+    edit(changed);
     return changed;
   };
-  ask("links inside a machine 2x faster", with([](Device& device) {
-        device.link = BytesPerSecond(device.link.value() * 2);
-        device.host_link = BytesPerSecond(device.host_link.value() * 2);
+  ask("links inside a machine 2x faster", with([](Device& changed) {
+        changed.link = BytesPerSecond(changed.link.value() * 2);
+        changed.host_link = BytesPerSecond(changed.host_link.value() * 2);
       }),
       machine);
   Machine wider = machine;
   wider.interface_bandwidth = BytesPerSecond(machine.interface_bandwidth.value() * 2);
-  ask("network 2x faster", job, wider);
-  ask("memory 2x faster", with([](Device& device) {
-        device.memory_bandwidth = BytesPerSecond(device.memory_bandwidth.value() * 2);
+  ask("network 2x faster", device, wider);
+  ask("memory 2x faster", with([](Device& changed) {
+        changed.memory_bandwidth = BytesPerSecond(changed.memory_bandwidth.value() * 2);
       }),
       machine);
-  ask("arithmetic 2x faster", with([](Device& device) {
-        for (auto* rate : {&device.rates.fp32, &device.rates.tf32, &device.rates.fp16,
-                           &device.rates.bf16, &device.rates.fp8, &device.rates.int8})
+  ask("arithmetic 2x faster", with([](Device& changed) {
+        for (auto* rate : {&changed.rates.fp32, &changed.rates.tf32, &changed.rates.fp16,
+                           &changed.rates.bf16, &changed.rates.fp8, &changed.rates.int8})
           if (*rate) *rate = FlopsPerSecond((*rate)->value() * 2);
       }),
       machine);
+  if (job.offload.optimizer != OffloadTarget::kNone ||
+      job.offload.parameters != OffloadTarget::kNone) {
+    Job held = job;
+    held.offload = {};
+    answer("everything held on a larger device",
+           StepClock(held).read(device, machine, Outlook::kExpected).step);
+  }
   return answers;
 }
 

@@ -58,12 +58,13 @@ Json json_of(const Parallel& parallel, const RankPrediction& rank, bool brief) {
 Json json_of(const Suggestion& suggestion) {
   Json change = Json::object();
   for (const Suggestion::Edit& edit : suggestion.edits) change[edit.key] = edit.to;
-  // Seconds stay null until step time is predicted: a cost that nobody computed is not zero.
+  // Null where no times are known of the device: a cost that nobody computed is not zero.
   return {{"change", std::move(change)},
           {"says", suggestion.change},
           {"saves_bytes", number(suggestion.saves)},
           {"peak_device_bytes", number(suggestion.peak)},
-          {"costs_seconds", nullptr},
+          {"costs_seconds",
+           suggestion.costs ? Json(suggestion.costs->value()) : Json(nullptr)},
           {"moves_cost_to", suggestion.moves_cost_to},
           {"cost", suggestion.cost},
           {"verdict", name_of(suggestion.verdict)}};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "report/bar.h"
+#include "report/budget_text.h"
 #include "report/table.h"
 
 namespace steelyard {
@@ -47,7 +48,7 @@ std::string print_seconds(Seconds seconds) {
 }
 
 std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_if,
-                      const Style& style) {
+                      const std::optional<Budget>& budget, const Style& style) {
   const StepTime& time = *weighing.prediction.time;
   std::string result = verdict_line(weighing.prediction, style);
   result +=
@@ -75,6 +76,7 @@ std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_
   for (const WhatIf& answer : what_if)
     table.add({"  " + answer.change, print_seconds(answer.step),
                fmt::format("{:.1f} %", 100 * answer.gain)});
+  if (budget) result += "\n" + budget_text(*budget, style);
   return without_trailing_blanks(result + "\n" + table.text(style));
 }
 

@@ -8,9 +8,11 @@
 //     bubble         ▍                                   0.6
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cost/budget.h"
 #include "report/weighing.h"
 
 namespace steelyard {
@@ -19,6 +21,6 @@ namespace steelyard {
 std::string print_seconds(Seconds seconds);
 // Needs weighing.prediction.time.
 std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_if,
-                      const Style& style);
+                      const std::optional<Budget>& budget, const Style& style);
 
 }  // namespace steelyard

@@ -87,6 +87,29 @@ std::string outcomes_text(const std::vector<SourceResult>& results, const Style&
   return table.rows() == 0 ? "" : table.text(style);
 }
 
+std::string times_text(const std::vector<SourceResult>& results, const Style& style) {
+  Table table({{"step time, %"},
+               {"device"},
+               {"rows", true},
+               {"mean", true},
+               {"median", true},
+               {"max", true},
+               {"bias", true},
+               {"rank", true},
+               {"median as guess", true}});
+  for (const SourceResult& result : results) {
+    std::string name = result.name;
+    for (const auto& [group, figures] : result.times) {
+      table.add({name, group, print_count(figures.rows), percent(figures.mean),
+                 percent(figures.median), percent(figures.largest), signed_percent(figures.bias),
+                 figures.rows > 2 ? fmt::format("{:.3f}", figures.rank_correlation) : "-",
+                 percent(figures.of_median)});
+      name.clear();
+    }
+  }
+  return table.rows() == 0 ? "" : table.text(style);
+}
+
 std::string reasons_text(const std::vector<SourceResult>& results, const Style& style) {
   Table table({{"not weighed"}, {"rows", true}, {"why"}});
   for (const SourceResult& result : results) {
@@ -243,6 +266,16 @@ Json json_of(const SourceResult& result, const ValidationView& view) {
                       {"median_percent", thousandths(figures.median)},
                       {"percentile_95_percent", thousandths(figures.percentile_95)},
                       {"max_percent", thousandths(figures.largest)}});
+  Json times = Json::array();
+  for (const auto& [group, figures] : result.times)
+    times.push_back({{"device", group},
+                     {"rows", figures.rows},
+                     {"mean_percent", thousandths(figures.mean)},
+                     {"median_percent", thousandths(figures.median)},
+                     {"max_percent", thousandths(figures.largest)},
+                     {"bias_percent", thousandths(figures.bias)},
+                     {"rank_correlation", thousandths(figures.rank_correlation)},
+                     {"median_as_guess_percent", thousandths(figures.of_median)}});
   Json worst = Json::array();
   for (const auto& [row, reading] : result.worst) {
     Json one = {{"id", row->id}};
@@ -262,6 +295,7 @@ Json json_of(const SourceResult& result, const ValidationView& view) {
                {"refused_because", json_of(result.refused_because)},
                {"left_out_because", json_of(result.left_out_because)},
                {"errors", std::move(errors)},
+               {"step_times", std::move(times)},
                {"out_of_memory", json_of(result.outcomes)},
                {"worst", std::move(worst)},
                {"assumed", std::move(assumed)}};
@@ -280,7 +314,8 @@ std::string validation_text(const std::vector<SourceResult>& results, const Vali
   std::string text;
   for (const std::string& part :
        {view.every_row ? rows_text(results, style) : std::string(), counts_text(results, style),
-        errors_text(results, style), outcomes_text(results, style), reasons_text(results, style),
+        errors_text(results, style), times_text(results, style), outcomes_text(results, style),
+        reasons_text(results, style),
         worst_text(results, style), view.assumed ? assumed_text(results, style) : std::string()}) {
     if (part.empty()) continue;
     text += (text.empty() ? "" : "\n") + part;

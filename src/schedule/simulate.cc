@@ -35,10 +35,12 @@ struct Rank {
 
 class Simulator {
  public:
-  Simulator(const PipelineOrder& order, const PipelineShape& shape, StepTimes times)
+  Simulator(const PipelineOrder& order, const PipelineShape& shape,
+            const std::vector<StepTimes>& times, std::vector<PlayedStep>* played)
       : order_(order),
         shape_(shape),
         times_(times),
+        played_(played),
         parts_(parts_in_line(order.placement, shape)),
         micro_batches_(micro_batches_of_chunk(order.placement, shape)) {
     const std::int64_t pipelines = order.placement == Placement::kTwoWays ? 2 : 1;
@@ -104,11 +106,13 @@ class Simulator {
     const bool before = forward || (input ? done.forward : done.input) != kNever;
     if (ready == kNever || !before) return false;
     const std::int64_t start = std::max(ready, rank.now);
+    const StepTimes& times = times_[static_cast<std::size_t>(part.index)];
     const std::int64_t duration =
-        (forward ? times_.forward : 0) + (input ? times_.input : 0) + (weight ? times_.weight : 0);
+        (forward ? times.forward : 0) + (input ? times.input : 0) + (weight ? times.weight : 0);
     if (rank.first == kNever) rank.first = start;
     rank.now = start + duration;
     rank.busy += duration;
+    if (played_ != nullptr) played_->push_back({index, micro_batch, *next, start, rank.now});
     if (forward) done.forward = rank.now;
     // The stage before needs the gradient of the input; a whole backward hands it over at its end.
     if (input) done.input = rank.now;
@@ -122,7 +126,8 @@ class Simulator {
 
   const PipelineOrder& order_;
   const PipelineShape shape_;
-  const StepTimes times_;
+  const std::vector<StepTimes>& times_;
+  std::vector<PlayedStep>* played_;
   const std::int64_t parts_, micro_batches_;
   std::vector<Done> done_;
   std::vector<Rank> ranks_;
@@ -131,7 +136,13 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const PipelineOrder& order, const PipelineShape& shape, StepTimes times) {
-  return Simulator(order, shape, times).run();
+  const auto parts = static_cast<std::size_t>(parts_in_line(order.placement, shape));
+  return simulate(order, shape, std::vector<StepTimes>(parts, times));
+}
+
+Simulation simulate(const PipelineOrder& order, const PipelineShape& shape,
+                    const std::vector<StepTimes>& parts, std::vector<PlayedStep>* played) {
+  return Simulator(order, shape, parts, played).run();
 }
 
 }  // namespace steelyard

@@ -14,9 +14,15 @@
 
 namespace steelyard {
 
-// Of one chunk.
+// Of one part of the model.
 struct StepTimes {
   std::int64_t forward = 1, input = 1, weight = 1;
+};
+
+struct PlayedStep {
+  std::int64_t rank = 0, micro_batch = 0;
+  PipelineStep step;
+  std::int64_t start = 0, end = 0;
 };
 
 struct Simulation {
@@ -25,6 +31,10 @@ struct Simulation {
   std::int64_t bubble = 0;  // the most that a rank waits between its own first and last step
 };
 
+// Parts that are alike.
 Simulation simulate(const PipelineOrder& order, const PipelineShape& shape, StepTimes times = {});
+// `parts`: of the model, from the embedding on. `played`: takes every step, in the order of the ranks' turns.
+Simulation simulate(const PipelineOrder& order, const PipelineShape& shape,
+                    const std::vector<StepTimes>& parts, std::vector<PlayedStep>* played = nullptr);
 
 }  // namespace steelyard

@@ -55,6 +55,9 @@ struct MappedRun {
   std::vector<Reading> readings;
   std::optional<std::int64_t> stage;  // whose numbers they are; absent: the largest of all ranks
   std::optional<bool> out_of_memory;
+  // What a step took, or how many tokens each device saw a second; neither: the row prints no speed that can be compared.
+  std::optional<double> step_seconds, tokens_per_second;
+  std::string timed_apart;  // a circumstance whose times are judged by themselves: "several machines"
   std::vector<Assumed> assumed;
 
   void set(std::string_view key, Value value);

@@ -126,6 +126,22 @@ std::string suspect_of(const Reading& reading, const Answer& answer) {
   return best == nullptr ? "" : best->second;
 }
 
+std::optional<TimedStep> timed(const MappedRun& mapped, const Job& job) {
+  if (!mapped.step_seconds && !mapped.tokens_per_second) return std::nullopt;
+  const std::optional<StepTime> time = predict_time(job);
+  if (!time) return std::nullopt;
+  const double tokens = static_cast<double>(job.training.global_batch) *
+                        static_cast<double>(job.training.sequence_length.value());
+  TimedStep step;
+  step.measured = mapped.step_seconds.value_or(
+      tokens / (mapped.tokens_per_second.value_or(1) *
+                static_cast<double>(job.cluster.devices.value())));
+  step.predicted = time->step.value();
+  step.group = job.cluster.device->name;
+  if (!mapped.timed_apart.empty()) step.group += ", " + mapped.timed_apart;
+  return step;
+}
+
 void weigh(const MappedRun& mapped, JudgedRow& row) {
   try {
     if (mapped.kernel) {
@@ -160,9 +176,11 @@ void weigh(const MappedRun& mapped, JudgedRow& row) {
                               band.around(answer.bytes, terms_of(reading, answer, runtime)),
                               suspect_of(reading, answer)});
     }
+    row.step = timed(mapped, *job);
     row.assumed = mapped.assumed;
   } catch (const OverflowError&) {
     row.readings.clear();
+    row.step.reset();
     row.refused = "a size of this run is far too large";
   }
 }
@@ -263,6 +281,7 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
     std::map<std::string, std::int64_t> refused;
     std::map<std::string, std::int64_t> left_out;
     std::vector<std::pair<std::string, ErrorTable>> tables;
+    std::map<std::string, TimeErrors> times;
     for (const JudgedRow& row : rows_) {
       if (row.source != name) continue;
       ++result.rows;
@@ -279,6 +298,7 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
       }
       ++result.weighed;
       if (row.out_of_memory) result.outcomes.add(*row.out_of_memory, row.verdict);
+      if (row.step) times[row.step->group].add(row.step->measured, row.step->predicted);
       const JudgedReading* farthest = nullptr;
       for (const JudgedReading& reading : row.readings) {
         const std::string label = label_of(reading.reading);
@@ -293,6 +313,7 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
       if (farthest != nullptr && farthest->predicted != farthest->reading.bytes)
         result.worst.emplace_back(&row, farthest);
     }
+    for (const auto& [group, errors] : times) result.times.emplace_back(group, errors.figures());
     for (const auto& [label, table] : tables) result.errors.emplace_back(label, table.figures());
     std::stable_sort(result.worst.begin(), result.worst.end(), [](const auto& a, const auto& b) {
       return size_of_error(*a.second) > size_of_error(*b.second);

@@ -21,6 +21,7 @@
 #include "predict/band.h"
 #include "validate/error_table.h"
 #include "validate/measured_row.h"
+#include "validate/time_error.h"
 
 namespace steelyard {
 
@@ -39,12 +40,18 @@ struct JudgedReading {
   std::string suspect;
 };
 
+struct TimedStep {
+  double measured = 0, predicted = 0;  // seconds
+  std::string group;                   // the device, and what is judged apart
+};
+
 struct JudgedRow {
   std::string id;
   std::string source;
   std::string left_out;  // the mapper's reason; the row was not asked
   std::string refused;   // our reason; it was asked and not answered
   std::vector<JudgedReading> readings;
+  std::optional<TimedStep> step;
   std::optional<bool> out_of_memory;
   Verdict verdict = Verdict::kFits;
   std::vector<Assumed> assumed;
@@ -67,6 +74,7 @@ struct SourceResult {
       left_out_because;                                      // commonest first
   std::vector<std::pair<std::string, ErrorFigures>> errors;  // by label, in order of appearance
   OutcomeFigures outcomes;
+  std::vector<std::pair<std::string, TimeFigures>> times;  // by device
   std::vector<std::pair<const JudgedRow*, const JudgedReading*>>
       worst;  // largest error first, one for each row
   std::vector<std::pair<Assumed, std::int64_t>> assumed;

@@ -123,6 +123,7 @@ Mapped map(MeasuredRow& row) {
   map_readings(row, mapped);
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
+  map_time(row, mapped);
   return mapped;
 }
 

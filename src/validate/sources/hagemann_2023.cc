@@ -55,6 +55,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("recompute.mode", row.says("train.recompute", "every") ? "full" : "none");
   if (!row.complete()) return left_out(row.missing());
   mapped.out_of_memory = row.truth("measured.oom");
+  map_time(row, mapped);
   return mapped;
 }
 

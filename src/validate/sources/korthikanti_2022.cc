@@ -33,6 +33,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.schedule", chunks > 1 ? "interleaved" : "1f1b");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
+  map_time(row, mapped);
   if (!mapped.out_of_memory) return left_out("prints neither memory nor that it ran");
   return mapped;
 }

@@ -40,6 +40,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("recompute.mode", row.says("train.recompute", "full") ? "full" : "none");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
+  map_time(row, mapped);
   return mapped;
 }
 

@@ -38,6 +38,7 @@ Mapped map(MeasuredRow& row) {
   if (const auto bytes = row.gib("measured.peak_allocated_gib"))
     mapped.readings.push_back({Meter::kAllocated, *bytes});
   map_outcome(row, mapped);
+  map_time(row, mapped);
   return mapped;
 }
 

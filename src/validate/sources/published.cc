@@ -127,4 +127,15 @@ void map_outcome(const MeasuredRow& row, MappedRun& mapped) {
   }
 }
 
+void map_time(const MeasuredRow& row, MappedRun& mapped) {
+  const auto positive = [&](const char* path) -> std::optional<double> {
+    const std::optional<double> value = row.number(path);
+    return value && *value > 0 ? value : std::nullopt;
+  };
+  mapped.step_seconds = positive("measured.step_time_s");
+  if (!mapped.step_seconds) mapped.tokens_per_second = positive("measured.tokens_per_s_per_gpu");
+  if (!mapped.step_seconds && !mapped.tokens_per_second)
+    mapped.step_seconds = positive("derived_by_us.step_time_s");
+}
+
 }  // namespace steelyard

@@ -34,4 +34,7 @@ void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_n
 // A run that printed its speed has not run out of memory.
 void map_outcome(const MeasuredRow& row, MappedRun& mapped);
 
+// The seconds of a step, or tokens a second; the printed FLOP/s by the source's own formula where there is nothing else.
+void map_time(const MeasuredRow& row, MappedRun& mapped);
+
 }  // namespace steelyard

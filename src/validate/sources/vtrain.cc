@@ -31,6 +31,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.schedule", "1f1b");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
+  map_time(row, mapped);
   return mapped;
 }
 

@@ -1,0 +1,181 @@
+#include "cost/stretch_time.h"
+
+#include <algorithm>
+#include <array>
+
+namespace steelyard {
+
+namespace {
+
+TimeTerm term_of(Axis axis) {
+  switch (axis) {
+    case Axis::kTensor:
+      return TimeTerm::kTensor;
+    case Axis::kContext:
+      return TimeTerm::kContext;
+    case Axis::kExpert:
+      return TimeTerm::kExpert;
+    case Axis::kData:
+      return TimeTerm::kData;
+    case Axis::kPipeline:
+      break;
+  }
+  return TimeTerm::kPipeline;
+}
+
+Beside beside_of(const Kernel& kernel) {
+  if (kernel.kind == Kernel::kAttention) return Beside::kAttention;
+  if (kernel.kind != Kernel::kProduct || !kernel.backward) return Beside::kNothing;
+  return kernel.of_weights ? Beside::kWeightProduct : Beside::kInputProduct;
+}
+
+// Exchanges that wait for what they run beside.
+struct Waiting {
+  TimeTerm term = TimeTerm::kTensor;
+  double seconds = 0;
+};
+
+// One direction of a stretch, kernel by kernel.
+class Passage {
+ public:
+  Passage(const StretchClock& clock, WorkTime& work) : clock_(clock), work_(work) {}
+
+  void add(const Kernel& kernel) {
+    host_ += clock_.kernels.host_time(kernel).value();
+    if (kernel.kind == Kernel::kExchange) return exchange(kernel.exchange);
+    const double seconds = clock_.kernels.device_time(kernel).value();
+    terms_[kernel.again ? TimeTerm::kRecompute : TimeTerm::kCompute] += seconds;
+    device_ += seconds;
+    if (kernel.of_weights) work_.weight_gradients += seconds;
+    work_.executed_flops += kernel.flops;
+    // The half product more of a fused attention's backward makes its scores again: no work of the model.
+    const double again = kernel.kind == Kernel::kAttention && kernel.backward ? 0.2 : 0.0;
+    if (!kernel.again) work_.model_flops += kernel.flops * (1 - again);
+    if (const Beside beside = beside_of(kernel); beside != Beside::kNothing) hide(beside, seconds);
+  }
+
+  // `term`: what streams beside the whole passage.
+  TimeTerms end(double streamed, TimeTerm term) {
+    for (std::size_t beside = 0; beside < waiting_.size(); ++beside)
+      hide(static_cast<Beside>(beside), 0);
+    terms_[TimeTerm::kHost] = std::max(0.0, host_ - device_);
+    overlap(term, streamed, std::max(device_, host_));
+    return terms_;
+  }
+
+ private:
+  void exchange(const Exchange& exchange) {
+    const double seconds =
+        clock_.exchanges.time(exchange.kind, exchange.bytes, clock_.groups.on(exchange.axis))
+            .value();
+    if (exchange.beside == Beside::kNothing) {
+      terms_[term_of(exchange.axis)] += seconds;
+      device_ += seconds;
+      return;
+    }
+    Waiting& waiting = waiting_[static_cast<std::size_t>(exchange.beside)];
+    waiting.term = term_of(exchange.axis);
+    waiting.seconds += seconds;
+  }
+  void hide(Beside beside, double behind) {
+    Waiting& waiting = waiting_[static_cast<std::size_t>(beside)];
+    if (waiting.seconds > 0) device_ += overlap(waiting.term, waiting.seconds, behind);
+    waiting.seconds = 0;
+  }
+  // What of `seconds` shows when it runs beside `behind`; each slows the other down.
+  double overlap(TimeTerm term, double seconds, double behind) {
+    const double both = std::min(seconds, behind);
+    const double shows = seconds - both + clock_.overlap_slowdown * both;
+    terms_[term] += shows;
+    work_.hidden[term] += both;
+    return shows;
+  }
+
+  const StretchClock& clock_;
+  WorkTime& work_;
+  TimeTerms terms_;
+  double device_ = 0, host_ = 0;
+  std::array<Waiting, 4> waiting_{};
+};
+
+}  // namespace
+
+const Group& RankGroups::on(Axis axis) const {
+  switch (axis) {
+    case Axis::kTensor:
+      return tensor;
+    case Axis::kContext:
+      return context;
+    case Axis::kExpert:
+      return expert;
+    case Axis::kData:
+    case Axis::kPipeline:
+      break;
+  }
+  return data;
+}
+
+RankGroups groups_of(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const Ranks per_node = job.cluster.devices_per_node;
+  RankGroups groups;
+  std::int64_t stride = 1;
+  groups.tensor = group_of(parallel.tensor, stride, per_node);
+  // Parts of one expert are neighbours, experts follow (megatron/core/parallel_state.py, the order of experts).
+  groups.expert = group_of(parallel.expert, parallel.expert_tensor, per_node);
+  stride *= parallel.tensor;
+  groups.context = group_of(parallel.context, stride, per_node);
+  // Context ranks hold the same parameters and share their states and gradients.
+  const std::int64_t data = parallel.data * parallel.context;
+  groups.data = group_of(Ranks(data), stride, per_node);
+  groups.stages_across_machines = stride * data >= per_node;
+  return groups;
+}
+
+WorkTime& WorkTime::operator+=(const WorkTime& other) {
+  forward += other.forward;
+  backward += other.backward;
+  hidden += other.hidden;
+  weight_gradients += other.weight_gradients;
+  model_flops += other.model_flops;
+  executed_flops += other.executed_flops;
+  return *this;
+}
+
+WorkTime operator*(WorkTime work, double times) {
+  work.forward = work.forward * times;
+  work.backward = work.backward * times;
+  work.hidden = work.hidden * times;
+  work.weight_gradients *= times;
+  work.model_flops *= times;
+  work.executed_flops *= times;
+  return work;
+}
+
+WorkTime StretchClock::time(const PipelineWork::Stretch& stretch, double elements) const {
+  WorkTime work;
+  const auto gather = [&](double width) {
+    if (width <= 0) return 0.0;
+    const double among = exchanges.time(ExchangeKind::kAllGather, elements * width, groups.data)
+                             .value();
+    // From the host each rank brings its own share first.
+    const double up = host_link > 0 ? elements * width / data_ranks / host_link : 0.0;
+    return std::max(among, up);
+  };
+  const double scatter =
+      data.scatter_backward <= 0
+          ? 0.0
+          : exchanges
+                .time(ExchangeKind::kReduceScatter, elements * data.scatter_backward, groups.data)
+                .value();
+  const TimeTerm term = host_link > 0 ? TimeTerm::kOffload : TimeTerm::kData;
+  Passage forward(*this, work);
+  for (const Kernel& kernel : stretch.forward) forward.add(kernel);
+  work.forward = forward.end(gather(data.gather_forward), term);
+  Passage backward(*this, work);
+  for (const Kernel& kernel : stretch.backward) backward.add(kernel);
+  work.backward = backward.end(gather(data.gather_backward) + scatter, term);
+  return work;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,50 @@
+// Seconds of one micro-batch on one stretch of the model (embedding, a layer, head), term by term.
+//
+//   device   products, attention, reads and writes, exchanges that nothing hides
+//   host     launches of all of them; the stretch takes the longer of both
+//   beside   gathers and scatters of parameters; exchanges that run beside a product: what is longer, and the slowdown
+//            that both have from each other
+#pragma once
+
+#include "cost/collective_time.h"
+#include "cost/data_exchange.h"
+#include "cost/kernel_time.h"
+#include "cost/step_time.h"
+#include "engine/stage_program.h"
+
+namespace steelyard {
+
+// The groups that a rank belongs to, by axis: tensor ranks are neighbours, then context, then data; stages stand furthest
+// apart (Megatron-LM core/parallel_state.py; torch's device meshes name them in the same order).
+struct RankGroups {
+  Group tensor, context, expert, data;
+  bool stages_across_machines = false;
+  const Group& on(Axis axis) const;
+};
+RankGroups groups_of(const Job& job);
+
+struct WorkTime {
+  TimeTerms forward, backward;
+  TimeTerms hidden;            // exchanges behind compute
+  double weight_gradients = 0;  // of backward: what nobody waits for
+  double model_flops = 0, executed_flops = 0;
+  double seconds() const { return forward.total() + backward.total(); }
+  WorkTime& operator+=(const WorkTime& other);
+  friend WorkTime operator*(WorkTime work, double times);
+};
+
+// What each stretch is timed with.
+struct StretchClock {
+  const KernelClock& kernels;
+  const ExchangeClock& exchanges;
+  const RankGroups& groups;
+  DataExchange data;
+  double overlap_slowdown = 0;
+  double host_link = 0;  // bytes a second, where parameters come from the host; 0: they do not
+  double data_ranks = 1;
+
+  // `elements`: parameters of the stretch on this rank.
+  WorkTime time(const PipelineWork::Stretch& stretch, double elements) const;
+};
+
+}  // namespace steelyard
