@@ -64,6 +64,44 @@ const std::vector<Command>& commands() {
         "--batch"},
        true,
        compare_command},
+      {"import",
+       "LAUNCH-FILE [flags]",
+       "a launch configuration as a run file, with where each value was written",
+       "Reads DeepSpeed JSON, Accelerate YAML, Trainer and TRL arguments, torchtitan TOML, "
+       "Megatron-LM scripts and "
+       "arguments, nanotron, Axolotl, LLaMA-Factory and torchtune YAML, and the shell and sbatch "
+       "scripts that launch "
+       "them. Nothing is executed. Lists what the files do not say. Every other command takes such "
+       "a file in place of a "
+       "run file. Exit 0: imported; 2: not understood.",
+       {"steelyard import job.sbatch",
+        "steelyard import axolotl.yaml --on 1xrtx-4090 --write run.toml"},
+       true,
+       import_command},
+      {"export",
+       "ENGINE RUN [flags]",
+       "a run file as the files that an engine launches from",
+       "ENGINE is deepspeed, accelerate, fsdp2, torchtitan, megatron, nanotron, axolotl, "
+       "llama-factory, or slurm (the run's "
+       "own engine under sbatch). Prints one script that writes its configuration and launches; "
+       "--to-folder writes the files "
+       "apart. What the engine cannot say is an error, or listed as left out.",
+       {"steelyard export deepspeed examples/llama-3.1-8b-deepspeed.toml",
+        "steelyard export slurm examples/llama-3-70b-megatron.toml > job.sbatch"},
+       true,
+       export_command},
+      {"gate",
+       "LAUNCH-FILE|RUN [flags]",
+       "one line and an exit status, for schedulers and CI",
+       "Weighs what a job would launch: exit 0 lets it through, 1 refuses it, 2 is not understood. "
+       "--policy FILE says what is "
+       "refused and which device a partition has; --slurm-plugin prints a job_submit.lua that asks "
+       "this command.",
+       {"steelyard gate job.sbatch --on h100-sxm-80gb",
+        "steelyard gate job.sbatch --policy gate.toml",
+        "steelyard gate --slurm-plugin > /etc/slurm/job_submit.lua"},
+       true,
+       gate_command},
       {"validate",
        "FILES|FOLDERS [flags]",
        "predictions held to measured runs: how far off, and where",

@@ -19,8 +19,9 @@ bool is_path(std::string_view word) {
   if (word.find("://") != std::string_view::npos || word.substr(0, 15) == "huggingface.co/")
     return false;
   return word.ends_with(".toml") || word.ends_with(".json") || word.ends_with("/") ||
-         word.substr(0, 1) == "/" || word.substr(0, 2) == "./" || word.substr(0, 3) == "../" ||
-         word.substr(0, 1) == "~";
+         word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".sh") ||
+         word.ends_with(".sbatch") || word.substr(0, 1) == "/" || word.substr(0, 2) == "./" ||
+         word.substr(0, 3) == "../" || word.substr(0, 1) == "~";
 }
 
 // A config.json says what the model is in its own keys; a run file has `model`.
@@ -119,6 +120,13 @@ KeyEdit placed_edit(std::string_view key, std::string_view text, const Place& pl
 
 }  // namespace
 
+Imported import_file(const std::string& path, std::string_view text) {
+  LaunchContext context;
+  context.read_file = read_file_for_core;
+  context.folder = path == "-" ? "" : std::filesystem::path(path).parent_path().string();
+  return import_launch(text, path == "-" ? "<stdin>" : path, context);
+}
+
 tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   namespace fs = std::filesystem;
   std::error_code failed;
@@ -131,6 +139,16 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   std::optional<std::string> text = text_of_file(word);
   if (!text) return unreadable(word, "it cannot be opened");
   const std::string source = standard_input ? "<stdin>" : word;
+  if (is_launch_file(*text, source)) {
+    Imported imported = import_file(word, *text);
+    if (imported.failed()) return tl::unexpected(std::move(imported.problems));
+    RunInput input;
+    input.word = word;
+    input.name = standard_input ? "stdin" : fs::path(word).stem().string();
+    input.document = std::move(imported.run);
+    input.folder = standard_input ? "" : fs::path(word).parent_path().string();
+    return input;
+  }
   tl::expected<Value, Diagnostics> document = read_document(*text, source);
   if (!document) return tl::unexpected(document.error());
   if (!standard_input && is_model_config(*document)) return model_input(word);

@@ -2,6 +2,7 @@
 //
 //   RUN     run.toml, run.json, - (stdin)                     the file itself
 //   MODEL   llama-3.1-8b, ./my-model, config.json, 7b         a run file that says only `model`
+//   LAUNCH  axolotl.yaml, ds_config.json, job.sbatch          read as `steelyard import` reads it
 //
 // Flags are laid over it: the later word wins, and errors name the flag.
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "cli/command.h"
 #include "document/value.h"
+#include "formats/launch/launch.h"
 #include "job/read.h"
 #include "plan/sweep.h"
 #include "report/run_file_text.h"
@@ -28,6 +30,9 @@ struct RunInput {
   bool toml = false;   // `text` can be edited in place
   std::string folder;  // relative paths of the document start here
 };
+
+// A launch configuration as a run file; other files that it names are read beside it.
+Imported import_file(const std::string& path, std::string_view text);
 
 tl::expected<RunInput, Diagnostics> read_run(const std::string& word);
 

@@ -18,6 +18,8 @@ using ReadValue = tl::expected<Value, Diagnostics>;
 
 ReadValue read_json(std::string_view text, std::string_view source_name);
 ReadValue read_toml(std::string_view text, std::string_view source_name);
+// What engines' own files are written in; plain words are typed as PyYAML types them.
+ReadValue read_yaml(std::string_view text, std::string_view source_name);
 
 // JSON when the name ends in .json or the text opens with a brace, else TOML.
 ReadValue read_document(std::string_view text, std::string_view source_name);

@@ -60,6 +60,12 @@ const std::vector<ErrorCode>& error_codes() {
       {"E320", "known, and not weighed yet", "Leaving it out in silence would give a number for another run."},
       // Questions about an answer.
       {"E410", "nothing of that name to explain", "A derivation can be asked of a pile, a phase, an owner, an entry or a rule; only what is alive at the peak, or in the phase that is named, has bytes."},
+      // Launch configurations.
+      {"E601", "a launch configuration says something that is not understood", "What is not understood would be another run, or one that the engine refuses. The line is the one in the engine's own file."},
+      {"E602", "something of a launch configuration was not followed", "A condition that only the machine knows, a loop, a key that changes no byte: the rest is read, and this is said."},
+      {"E603", "the engine has no word for this", "An exported file must start the run that was weighed. What an engine cannot be told is refused when it changes the run's shape, and listed as left out when it does not."},
+      {"E604", "not a launch configuration, or no engine of that name", "Formats are recognised by their own keys; a script must launch something: torchrun, accelerate launch, deepspeed, srun."},
+      {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, headroom_gib, and a table for each partition with its device."},
   };
   // clang-format on
   return kCodes;

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_status.h"
+#include "cli/outlet.h"
+#include "cli/problems.h"
+#include "cli/read_invocation.h"
+#include "cli/run_input.h"
+#include "formats/launch/launch.h"
+#include "report/json_values.h"
+#include "report/run_file_text.h"
+
+namespace steelyard {
+namespace {
+
+nlohmann::ordered_json import_document(const Imported& imported) {
+  nlohmann::ordered_json document = {{"schema", "steelyard.import/1"},
+                                     {"formats", imported.formats}};
+  document["run"] = json_of(imported.run);
+  auto& origins = document["origins"] = nlohmann::ordered_json::object();
+  const auto origin = [&](const std::string& key, const Value& value) {
+    const Place place = value.place();
+    origins[key] = {{"source", place.source}, {"line", place.line}};
+  };
+  for (const Value::Member& section : imported.run.members()) {
+    if (section.key == "carried") continue;
+    if (section.value.is_table() && section.key != "model")
+      for (const Value::Member& member : section.value.members())
+        origin(section.key + "." + member.key, member.value);
+    else
+      origin(section.key, section.value);
+  }
+  auto& unsaid = document["unsaid"] = nlohmann::ordered_json::array();
+  for (const Unsaid& one : imported.unsaid)
+    unsaid.push_back({{"key", one.key},
+                      {"taken", one.taken.empty() ? nlohmann::ordered_json()
+                                                  : nlohmann::ordered_json(one.taken)},
+                      {"why", one.why}});
+  auto& warnings = document["warnings"] = nlohmann::ordered_json::array();
+  for (const Diagnostic& problem : imported.problems)
+    warnings.push_back(
+        {{"message", problem.message}, {"label", problem.label}, {"line", problem.place.line}});
+  return document;
+}
+
+}  // namespace
+
+int import_command(const Invocation& invocation) {
+  if (invocation.words.size() != 1)
+    return refuse_words(invocation, "import what: one launch configuration");
+  const std::string& word = invocation.words.front();
+  const std::optional<std::string> text = text_of_file(word);
+  if (!text)
+    return refuse(invocation, {command_line_problem("E100", fmt::format("cannot read {}", word))},
+                  "nothing imported");
+  Imported imported = import_file(word, *text);
+  lay_over(imported.run, edits_of(invocation.keys));
+  if (imported.failed()) return refuse(invocation, imported.problems, "nothing imported");
+  if (invocation.json) {
+    answer(import_document(imported).dump(2) + "\n");
+    return kDone;
+  }
+  warn(invocation, imported.problems);
+  if (const std::string* file = invocation.value("write")) {
+    const std::string run = run_file_text(imported.run);
+    if (*file == "-") {
+      answer(run);
+      return kDone;
+    }
+    if (!write_file(*file, run))
+      return refuse(invocation,
+                    {command_line_problem("E100", fmt::format("cannot write {}", *file))},
+                    "nothing written");
+  }
+  answer(import_report(imported));
+  return kDone;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,323 @@
+// Axolotl's YAML: axolotl/utils/schemas, utils/config/__init__.py.
+#include <fmt/format.h>
+
+#include "formats/launch/formats.h"
+#include "formats/launch/hugging_face.h"
+
+namespace steelyard {
+namespace {
+
+constexpr Row kRows[] = {
+    {"sequence_len", "training.sequence_length", "", "", "512"},
+    {"micro_batch_size", "training.micro_batch"},
+    {"gradient_accumulation_steps", "training.gradient_accumulation"},
+    {"torch_compile", "training.compile"},
+    {"dp_replicate_size", "parallel.replicate"},
+    {"tensor_parallel_size", "parallel.tensor"},
+    {"context_parallel_size", "parallel.context", "", "sequence_parallel_degree"},
+    {"expert_parallel_size", "parallel.expert"},
+};
+
+constexpr Row kAdapter[] = {
+    {"lora_r", "adapter.rank"},
+    {"lora_alpha", "adapter.alpha"},
+    {"lora_dropout", "adapter.dropout"},
+};
+
+const Value* on(ConfigReader& reading, std::string_view path) {
+  const Value* value = reading.take(path);
+  return value != nullptr && truth_of(*value).value_or(false) ? value : nullptr;
+}
+
+void read_adapter(ConfigReader& reading) {
+  const Value* adapter = reading.take("adapter");
+  const Value* four = on(reading, "load_in_4bit");
+  const Value* eight = on(reading, "load_in_8bit");
+  if (adapter == nullptr || word_of(*adapter).empty()) return;
+  const std::string kind = word_of(*adapter);
+  if (kind != "lora" && kind != "qlora")
+    return reading.refuse(*adapter, fmt::format("the adapter {} is not read", kind),
+                          "lora and qlora are");
+  const Value* dora = on(reading, "peft_use_dora");
+  reading.say("adapter.method", dora != nullptr ? "dora" : "lora",
+              dora != nullptr ? *dora : *adapter);
+  reading.rows(kAdapter);
+  if (const Value* linear = on(reading, "lora_target_linear"))
+    reading.say("adapter.target_modules", "all-linear", *linear);
+  else if (reading.theirs().find("lora_target_modules") != nullptr)
+    read_targets(reading, "lora_target_modules", "all-linear");
+  else
+    reading.lacks("adapter.target_modules", "PEFT chooses the modules by the model's family");
+  if (four != nullptr || kind == "qlora") {
+    reading.say("adapter.base", "nf4", four != nullptr ? *four : *adapter);
+    if (const Value* twice = reading.take("bnb_config_kwargs.bnb_4bit_use_double_quant"))
+      reading.say("adapter.double_quantization", *twice, *twice);
+    else
+      reading.take_default("adapter.double_quantization", Value::boolean(true),
+                           "Axolotl quantises the constants too");
+  } else if (eight != nullptr) {
+    reading.say("adapter.base", "int8", *eight);
+  }
+}
+
+void read_fsdp(ConfigReader& reading) {
+  const Value* config = reading.theirs().find("fsdp_config");
+  const Value* words = reading.take("fsdp");
+  if (config == nullptr && words == nullptr) return;
+  const Value& at = config == nullptr ? *words : *config;
+  const auto key = [&](std::string_view name) -> const Value* {
+    if (const Value* value = reading.take(fmt::format("fsdp_config.{}", name))) return value;
+    return reading.take(fmt::format("fsdp_config.fsdp_{}", name));
+  };
+  const Value* version = reading.take("fsdp_version");
+  if (version == nullptr) version = key("version");
+  const bool second = version != nullptr && word_of(*version) == "2";
+  if (version == nullptr)
+    reading.take_default("engine", Value::string("fsdp1"), "Axolotl takes FSDP version 1");
+  else
+    reading.say("engine", second ? "fsdp2" : "fsdp1", *version);
+  const Value* reshard = key("reshard_after_forward");
+  if (reshard != nullptr && truth_of(*reshard))
+    reading.say("parallel.zero_stage", Value::integer(*truth_of(*reshard) ? 3 : 2), *reshard);
+  else
+    reading.take_default("parallel.zero_stage", Value::integer(3), "full sharding unless said");
+  if (const Value* offload = key("offload_params");
+      offload != nullptr && truth_of(*offload).value_or(false)) {
+    reading.say("offload.parameters", "cpu", *offload);
+    reading.say("offload.optimizer", "cpu", *offload);
+  }
+  if (const Value* again = key("activation_checkpointing");
+      again != nullptr && truth_of(*again).value_or(false))
+    reading.say("recompute.mode", "full", *again);
+  if (const Value* save = key("state_dict_type"))
+    reading.say("checkpoint.save", word_of(*save) == "FULL_STATE_DICT" ? "full-rank0" : "sharded",
+                *save);
+  if (const Value* policy = key("auto_wrap_policy");
+      policy != nullptr && word_of(*policy) == "TRANSFORMER_BASED_WRAP")
+    reading.say("wrap.policy", "block", *policy);
+  (void)at;
+}
+
+}  // namespace
+
+void read_axolotl(const Value& document, Launch& launch) {
+  ConfigReader reading(document, "axolotl", launch.into);
+  launch.into.formats.emplace_back("Axolotl YAML");
+  launch.hugging_face = true;
+  if (const Value* model = reading.take("base_model"))
+    say_model(reading, *model);
+  else
+    reading.refuse(document, "no base_model", "Axolotl needs one");
+  reading.rows(kRows);
+  // The batch of a data rank; two of the three are given.
+  const auto batch = reading.count("batch_size");
+  const auto micro = reading.said("training.micro_batch");
+  if (batch && micro != nullptr && !reading.has("training.gradient_accumulation")) {
+    const std::int64_t each = count_of(*micro).value_or(1);
+    if (each > 0 && *batch % each == 0)
+      reading.say("training.gradient_accumulation", Value::integer(*batch / each),
+                  *document.find("batch_size"));
+    else
+      reading.refuse(*document.find("batch_size"),
+                     "batch_size is not a multiple of micro_batch_size", "");
+  }
+  if (micro == nullptr) reading.lacks("training.micro_batch", "Axolotl needs micro_batch_size");
+  read_adapter(reading);
+  read_fsdp(reading);
+  read_deepspeed_key(reading, launch, "deepspeed");
+  if (const Value* again = reading.take("gradient_checkpointing")) {
+    const std::string word = word_of(*again);
+    if (word == "offload" || word == "offload_disk") {
+      reading.say("recompute.mode", "full", *again);
+      reading.say("offload.activations", word == "offload" ? "cpu" : "nvme", *again);
+    } else if (truth_of(*again).value_or(false)) {
+      reading.say("recompute.mode", "full", *again);
+    } else if (!reading.has("recompute.mode")) {
+      reading.say("recompute.mode", "none", *again);
+    }
+  } else {
+    reading.take_default("recompute.mode", Value::string("none"),
+                         "Axolotl checkpoints only when told");
+  }
+  if (const Value* reentrant = reading.take("gradient_checkpointing_kwargs.use_reentrant"))
+    reading.say("recompute.reentrant", *reentrant, *reentrant);
+  if (const Value* offload = on(reading, "activation_offloading"))
+    reading.say("offload.activations", "cpu", *offload);
+  if (document.find("optimizer") != nullptr) {
+    read_optim(reading, "optimizer");
+  } else {
+    reading.take_default("training.optimizer", Value::string("adamw"), "Axolotl's default");
+    reading.take_default("training.optimizer_form", Value::string("fused"), "Axolotl's default");
+  }
+  read_clip(reading, "max_grad_norm", true);
+  if (document.find("attn_implementation") != nullptr)
+    read_attention(reading, "attn_implementation");
+  for (const auto& [old, ours] :
+       {std::pair{"flash_attention", "flash"}, std::pair{"xformers_attention", "efficient"},
+        std::pair{"eager_attention", "eager"}})
+    if (const Value* value = on(reading, old)) reading.say("training.attention", ours, *value);
+  on(reading, "sdp_attention");
+  if (const Value* cut = on(reading, "cut_cross_entropy"))
+    reading.say("training.loss", "fused-linear", *cut);
+  if (const Value* fused = on(reading, "liger_fused_linear_cross_entropy"))
+    reading.say("training.loss", "fused-linear", *fused);
+  const Value* swiglu = on(reading, "liger_glu_activation");
+  const Value* norm = on(reading, "liger_rms_norm");
+  const Value* rope = on(reading, "liger_rope");
+  if (swiglu != nullptr && norm != nullptr)
+    reading.say("training.kernels", "liger", *norm);
+  else if (swiglu != nullptr || norm != nullptr || rope != nullptr)
+    reading.warn(swiglu != nullptr ? *swiglu
+                 : norm != nullptr ? *norm
+                                   : *rope,
+                 "some of Liger's kernels", "weighed with all of them or none: here none");
+  if (const Value* brain = reading.take("bf16")) {
+    if (word_of(*brain) == "auto" || truth_of(*brain).value_or(false) ||
+        word_of(*brain) == "full") {
+      launch.mixed = Value::string("bf16");
+      launch.mixed.set_mark(brain->mark());
+    }
+  } else if (document.find("fp16") == nullptr && document.find("bfloat16") == nullptr &&
+             document.find("float32") == nullptr) {
+    launch.mixed = Value::string("bf16");
+    launch.mixed.set_mark(document.mark());
+  }
+  if (const Value* half = on(reading, "fp16")) {
+    launch.mixed = Value::string("fp16");
+    launch.mixed.set_mark(half->mark());
+  }
+  if (const Value* pure = on(reading, "bfloat16")) {
+    launch.load = Value::string("bfloat16");
+    launch.load.set_mark(pure->mark());
+  }
+  on(reading, "float32");
+  if (const Value* shard = reading.take("dp_shard_size"); shard != nullptr && shard->is_integer()) {
+    const Value* copies = document.find("dp_replicate_size");
+    const std::int64_t replicate = copies == nullptr ? 1 : count_of(*copies).value_or(1);
+    if (shard->as_integer() < 1'000'000 && replicate < 1'000'000)
+      reading.say("parallel.data", Value::integer(shard->as_integer() * replicate), *shard);
+  }
+  if (reading.has("parallel.context") && !reading.has("parallel.context_method"))
+    reading.take_default("parallel.context_method", Value::string("ring"),
+                         "Axolotl's ring attention");
+  if (const Value* method = reading.take("rl"); method != nullptr && !word_of(*method).empty()) {
+    static constexpr std::string_view kMethods =
+        "dpo=dpo|ipo=dpo|simpo=dpo|orpo=dpo|kto=kto|grpo=grpo|gdpo=grpo";
+    reading.say("training.method", ours_of(kMethods, word_of(*method)).value_or("dpo"), *method);
+  }
+  reading.carry_rest();
+}
+
+void write_axolotl(ConfigWriter& writing) {
+  const std::string model = model_written(writing);
+  if (!model.empty()) writing.put("base_model", model);
+  const std::string engine = writing.word("engine", "ddp");
+  if (engine == "megatron" || engine == "nanotron")
+    writing.refuse("engine", fmt::format("Axolotl does not run {}", engine));
+  writing.take("training.global_batch");
+  const std::int64_t devices = writing.look_count("cluster.devices", 1);
+  const std::int64_t tensor = writing.look_count("parallel.tensor", 1);
+  const std::int64_t context = writing.look_count("parallel.context", 1);
+  const std::int64_t replicate = writing.look_count("parallel.replicate", 1);
+  const std::int64_t data = writing.count("parallel.data", devices);
+  writing.rows(kRows);
+  if (context > 1 && writing.word("parallel.context_method", "ring") != "ring")
+    writing.refuse("parallel.context_method", "Axolotl divides sequences in a ring");
+  if ((tensor > 1 || context > 1 || replicate > 1) &&
+      data / std::max<std::int64_t>(1, replicate) > 1)
+    writing.put("dp_shard_size", Value::integer(data / std::max<std::int64_t>(1, replicate)));
+  const std::string mode = writing.word("recompute.mode", "none");
+  if (mode != "none" && mode != "full")
+    writing.refuse("recompute.mode",
+                   fmt::format("Axolotl recomputes every layer or none, not {}", mode));
+  writing.put("gradient_checkpointing", Value::boolean(mode == "full"),
+              "what backward computes again");
+  if (const Value* reentrant = writing.take("recompute.reentrant"))
+    writing.put("gradient_checkpointing_kwargs.use_reentrant", *reentrant);
+  write_optim(writing, "optimizer");
+  write_clip(writing, "max_grad_norm");
+  write_attention(writing, "attn_implementation");
+  const std::string method = writing.word("adapter.method");
+  if (!method.empty()) {
+    const std::string base = writing.word("adapter.base");
+    writing.put("adapter", base == "nf4" ? "qlora" : "lora",
+                "what is trained beside frozen weights");
+    if (method == "dora") writing.put("peft_use_dora", Value::boolean(true));
+    writing.rows(kAdapter);
+    if (const Value* targets = writing.look("adapter.target_modules");
+        targets != nullptr && targets->is_string()) {
+      writing.take("adapter.target_modules");
+      writing.put("lora_target_linear", Value::boolean(true), "every matrix of the layers");
+    } else {
+      write_targets(writing, "lora_target_modules", "all-linear");
+    }
+    if (base == "nf4") {
+      writing.put("load_in_4bit", Value::boolean(true));
+      writing.put("bnb_config_kwargs.bnb_4bit_use_double_quant",
+                  Value::boolean(writing.truth("adapter.double_quantization", false)));
+    }
+    if (base == "int8") writing.put("load_in_8bit", Value::boolean(true));
+  }
+  const std::string loss = writing.word("training.loss", "plain");
+  const bool liger = writing.word("training.kernels") == "liger";
+  if (loss == "fused-linear") {
+    Value plugins = Value::array({Value::string("axolotl.integrations.liger.LigerPlugin")});
+    writing.put("plugins", std::move(plugins));
+    writing.put("liger_fused_linear_cross_entropy", Value::boolean(true), "logits are never whole");
+  } else if (loss != "plain") {
+    writing.refuse("training.loss", fmt::format("Axolotl is not written with the loss {}", loss));
+  }
+  if (liger) {
+    writing.put("plugins", Value::array({Value::string("axolotl.integrations.liger.LigerPlugin")}));
+    for (const char* key : {"liger_rope", "liger_rms_norm", "liger_glu_activation"})
+      writing.put(key, Value::boolean(true));
+  }
+  const HalfPrecision half = half_precision(writing);
+  if (half.load == "bfloat16")
+    writing.put("bfloat16", Value::boolean(true), "weights and states in bf16");
+  writing.put("bf16", Value::boolean(half.mixed == "bf16"), "arithmetic in bf16");
+  writing.put("fp16", Value::boolean(half.mixed == "fp16"));
+  if (engine == "fsdp1" || engine == "fsdp2") {
+    writing.put("fsdp_version", Value::integer(engine == "fsdp2" ? 2 : 1));
+    writing.put("fsdp_config.reshard_after_forward",
+                Value::boolean(writing.count("parallel.zero_stage", 3) == 3),
+                "parameters go after forward: ZeRO-3; kept: ZeRO-2");
+    const bool offload = writing.word("offload.parameters", "none") == "cpu";
+    if (offload != (writing.word("offload.optimizer", "none") == "cpu"))
+      writing.refuse("offload.optimizer",
+                     "FSDP offloads parameters and states together or not at all");
+    writing.put("fsdp_config.offload_params", Value::boolean(offload));
+    writing.put("fsdp_config.state_dict_type",
+                writing.word("checkpoint.save", "sharded") == "sharded" ? "SHARDED_STATE_DICT"
+                                                                        : "FULL_STATE_DICT");
+    writing.put("fsdp_config.auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
+    writing.take("wrap.policy");
+  } else if (engine == "deepspeed") {
+    // The mapping itself: Axolotl takes one in place of a file.
+    ConfigWriter inner(writing.run(), "deepspeed");
+    write_deepspeed(inner);
+    writing.put("deepspeed", inner.theirs);
+    for (const Diagnostic& problem : inner.problems) writing.problems.push_back(problem);
+    for (const char* key :
+         {"parallel.zero_stage", "offload.optimizer", "offload.parameters", "buckets.reduce",
+          "buckets.gather", "buckets.prefetch", "buckets.persistence", "buckets.live",
+          "buckets.reuse", "buckets.sub_group", "overlap.reduce", "checkpoint.save"})
+      writing.take(key);
+  }
+  writing.take("training.method");
+  writing.take("training.dropout");
+  writing.take("parallel.sequence_parallel");
+  if (writing.look_word("implementation") == "transformers") writing.take("implementation");
+  if (writing.theirs.find("datasets") == nullptr) {
+    Value set = Value::table();
+    set_path(set, "path", Value::string("mhenrichsen/alpaca_2k_test"), Place{});
+    set_path(set, "type", Value::string("alpaca"), Place{});
+    writing.put("datasets", Value::array({set}), "to be edited");
+  }
+  if (writing.theirs.find("learning_rate") == nullptr)
+    writing.put("learning_rate", Value::number(0.00002), "to be edited");
+  if (writing.theirs.find("output_dir") == nullptr) writing.put("output_dir", "./outputs/out");
+  if (writing.theirs.find("num_epochs") == nullptr) writing.put("num_epochs", Value::integer(1));
+}
+
+}  // namespace steelyard

@@ -1,0 +1,458 @@
+// Launchers: torchrun, accelerate launch, deepspeed, srun, and the programs that read one file.
+// torch/distributed/run.py, accelerate/commands/launch.py, deepspeed/launcher/runner.py.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "document/read.h"
+#include "formats/launch/arguments.h"
+#include "formats/launch/formats.h"
+#include "formats/launch/hugging_face.h"
+#include "formats/launch/shell.h"
+
+namespace steelyard {
+namespace {
+
+using Words = std::span<const Value>;
+
+std::string base_name(std::string_view word) {
+  return std::string(
+      word.substr(word.rfind('/') == std::string_view::npos ? 0 : word.rfind('/') + 1));
+}
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_python(std::string_view word) {
+  const std::string name = base_name(word);
+  return name.starts_with("python") || name == "pypy";
+}
+
+// The launcher's own options end at its first word that is none: the script.
+struct Split {
+  Value options = Value::table();
+  Words rest;
+};
+Split launcher_options(Words words, std::initializer_list<std::string_view> switches) {
+  Split split;
+  std::size_t i = 0;
+  std::vector<Value> own;
+  while (i < words.size() && words[i].as_string().starts_with("-")) {
+    std::string name = words[i].as_string();
+    own.push_back(words[i]);
+    ++i;
+    if (name.find('=') != std::string::npos) continue;
+    name.erase(0,
+               name.find_first_not_of('-') == std::string::npos ? 0 : name.find_first_not_of('-'));
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (is_one_of(name, switches)) continue;
+    if (i < words.size()) own.push_back(words[i++]);
+  }
+  split.options = read_arguments(own).flags;
+  split.rest = words.subspan(i);
+  return split;
+}
+
+// nodes x devices of each, from what a launcher says.
+void say_devices(Launch& launch, const Value* nodes, const Value* each, std::string_view launcher) {
+  const Value none = Value::table();
+  ConfigReader reading(none, launcher, launch.into);
+  std::int64_t machines = 1;
+  if (nodes != nullptr) {
+    std::string word = word_of(*nodes);
+    if (const std::size_t range = word.find(':'); range != std::string::npos && !has_hole(word))
+      word = word.substr(range + 1);  // MIN:MAX
+    const Value typed = typed_value(word);
+    if (!typed.is_integer())
+      return reading.lacks("cluster.devices", "the number of nodes is a variable that nobody sets");
+    machines = typed.as_integer();
+  }
+  const auto per_node = each == nullptr ? std::optional<std::int64_t>(1) : count_of(*each);
+  if (!per_node)
+    return reading.lacks("cluster.devices", "the launcher counts the devices when it starts");
+  if (*per_node < 1 || machines < 1 || *per_node > 100'000 || machines > 10'000'000) return;
+  const Value& at = each != nullptr ? *each : *nodes;
+  reading.say("cluster.devices", Value::integer(machines * *per_node), at);
+  reading.say("cluster.devices_per_node", Value::integer(*per_node), at);
+}
+
+void lay_over(Value& base, const Value& top) {
+  for (const Value::Member& member : top.members()) {
+    Value::Member* there = base.member(member.key);
+    if (there == nullptr)
+      base.members().push_back(member);
+    else if (there->value.is_table() && member.value.is_table())
+      lay_over(there->value, member.value);
+    else
+      *there = member;
+  }
+}
+
+// A file that the command names, as a document; nothing after a problem was said.
+std::optional<Value> named_document(Launch& launch, const Value& at) {
+  const auto text = named_file(launch, at);
+  if (!text) return std::nullopt;
+  const std::string name = text->mark().source ? text->mark().source->name : word_of(at);
+  const std::string file = word_of(at);
+  ReadValue read = file.ends_with(".json")   ? read_json(text->as_string(), name)
+                   : file.ends_with(".toml") ? read_toml(text->as_string(), name)
+                                             : read_yaml(text->as_string(), name);
+  if (!read) {
+    for (Diagnostic& problem : read.error()) launch.into.problems.push_back(std::move(problem));
+    return std::nullopt;
+  }
+  if (!read->is_table()) return std::nullopt;
+  return std::move(*read);
+}
+
+bool is_file_of(const Value& word, std::initializer_list<std::string_view> endings) {
+  const std::string& text = word.as_string();
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](std::string_view ending) { return text.ends_with(ending); });
+}
+
+// `--deepspeed --deepspeed_config FILE` beside Megatron's own flags.
+void read_megatron_deepspeed(const Value& flags, Launch& launch, const Value& file) {
+  read_megatron(flags, launch);
+  for (const char* key :
+       {"engine", "training.precision", "parallel.zero_stage", "training.gradient_clip"})
+    remove_path(launch.into.run, key);
+  std::erase_if(launch.into.unsaid, [](const Unsaid& unsaid) {
+    return unsaid.key == "training.precision" || unsaid.key == "parallel.zero_stage" ||
+           unsaid.key == "training.gradient_clip";
+  });
+  const Value none = Value::table();
+  ConfigReader reading(none, "megatron", launch.into);
+  reading.say("implementation", "megatron", file);
+  if (const auto document = named_document(launch, file)) read_deepspeed(*document, launch);
+}
+
+// What runs: a script or a module with its words.
+bool read_program(const Value& program, Words words, Launch& launch) {
+  const std::string name = base_name(program.as_string());
+  std::vector<Value> kept;
+  for (const Value& word : words)
+    if (!word.as_string().empty()) kept.push_back(word);
+  if (name == "torchtitan.train" || name.starts_with("torchtitan")) {
+    const Arguments arguments = read_arguments(kept, true);
+    Value document = Value::table();
+    document.set_mark(program.mark());
+    const Value* file = arguments.flags.at("job.config_file");
+    if (file == nullptr) file = arguments.flags.at("job.config-file");
+    if (file != nullptr) {
+      const auto read = named_document(launch, *file);
+      if (!read) return true;
+      document = *read;
+    }
+    lay_over(document, arguments.flags);
+    read_torchtitan(document, launch);
+    return true;
+  }
+  const Arguments arguments = read_arguments(kept);
+  if (name == "axolotl.cli.train" || name == "axolotl") {
+    for (const Value& word : arguments.words)
+      if (is_file_of(word, {".yaml", ".yml"})) {
+        if (const auto document = named_document(launch, word)) {
+          Value whole = *document;
+          lay_over(whole, arguments.flags);
+          read_axolotl(whole, launch);
+        }
+        return true;
+      }
+    return false;
+  }
+  const Value* config = nullptr;
+  for (const char* key : {"config_file", "config", "config_path"})
+    if (config == nullptr) config = arguments.flags.find(key);
+  if (config == nullptr && arguments.words.size() == 1 &&
+      is_file_of(arguments.words[0], {".yaml", ".yml", ".json"}))
+    config = &arguments.words[0];
+  if (config != nullptr && config->is_string()) {
+    const auto document = named_document(launch, *config);
+    if (!document) return true;
+    std::string_view format = format_of(*document);
+    Value whole = *document;
+    if (format == "llama-factory" || format == "trl" || format.empty()) {
+      Value flags = arguments.flags;
+      for (const char* key : {"config_file", "config", "config_path"}) remove_path(flags, key);
+      lay_over(whole, flags);
+      lay_over_assignments(whole, arguments.words);
+      if (format.empty()) format = format_of(whole).empty() ? "trl" : format_of(whole);
+    }
+    return read_format(format, whole, launch);
+  }
+  const bool megatron = arguments.flags.find("num_layers") != nullptr ||
+                        arguments.flags.find("tensor_model_parallel_size") != nullptr ||
+                        arguments.flags.find("micro_batch_size") != nullptr;
+  if (megatron) {
+    Value flags = arguments.flags;
+    flags.set_mark(program.mark());
+    const Value* json = flags.find("deepspeed_config");
+    if (json != nullptr && json->is_string()) {
+      const Value file = *json;
+      read_megatron_deepspeed(flags, launch, file);
+    } else {
+      read_megatron(flags, launch);
+    }
+    return true;
+  }
+  static constexpr std::string_view kTrainer[] = {"per_device_train_batch_size",
+                                                  "model_name_or_path",
+                                                  "gradient_accumulation_steps",
+                                                  "deepspeed",
+                                                  "fsdp",
+                                                  "use_peft"};
+  for (const std::string_view key : kTrainer)
+    if (arguments.flags.find(key) != nullptr) {
+      Value flags = arguments.flags;
+      flags.set_mark(program.mark());
+      launch.into.formats.emplace_back("Trainer arguments");
+      read_hugging_face(flags, launch, "trainer");
+      return true;
+    }
+  launch.into.problems.push_back({Severity::kWarning,
+                                  "E602",
+                                  fmt::format("the arguments of {} are not known", name),
+                                  program.place(),
+                                  "what it trains is not read",
+                                  {}});
+  return true;
+}
+
+bool read_script(Words words, bool module, Launch& launch) {
+  if (words.empty()) return false;
+  if (is_python(words.front().as_string()) && words.size() > 1)
+    return read_command_line(words, launch);
+  (void)module;
+  return read_program(words.front(), words.subspan(1), launch);
+}
+
+bool read_torchrun(Words words, Launch& launch) {
+  launch.into.formats.emplace_back("torchrun");
+  const Split split = launcher_options(
+      words, {"standalone", "m", "module", "no_python", "run_path", "use_env", "use-env"});
+  const Value* nodes = split.options.find("nnodes");
+  say_devices(launch, nodes, split.options.find("nproc_per_node"), "torchrun");
+  return read_script(split.rest,
+                     split.options.find("module") != nullptr || split.options.find("m") != nullptr,
+                     launch);
+}
+
+bool read_accelerate_launch(Words words, Launch& launch) {
+  launch.into.formats.emplace_back("accelerate launch");
+  const Split split = launcher_options(
+      words, {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm", "cpu", "tpu", "debug",
+              "quiet", "m", "module", "no_python", "use_parallelism_config", "enable_cpu_affinity",
+              "dynamo_use_fullgraph", "no_local_rank"});
+  Value document = Value::table();
+  document.set_mark(split.options.mark());
+  const Value& flags = split.options;
+  if (const Value* file = flags.find("config_file")) {
+    const auto read = named_document(launch, *file);
+    if (!read) return true;
+    document = *read;
+  }
+  // Flags win over the file; those of the plugins live in its tables.
+  const auto put = [&](std::string_view path, const Value& value) {
+    set_path(document, path, value, value.place());
+  };
+  const auto mark_type = [&](const Value& at, const char* type) {
+    Value value = Value::string(type);
+    value.set_mark(at.mark());
+    put("distributed_type", value);
+  };
+  for (const Value::Member& member : flags.members()) {
+    const std::string& key = member.key;
+    if (is_one_of(key, {"num_processes", "num_machines", "mixed_precision", "machine_rank",
+                        "main_process_ip", "main_process_port", "rdzv_backend", "gpu_ids"}))
+      put(key, member.value);
+    else if (key == "use_fsdp")
+      mark_type(member.value, "FSDP");
+    else if (key == "use_deepspeed")
+      mark_type(member.value, "DEEPSPEED");
+    else if (key == "use_megatron_lm")
+      mark_type(member.value, "MEGATRON_LM");
+    else if (key == "multi_gpu")
+      mark_type(member.value, "MULTI_GPU");
+    else if (key.starts_with("fsdp_"))
+      put("fsdp_config." + key, member.value);
+    else if (key.starts_with("megatron_lm_"))
+      put("megatron_lm_config." + key, member.value);
+    else if (key.starts_with("parallelism_config_"))
+      put("parallelism_config." + key, member.value);
+    else if (is_one_of(key, {"zero_stage", "offload_optimizer_device", "offload_param_device",
+                             "gradient_accumulation_steps", "gradient_clipping",
+                             "deepspeed_config_file"}))
+      put("deepspeed_config." + key, member.value);
+  }
+  // The script first: what its arguments say decides about the model, which "auto" needs.
+  const bool read = read_script(split.rest, false, launch);
+  if (document.find("distributed_type") == nullptr && !document.members().empty()) {
+    const Value* processes = document.find("num_processes");
+    mark_type(document.members().front().value,
+              processes != nullptr && count_of(*processes).value_or(1) > 1 ? "MULTI_GPU" : "NO");
+  }
+  // A program that reads its own file (Axolotl, LLaMA-Factory) says the engine there.
+  if (launch.into.run.find("engine") != nullptr && document.find("distributed_type") != nullptr &&
+      flags.find("config_file") == nullptr)
+    set_path(document, "distributed_type", Value(), Place{});
+  if (document.find("distributed_type") != nullptr &&
+      document.find("distributed_type")->is_null()) {
+    say_devices(launch, nullptr, document.find("num_processes"), "accelerate");
+  } else if (!document.members().empty()) {
+    read_accelerate(document, launch);
+  }
+  return read || !document.members().empty();
+}
+
+bool read_deepspeed_launcher(Words words, Launch& launch) {
+  launch.into.formats.emplace_back("deepspeed launcher");
+  const Split split = launcher_options(
+      words, {"no_ssh", "bind_cores_to_rank", "module", "no_python", "no_local_rank", "force_multi",
+              "elastic_training", "save_pid", "no_ssh_check", "m"});
+  const Value* nodes = split.options.find("num_nodes");
+  const Value* each = split.options.find("num_gpus");
+  if (each != nullptr) {
+    say_devices(launch, nodes, each, "deepspeed");
+  } else if (const Value* include = split.options.find("include"); include != nullptr) {
+    // host1:0,1,2@host2:0,1
+    const std::string word = word_of(*include);
+    std::int64_t devices = 0;
+    std::string_view rest = word;
+    while (!rest.empty()) {
+      const std::string_view host = rest.substr(0, rest.find('@'));
+      if (const std::size_t colon = host.find(':'); colon != std::string_view::npos)
+        devices +=
+            1 + std::count(host.begin() + static_cast<std::ptrdiff_t>(colon), host.end(), ',');
+      rest.remove_prefix(std::min(host.size() + 1, rest.size()));
+    }
+    if (devices > 0) {
+      const Value none = Value::table();
+      ConfigReader(none, "deepspeed", launch.into)
+          .say("cluster.devices", Value::integer(devices), *include);
+    }
+  } else {
+    const Value none = Value::table();
+    ConfigReader(none, "deepspeed", launch.into)
+        .lacks("cluster.devices", "the host file, or the devices of the machine, decide");
+  }
+  return read_script(split.rest, false, launch);
+}
+
+bool read_tune(Words words, Launch& launch) {
+  const Split split = launcher_options(words, {"standalone"});
+  if (split.options.find("nproc_per_node") != nullptr || split.options.find("nnodes") != nullptr)
+    say_devices(launch, split.options.find("nnodes"), split.options.find("nproc_per_node"),
+                "tune run");
+  if (split.rest.empty()) return false;
+  const std::string recipe = split.rest.front().as_string();
+  const Arguments arguments = read_arguments(split.rest.subspan(1));
+  const Value* file = arguments.flags.find("config");
+  if (file != nullptr && file->is_array() && !file->items().empty()) file = &file->items().front();
+  if (file == nullptr || !file->is_string() ||
+      !(file->as_string().ends_with(".yaml") || file->as_string().ends_with(".yml"))) {
+    launch.into.problems.push_back({Severity::kError, "E601", "a recipe's configuration by name",
+                                    split.rest.front().place(), "the file is torchtune's own",
+                                    "tune cp NAME FILE writes it"});
+    return true;
+  }
+  if (auto document = named_document(launch, *file)) {
+    lay_over_assignments(*document, split.rest.subspan(1));
+    read_torchtune(*document, launch, recipe);
+  }
+  return true;
+}
+
+bool read_llama_factory_cli(Words words, Launch& launch) {
+  if (words.size() < 2 || words[0].as_string() != "train") return false;
+  const auto document = named_document(launch, words[1]);
+  if (!document) return true;
+  Value whole = *document;
+  lay_over_assignments(whole, words.subspan(2));
+  read_llama_factory(whole, launch);
+  return true;
+}
+
+bool is_program(std::string_view word) {
+  const std::string name = base_name(word);
+  return is_python(name) ||
+         is_one_of(name, {"torchrun", "accelerate", "deepspeed", "axolotl", "llamafactory-cli",
+                          "tune", "bash", "sh", "torchrun.sh"});
+}
+
+}  // namespace
+
+bool read_command_line(Words words, Launch& launch) {
+  if (++launch.depth > 16) return false;
+  struct Leave {
+    int& depth;
+    ~Leave() { --depth; }
+  } leave{launch.depth};
+  // env, srun, mpirun, numactl, singularity exec ...: what they start comes after their own words.
+  std::size_t at = 0;
+  while (at < words.size() && !is_program(words[at].as_string())) ++at;
+  if (at == words.size()) return false;
+  const std::string name = base_name(words[at].as_string());
+  const std::string starter = at == 0 ? "" : base_name(words[0].as_string());
+  if (at > 0 && is_one_of(starter, {"echo", "printf", "export", "which", "pip", "conda", "cd", "ls",
+                                    "cat", "mkdir", "source", "git", "apt", "rm", "cp"}))
+    return false;
+  if (starter == "srun") launch.into.formats.emplace_back("srun");
+  const Words rest = words.subspan(at + 1);
+  if (name == "torchrun") return read_torchrun(rest, launch);
+  if (name == "accelerate")
+    return !rest.empty() && rest.front().as_string() == "launch" &&
+           read_accelerate_launch(rest.subspan(1), launch);
+  if (name == "deepspeed") return read_deepspeed_launcher(rest, launch);
+  if (name == "tune")
+    return !rest.empty() && rest.front().as_string() == "run" && read_tune(rest.subspan(1), launch);
+  if (name == "llamafactory-cli") return read_llama_factory_cli(rest, launch);
+  if (name == "axolotl")
+    return !rest.empty() && rest.front().as_string() == "train" &&
+           read_program(words[at], rest.subspan(1), launch);
+  if (name == "bash" || name == "sh") {
+    for (std::size_t i = 0; i + 1 < rest.size(); ++i)
+      if (rest[i].as_string().starts_with("-") &&
+          rest[i].as_string().find('c') != std::string::npos) {
+        const ShellScript inner =
+            read_shell(rest[i + 1].as_string(),
+                       rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "");
+        for (const ShellCommand& command : inner.commands) {
+          std::vector<Value> placed = command.words;
+          for (Value& word : placed) word.set_mark(rest[i + 1].mark());
+          if (read_command_line(placed, launch)) return true;
+        }
+      }
+    return false;
+  }
+  // python: a module that launches, or what trains.
+  std::size_t i = 0;
+  while (i < rest.size() && rest[i].as_string().starts_with("-") && rest[i].as_string() != "-m")
+    ++i;
+  if (i >= rest.size()) return false;
+  if (rest[i].as_string() == "-m") {
+    if (i + 1 >= rest.size()) return false;
+    const std::string& module = rest[i + 1].as_string();
+    const Words after = rest.subspan(i + 2);
+    if (is_one_of(module, {"torch.distributed.run", "torch.distributed.launch",
+                           "torch.distributed.elastic.multiprocessing"}))
+      return read_torchrun(after, launch);
+    if (module == "accelerate.commands.launch") return read_accelerate_launch(after, launch);
+    if (module == "deepspeed.launcher.runner") return read_deepspeed_launcher(after, launch);
+    if (is_one_of(module, {"pip", "venv", "json.tool", "http.server"})) return false;
+    return read_program(rest[i + 1], after, launch);
+  }
+  if (!rest[i].as_string().ends_with(".py")) return false;
+  const Words after = rest.subspan(i + 1);
+  const bool trains = std::any_of(after.begin(), after.end(), [](const Value& word) {
+    const std::string& text = word.as_string();
+    return text.find("batch") != std::string::npos || text.find("config") != std::string::npos ||
+           text.find("num-layers") != std::string::npos || text.ends_with(".yaml") ||
+           text.starts_with("--model");
+  });
+  return trains && read_program(rest[i], after, launch);
+}
+
+}  // namespace steelyard

@@ -1,0 +1,73 @@
+// The formats, one file each: what recognises a document, what reads it into a run file, what writes it.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "document/value.h"
+#include "formats/launch/mapping.h"
+
+namespace steelyard {
+
+// What the files of one launch share while they are read: who else can be opened, and what only several of them
+// decide together.
+struct Launch {
+  Imported into;
+  ReadFile read_file;  // absent: files that are named cannot be read
+  std::string folder;
+  std::map<std::string, Value, std::less<>> files;  // that the script writes itself
+  int depth = 0;
+
+  // Stacks on Hugging Face's Trainer: mixed precision and the type in which weights are loaded are said in
+  // different files, and mean one thing under DDP and another under FSDP.
+  Value mixed;  // "bf16", "fp16", "no"; where it was said
+  Value load;   // "bfloat16", ...
+  bool hugging_face = false;
+};
+
+// A file that another one names, as text; a problem at `at` when there is none.
+std::optional<Value> named_file(Launch& launch, const Value& at);
+
+// Recognised by what it says; empty: not a launch configuration of these.
+std::string_view format_of(const Value& document);
+// Reads a document of that format; false when there is no such format.
+bool read_format(std::string_view format, const Value& document, Launch& launch);
+
+// --- one pair a format -----------------------------------------------------------------------------------
+void read_deepspeed(const Value& document, Launch& launch);
+void write_deepspeed(ConfigWriter& writing);
+
+void read_accelerate(const Value& document, Launch& launch);
+void write_accelerate(ConfigWriter& writing);
+
+// Flags of a training script, or the YAML that TRL reads: TrainingArguments, SFTConfig and ModelConfig.
+void read_hugging_face(const Value& document, Launch& launch, std::string_view format);
+void write_hugging_face(ConfigWriter& writing);
+
+void read_torchtitan(const Value& document, Launch& launch);
+void write_torchtitan(ConfigWriter& writing);
+
+void read_megatron(const Value& flags, Launch& launch);
+void write_megatron(ConfigWriter& writing);
+
+void read_nanotron(const Value& document, Launch& launch);
+void write_nanotron(ConfigWriter& writing);
+
+void read_axolotl(const Value& document, Launch& launch);
+void write_axolotl(ConfigWriter& writing);
+
+void read_llama_factory(const Value& document, Launch& launch);
+void write_llama_factory(ConfigWriter& writing);
+
+void read_torchtune(const Value& document, Launch& launch, std::string_view recipe);
+
+// Words of one command: torchrun, accelerate launch, deepspeed, srun, axolotl, llamafactory-cli, tune, python.
+// False when it launches nothing.
+bool read_command_line(std::span<const Value> words, Launch& launch);
+
+// What only all files together say: precision, and who runs. Call once, at the end.
+void conclude(Launch& launch);
+
+}  // namespace steelyard

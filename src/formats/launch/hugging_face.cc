@@ -1,0 +1,326 @@
+#include "formats/launch/hugging_face.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "document/read.h"
+#include "model/catalogue.h"
+
+namespace steelyard {
+namespace {
+
+// transformers.training_args.OptimizerNames; the form of torch's own optimizers stands behind the slash.
+constexpr std::string_view kOptim =
+    "adamw_torch_fused=adamw/fused|adamw_torch=adamw/foreach|adamw_hf=adamw/loop|"
+    "adamw_8bit=adamw-8bit/|adamw_bnb_8bit=adamw-8bit/|paged_adamw_32bit=adamw-paged/|"
+    "paged_adamw=adamw-paged/|paged_adamw_8bit=adamw-paged-8bit/|adafactor=adafactor/|"
+    "sgd=sgd/foreach|lion_32bit=lion/|lion=lion/|lion_8bit=lion-8bit/|galore_adamw=galore/|"
+    "apollo_adamw=apollo/|lomo=lomo/|muon=muon/";
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+std::string_view last_part(std::string_view path) {
+  while (path.ends_with("/")) path.remove_suffix(1);
+  return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
+}
+
+// Names under which others republish a checkpoint of the same sizes.
+std::string plain_name(std::string_view name) {
+  std::string word = lower(last_part(name));
+  for (const std::string_view prefix : {"meta-"})
+    if (word.starts_with(prefix)) word.erase(0, prefix.size());
+  for (const std::string_view suffix :
+       {"-bnb-4bit", "-instruct-2507", "-instruct", "-chat", "-it", "-base", "-hf"})
+    if (word.ends_with(suffix)) word.resize(word.size() - suffix.size());
+  return word;
+}
+
+std::optional<std::string> preset_like(std::string_view name) {
+  const std::string wanted = plain_name(name);
+  for (const std::string_view preset : preset_names()) {
+    if (lower(preset) == wanted) return std::string(preset);
+    const auto found = find_preset(preset);
+    if (found && !found->hub_id.empty() && plain_name(found->hub_id) == wanted)
+      return std::string(preset);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void read_optim(ConfigReader& reading, std::string_view path) {
+  const Value* value = reading.take(path);
+  if (value == nullptr) return;
+  const std::string name = lower(word_of(*value));
+  const auto ours = ours_of(kOptim, name);
+  if (!ours) {
+    reading.refuse(*value, fmt::format("{}: the optimizer \"{}\" is not known", path, name),
+                   "its states cannot be counted",
+                   "steelyard list optimizers names those that are");
+    return;
+  }
+  const std::size_t slash = ours->find('/');
+  reading.say("training.optimizer", ours->substr(0, slash), *value);
+  if (slash + 1 < ours->size())
+    reading.say("training.optimizer_form", ours->substr(slash + 1), *value);
+}
+
+void write_optim(ConfigWriter& writing, std::string_view path) {
+  if (writing.look("training.optimizer") == nullptr) return;
+  const std::string optimizer = writing.word("training.optimizer");
+  const std::string form = writing.word("training.optimizer_form");
+  std::optional<std::string> name;
+  if (!form.empty()) name = theirs_of(kOptim, optimizer + "/" + form);
+  if (!name) name = theirs_of(kOptim, optimizer + "/");
+  if (!name) name = theirs_of(kOptim, optimizer + "/fused");
+  if (!name)
+    return writing.refuse("training.optimizer",
+                          fmt::format("no optim of that name: {}", optimizer));
+  writing.put(path, *name, "what is kept for each parameter");
+}
+
+void say_model(ConfigReader& reading, const Value& value) {
+  const std::string name = word_of(value);
+  if (const auto preset = preset_of_hub_id(name)) return reading.say("model", *preset, value);
+  if (find_preset(name)) return reading.say("model", name, value);
+  const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../");
+  if (!path)
+    if (const auto like = preset_like(name)) {
+      reading.say("model", *like, value);
+      reading.into().unsaid.push_back(
+          {"model", *like, fmt::format("{} is taken to have the sizes of this preset", name)});
+      return;
+    }
+  reading.say("model", name, value);
+}
+
+Value model_config(const Value& run) {
+  const Value* model = run.find("model");
+  if (model == nullptr) return {};
+  if (model->is_table()) return *model;
+  const auto preset = find_preset(word_of(*model));
+  if (preset) return preset->config;
+  if (const auto name = preset_of_hub_id(word_of(*model)))
+    if (const auto other = find_preset(*name)) return other->config;
+  return {};
+}
+
+std::string model_written(ConfigWriter& writing) {
+  const Value* model = writing.take("model");
+  if (model == nullptr) return "";
+  if (!model->is_string()) {
+    writing.refuse("model", "a model in the run file itself has no name there",
+                   "write it as config.json in a folder, and name the folder");
+    return "";
+  }
+  const auto preset = find_preset(model->as_string());
+  if (!preset) return model->as_string();
+  return preset->hub_id.empty() ? preset->name : preset->hub_id;
+}
+
+void read_attention(ConfigReader& reading, std::string_view path) {
+  const Value* value = reading.take(path);
+  if (value == nullptr) return;
+  const std::string name = lower(word_of(*value));
+  if (name == "eager" || name == "disabled")
+    return reading.say("training.attention", "eager", *value);
+  if (name.starts_with("flash") || name == "fa2" || name == "fa3")
+    return reading.say("training.attention", "flash", *value);
+  // sdpa takes the smallest kernel that runs, as an absent key does here.
+  if (name == "sdpa" || name == "auto") return;
+  if (name == "xformers") return reading.say("training.attention", "efficient", *value);
+  reading.warn(*value, fmt::format("{}: \"{}\" is not known", path, name),
+               "read as the smallest kernel that runs");
+}
+
+void write_attention(ConfigWriter& writing, std::string_view path) {
+  const std::string attention = writing.word("training.attention");
+  if (attention.empty()) return;
+  writing.put(path,
+              attention == "flash"   ? "flash_attention_2"
+              : attention == "eager" ? "eager"
+                                     : "sdpa",
+              "the attention kernel");
+}
+
+void read_clip(ConfigReader& reading, std::string_view path, bool clips_by_default) {
+  const Value* value = reading.take(path);
+  if (value == nullptr || word_of(*value) == "auto") {
+    if (clips_by_default)
+      reading.take_default("training.gradient_clip", Value::number(1.0),
+                           fmt::format("{} clips by 1.0", reading.format()));
+    return;
+  }
+  const Value number = value->is_string() ? typed_value(value->as_string()) : *value;
+  if (!number.is_number())
+    return reading.refuse(*value, fmt::format("{} is not a number", path), "expected a number");
+  if (number.as_number() <= 0)
+    reading.say("training.gradient_clip", Value::boolean(false), *value);
+  else
+    reading.say("training.gradient_clip", Value::number(number.as_number()), *value);
+}
+
+void write_clip(ConfigWriter& writing, std::string_view path) {
+  const Value* clip = writing.take("training.gradient_clip");
+  if (clip == nullptr) return;
+  double norm = 0;
+  if (clip->is_number()) norm = clip->as_number();
+  if (clip->is_bool()) norm = clip->as_bool() ? 1.0 : 0.0;
+  writing.put(path, Value::number(norm), "gradients are clipped to this norm; 0: not");
+}
+
+HalfPrecision half_precision(ConfigWriter& writing) {
+  const std::string precision = writing.word("training.precision", "fp32");
+  const std::string engine = writing.look_word("engine");
+  const bool whole = engine == "ddp" || engine.empty();
+  if (precision == "fp32" || precision == "tf32") return {"no", "float32"};
+  if (precision == "bf16-pure") return {"no", "bfloat16"};
+  if (precision == "bf16-autocast") return {"bf16", "float32"};
+  if (precision == "bf16-mixed" && !whole) return {"bf16", "float32"};
+  if (precision == "fp16-mixed" && !whole) return {"fp16", "float32"};
+  if (precision == "bf16-mixed-fp32-gradients" && engine == "deepspeed") return {"bf16", "float32"};
+  writing.refuse("training.precision",
+                 fmt::format("a Trainer with {} has no precision {}",
+                             engine.empty() ? "ddp" : engine, precision),
+                 whole ? "bf16-autocast, bf16-pure and fp32 are what it has" : "");
+  return {"no", "float32"};
+}
+
+void read_targets(ConfigReader& reading, std::string_view path, std::string_view all) {
+  const Value* value = reading.take(path);
+  if (value == nullptr) return;
+  if (value->is_string() && (value->as_string() == all || value->as_string() == "all-linear" ||
+                             value->as_string() == "all"))
+    return reading.say("adapter.target_modules", "all-linear", *value);
+  Value list = Value::array();
+  if (value->is_array()) {
+    list = *value;
+  } else {
+    std::string_view text = value->is_string() ? std::string_view(value->as_string()) : "";
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find(','), text.size());
+      std::string_view item = text.substr(0, end);
+      while (item.starts_with(" ")) item.remove_prefix(1);
+      if (!item.empty()) list.items().push_back(Value::string(std::string(item)));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  if (list.items().size() == 1 && word_of(list.items().front()) == "all-linear")
+    return reading.say("adapter.target_modules", "all-linear", *value);
+  reading.say("adapter.target_modules", std::move(list), *value);
+}
+
+void write_targets(ConfigWriter& writing, std::string_view path, std::string_view all) {
+  const Value* targets = writing.take("adapter.target_modules");
+  if (targets == nullptr) return;
+  if (targets->is_string() && targets->as_string() == "all-linear")
+    writing.put(path, all, "modules that get an adapter");
+  else if (targets->is_string())
+    writing.put(path, Value::array({*targets}), "modules that get an adapter");
+  else
+    writing.put(path, *targets, "modules that get an adapter");
+}
+
+void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view path) {
+  const Value* value = reading.take(path);
+  if (value == nullptr || value->is_bool()) return;
+  if (value->is_table()) return read_deepspeed(*value, launch);
+  if (const auto text = named_file(launch, *value)) {
+    ReadValue document = read_json(
+        text->as_string(), text->mark().source ? text->mark().source->name : word_of(*value));
+    if (!document) {
+      for (Diagnostic& problem : document.error())
+        launch.into.problems.push_back(std::move(problem));
+      return;
+    }
+    read_deepspeed(*document, launch);
+  }
+}
+
+void read_fsdp_keys(ConfigReader& reading, Launch& launch) {
+  const Value* fsdp = reading.take("fsdp");
+  std::string words;
+  if (fsdp != nullptr && fsdp->is_array()) {
+    for (const Value& item : fsdp->items()) words += word_of(item) + " ";
+  } else if (fsdp != nullptr) {
+    words = word_of(*fsdp);
+  }
+  if (words.empty() || words == "false") return;
+  std::optional<Value> config;
+  if (const Value* given = reading.take("fsdp_config")) {
+    if (given->is_table()) {
+      config = *given;
+    } else if (const auto text = named_file(launch, *given)) {
+      if (ReadValue read = read_json(text->as_string(), word_of(*given))) config = std::move(*read);
+    }
+  }
+  const Value empty = Value::table();
+  const Value& keys = config ? *config : empty;
+  const auto key = [&](std::string_view name) {
+    const Value* value = keys.find(name);
+    return value != nullptr ? value : keys.find("fsdp_" + std::string(name));
+  };
+  const Value* version = key("version");
+  const bool second = version != nullptr && word_of(*version) == "2";
+  if (version == nullptr)
+    reading.take_default("engine", Value::string("fsdp1"),
+                         "Trainer's FSDP is version 1 unless said");
+  else
+    reading.say("engine", second ? "fsdp2" : "fsdp1", *version);
+  const Value* reshard = key("reshard_after_forward");
+  if (second && reshard != nullptr) {
+    reading.say("parallel.zero_stage", Value::integer(truth_of(*reshard).value_or(true) ? 3 : 2),
+                *reshard);
+  } else if (words.find("shard_grad_op") != std::string::npos) {
+    reading.say("parallel.zero_stage", Value::integer(2), *fsdp);
+  } else if (words.find("no_shard") != std::string::npos ||
+             words.find("hybrid") != std::string::npos) {
+    reading.refuse(*fsdp, "this form of FSDP is not read", "full_shard and shard_grad_op are");
+  } else {
+    reading.say("parallel.zero_stage", Value::integer(3), *fsdp);
+  }
+  const Value* offload = key("offload_params");
+  if (words.find("offload") != std::string::npos ||
+      (offload != nullptr && truth_of(*offload).value_or(false))) {
+    const Value& at = offload != nullptr ? *offload : *fsdp;
+    reading.say("offload.parameters", "cpu", at);
+    reading.say("offload.optimizer", "cpu", at);
+  }
+  if (const Value* again = key("activation_checkpointing");
+      again != nullptr && truth_of(*again).value_or(false))
+    reading.say("recompute.mode", "full", *again);
+  if (const Value* state = key("state_dict_type"))
+    reading.say("checkpoint.save",
+                word_of(*state).find("SHARDED") != std::string::npos ? "sharded" : "full-rank0",
+                *state);
+}
+
+void write_fsdp_keys(ConfigWriter& writing) {
+  const std::string engine = writing.look_word("engine");
+  if (engine != "fsdp1" && engine != "fsdp2") return;
+  writing.take("engine");
+  const std::int64_t stage = writing.count("parallel.zero_stage", 3);
+  const bool offload = writing.word("offload.parameters", "none") == "cpu";
+  const bool states = writing.word("offload.optimizer", "none") == "cpu";
+  if (offload != states)
+    writing.refuse("offload.optimizer",
+                   "FSDP offloads parameters and states together or not at all");
+  std::string words = stage == 2 ? "shard_grad_op" : "full_shard";
+  if (offload) words += " offload";
+  writing.put("fsdp", words + " auto_wrap", "what is divided over the ranks");
+  writing.put("fsdp_config.version", Value::integer(engine == "fsdp2" ? 2 : 1));
+  if (engine == "fsdp2")
+    writing.put("fsdp_config.reshard_after_forward", Value::boolean(stage != 2),
+                "parameters go after forward, and are gathered again in backward");
+  if (const Value* save = writing.take("checkpoint.save"))
+    writing.put("fsdp_config.state_dict_type",
+                word_of(*save) == "sharded" ? "SHARDED_STATE_DICT" : "FULL_STATE_DICT");
+}
+
+}  // namespace steelyard

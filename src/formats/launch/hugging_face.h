@@ -1,0 +1,47 @@
+// What stacks on Hugging Face's Trainer have in common: optimizers, precision, models, adapters.
+//
+//   optim: paged_adamw_8bit        optimizer = "adamw-paged-8bit"
+//   bf16: true                     precision = "bf16-autocast" under DDP, "bf16-mixed" under FSDP
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "formats/launch/formats.h"
+
+namespace steelyard {
+
+// `optim` in Hugging Face's names, and back.
+void read_optim(ConfigReader& reading, std::string_view path);
+void write_optim(ConfigWriter& writing, std::string_view path);
+
+// A hub id, a path or a preset: said as the preset's name where it is one.
+void say_model(ConfigReader& reading, const Value& value);
+// The hub id or path of the run's model; a problem when it is neither.
+std::string model_written(ConfigWriter& writing);
+// Its config.json, of a preset or a table; null when only a path is known.
+Value model_config(const Value& run);
+
+void read_attention(ConfigReader& reading, std::string_view path);
+void write_attention(ConfigWriter& writing, std::string_view path);
+void read_clip(ConfigReader& reading, std::string_view path, bool clips_by_default);
+void write_clip(ConfigWriter& writing, std::string_view path);
+
+// What mixed precision and load type the run's precision means for its engine.
+struct HalfPrecision {
+  std::string mixed;  // "bf16", "fp16", "no"
+  std::string load;   // "float32", "bfloat16"
+};
+HalfPrecision half_precision(ConfigWriter& writing);
+
+// Names of targets: "all-linear" in PEFT.
+void write_targets(ConfigWriter& writing, std::string_view path, std::string_view all);
+void read_targets(ConfigReader& reading, std::string_view path, std::string_view all);
+
+// `deepspeed: file.json` or a mapping.
+void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view path);
+// `fsdp` and `fsdp_config` of TrainingArguments.
+void read_fsdp_keys(ConfigReader& reading, Launch& launch);
+void write_fsdp_keys(ConfigWriter& writing);
+
+}  // namespace steelyard

@@ -1,0 +1,71 @@
+// Launch configurations of training engines to run files, and back.
+//
+//   Imported imported = import_launch(text, "axolotl.yaml", {.read_file = ..., .folder = "."});
+//   imported.run                 a run file; every value stands where it was written
+//   imported.unsaid              defaults that were taken, and what nobody says
+//
+//   Exported exported = export_launch(run, "axolotl", {.slurm = false});
+//   exported.files               axolotl.yaml and launch.sh, complete
+//
+// Read: scripts (shell, sbatch), command lines, DeepSpeed JSON, Accelerate YAML, Trainer and TRL arguments, torchtitan
+// TOML, Megatron-LM arguments, nanotron, Axolotl, LLaMA-Factory and torchtune YAML; recognised by what they say.
+// Nothing is executed.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "document/value.h"
+#include "formats/launch/mapping.h"
+#include "job/job.h"
+#include "job/model_choice.h"
+
+namespace steelyard {
+
+struct LaunchContext {
+  ReadFile read_file;  // of files that are named; absent: none can be read
+  std::string folder;  // relative names start here
+};
+
+// Whether this text is somebody's launch configuration, and not a run file or a model's config.json.
+bool is_launch_file(std::string_view text, std::string_view name);
+
+Imported import_launch(std::string_view text, std::string_view name,
+                       const LaunchContext& context = {});
+
+// What was recognised, what was read with its origin, what is unsaid, what is only carried: for a person.
+std::string import_report(const Imported& imported);
+
+struct ExportedFile {
+  std::string name;
+  std::string text;
+};
+
+struct Exported {
+  std::vector<ExportedFile> files;  // the script that launches comes last
+  std::vector<ConfigWriter::Loss> losses;
+  Diagnostics problems;
+  // One script that writes the other files and launches: what can be piped to a shell, or imported again.
+  std::string script;
+};
+
+struct ExportChoice {
+  bool slurm = false;        // with #SBATCH lines, for sbatch
+  std::string predicted;     // a line of the prediction, as a comment
+  std::string name = "run";  // of the job
+};
+
+// "deepspeed", "accelerate", "fsdp2", "torchtitan", "megatron", "nanotron", "axolotl", "llama-factory"
+std::span<const std::string_view> export_targets();
+// The target that a run's engine has of itself: what `export slurm` launches.
+std::string_view target_of(const Value& run);
+
+Exported export_launch(const Value& run, std::string_view target, const ExportChoice& choice = {});
+
+// The run with its job's assumptions written in: an engine's file must say what a run file may leave out.
+Value completed(const Value& run, const Job& job);
+
+}  // namespace steelyard

@@ -1,0 +1,419 @@
+#include "formats/launch/mapping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "document/edit_distance.h"
+#include "job/keys.h"
+
+namespace steelyard {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+template <class Visit>
+void each_part(std::string_view list, char separator, const Visit& visit) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(separator), list.size());
+    if (!visit(list.substr(0, end))) return;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+bool is_carried(std::string_view section) { return section == "carried"; }
+
+// What a value without effect looks like: nobody misses it where it cannot be written.
+bool is_neutral(std::string_view ours, const Value& value) {
+  const std::string word = word_of(value);
+  if (value.is_bool()) return !value.as_bool();
+  if (word == "none" || word == "plain" || word == "own" || word == "fixed" || word == "default")
+    return true;
+  if (ours == "parallel.schedule" || ours == "parallel.context_method") return false;
+  if (ours.starts_with("parallel.") || ours == "training.loss_chunks") return word == "1";
+  if (ours == "parallel.zero_stage") return word == "0";
+  if (ours.find("dropout") != std::string_view::npos) return word == "0";
+  return false;
+}
+
+// Without these the file would start a run of another shape.
+bool is_structural(std::string_view ours) {
+  for (const std::string_view prefix :
+       {"parallel.", "adapter.", "offload.", "model", "engine", "recompute.mode",
+        "training.micro_batch", "training.global_batch", "training.sequence_length"})
+    if (ours.starts_with(prefix)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool Imported::failed() const {
+  return std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
+    return problem.severity == Severity::kError;
+  });
+}
+
+std::string nearest_help(std::string_view word, std::span<const std::string_view> names) {
+  return did_you_mean("key", nearest_names(word, names));
+}
+
+std::optional<std::string> ours_of(std::string_view words, std::string_view theirs) {
+  std::optional<std::string> found;
+  const std::string wanted = lower(theirs);
+  each_part(words, '|', [&](std::string_view pair) {
+    const std::size_t sign = pair.find('=');
+    if (lower(pair.substr(0, sign)) == wanted) found = std::string(pair.substr(sign + 1));
+    return !found;
+  });
+  return found;
+}
+
+std::optional<std::string> theirs_of(std::string_view words, std::string_view ours) {
+  std::optional<std::string> found;
+  each_part(words, '|', [&](std::string_view pair) {
+    const std::size_t sign = pair.find('=');
+    if (pair.substr(sign + 1) == ours) found = std::string(pair.substr(0, sign));
+    return !found;
+  });
+  return found;
+}
+
+std::string word_of(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kBool:
+      return value.as_bool() ? "true" : "false";
+    case Value::Kind::kInteger:
+      return std::to_string(value.as_integer());
+    case Value::Kind::kNumber:
+      return fmt::format("{}", value.as_number());
+    case Value::Kind::kString:
+      return value.as_string();
+    default:
+      return "";
+  }
+}
+
+std::optional<bool> truth_of(const Value& value) {
+  const std::string word = lower(word_of(value));
+  if (word == "true" || word == "yes" || word == "1" || word == "on") return true;
+  if (word == "false" || word == "no" || word == "0" || word == "off" || word == "none")
+    return false;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> count_of(const Value& value) {
+  if (value.is_integer()) return value.as_integer();
+  // 5e8 is how JSON files write bucket sizes.
+  if (value.is_number()) {
+    const double number = value.as_number();
+    if (std::floor(number) == number && std::fabs(number) < 9e15)
+      return static_cast<std::int64_t>(number);
+    return std::nullopt;
+  }
+  if (!value.is_string()) return std::nullopt;
+  const Value typed = typed_value(value.as_string());
+  return typed.is_number() ? count_of(typed) : std::nullopt;
+}
+
+Value typed_value(std::string_view text) {
+  if (text == "true" || text == "True") return Value::boolean(true);
+  if (text == "false" || text == "False") return Value::boolean(false);
+  std::string digits;
+  bool number = !text.empty();
+  bool fraction = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '_' && i > 0 && i + 1 < text.size()) continue;
+    digits.push_back(c);
+    if (c == '.' || c == 'e' || c == 'E') fraction = true;
+    const bool sign =
+        (c == '-' || c == '+') && (i == 0 || text[i - 1] == 'e' || text[i - 1] == 'E');
+    if (!((c >= '0' && c <= '9') || c == '.' || ((c == 'e' || c == 'E') && i > 0) || sign))
+      number = false;
+  }
+  if (number && !fraction) {
+    std::int64_t whole = 0;
+    const char* begin = digits.data() + (digits.front() == '+' ? 1 : 0);
+    const auto [end, fault] = std::from_chars(begin, digits.data() + digits.size(), whole);
+    if (fault == std::errc() && end == digits.data() + digits.size()) return Value::integer(whole);
+  } else if (number && digits != ".") {
+    char* end = nullptr;
+    const double value = std::strtod(digits.c_str(), &end);
+    if (end == digits.c_str() + digits.size() && std::isfinite(value)) return Value::number(value);
+  }
+  return Value::string(std::string(text));
+}
+
+// --- reading -------------------------------------------------------------------------------------------
+
+const Value* ConfigReader::take(std::string_view path) {
+  const Value* value = theirs_.at(path);
+  if (value == nullptr) return nullptr;
+  taken_.insert(value);
+  return value->is_null() ? nullptr : value;
+}
+
+std::optional<bool> ConfigReader::truth(std::string_view path) {
+  const Value* value = take(path);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<bool> truth = truth_of(*value);
+  if (!truth && word_of(*value) != "auto")
+    refuse(*value, fmt::format("{} is not true or false", path), "expected true or false");
+  return truth;
+}
+
+std::optional<std::int64_t> ConfigReader::count(std::string_view path) {
+  const Value* value = take(path);
+  if (value == nullptr || word_of(*value) == "auto") return std::nullopt;
+  const std::optional<std::int64_t> count = count_of(*value);
+  if (!count)
+    refuse(*value, fmt::format("{} is not a whole number", path), "expected a whole number");
+  return count;
+}
+
+std::optional<std::string> ConfigReader::word(std::string_view path) {
+  const Value* value = take(path);
+  if (value == nullptr) return std::nullopt;
+  return word_of(*value);
+}
+
+void ConfigReader::rows(std::span<const Row> rows) {
+  for (const Row& row : rows) {
+    const Value* value = take(row.theirs);
+    each_part(row.also, '|', [&](std::string_view path) {
+      const Value* other = take(path);
+      if (value == nullptr) value = other;
+      return true;
+    });
+    if (value != nullptr && word_of(*value) == "auto") value = nullptr;
+    if (value == nullptr) {
+      if (!row.absent.empty())
+        take_default(row.ours, typed_value(row.absent),
+                     fmt::format("{} says nothing of {}", format_, row.theirs));
+      continue;
+    }
+    if (!row.words.empty()) {
+      const auto ours = ours_of(row.words, word_of(*value));
+      if (!ours) {
+        std::string known;
+        each_part(row.words, '|', [&](std::string_view pair) {
+          known += (known.empty() ? "" : ", ") + std::string(pair.substr(0, pair.find('=')));
+          return true;
+        });
+        refuse(*value, fmt::format("{}: \"{}\" is not understood", row.theirs, word_of(*value)),
+               "known are " + known);
+      } else if (!ours->empty()) {
+        say(row.ours, typed_value(*ours), *value);
+      }
+      continue;
+    }
+    const Key* key = find_key_by_path(row.ours);
+    if (key != nullptr && (key->kind == KeyKind::kCount || key->kind == KeyKind::kSequence)) {
+      if (const auto number = count_of(*value))
+        say(row.ours, Value::integer(*number), *value);
+      else
+        refuse(*value, fmt::format("{} is not a whole number", row.theirs),
+               "expected a whole number");
+    } else if (key != nullptr && key->kind == KeyKind::kSwitch) {
+      if (const auto switched = truth_of(*value))
+        say(row.ours, Value::boolean(*switched), *value);
+      else
+        refuse(*value, fmt::format("{} is not true or false", row.theirs),
+               "expected true or false");
+    } else {
+      say(row.ours, *value, *value);
+    }
+  }
+}
+
+void ConfigReader::say(std::string_view ours, Value value, const Value& at) {
+  value.set_mark(at.mark());
+  if (const Value* before = into_.run.at(ours)) {
+    const bool was_default =
+        std::erase_if(into_.unsaid, [&](const Unsaid& unsaid) { return unsaid.key == ours; }) > 0;
+    if (!was_default && shown(*before) != shown(value)) {
+      const Place first = before->place();
+      refuse(at, fmt::format("{} is said twice: {} and {}", ours, shown(*before), shown(value)),
+             fmt::format("{}:{} says {}", first.source, first.line, shown(*before)),
+             "the engine would refuse or follow one of the two: make them equal");
+      return;
+    }
+  }
+  std::erase_if(into_.unsaid, [&](const Unsaid& unsaid) { return unsaid.key == ours; });
+  set_path(into_.run, ours, std::move(value), at.place());
+}
+
+void ConfigReader::take_default(std::string_view ours, Value value, std::string_view why) {
+  if (has(ours)) return;
+  Place place;
+  place.source = fmt::format("<{}>", why);
+  value.set_mark(mark_of(place));
+  std::erase_if(into_.unsaid, [&](const Unsaid& unsaid) { return unsaid.key == ours; });
+  into_.unsaid.push_back({std::string(ours), word_of(value), std::string(why)});
+  set_path(into_.run, ours, std::move(value), place);
+}
+
+void ConfigReader::lacks(std::string_view ours, std::string_view why) {
+  if (has(ours)) return;
+  if (std::any_of(into_.unsaid.begin(), into_.unsaid.end(),
+                  [&](const Unsaid& unsaid) { return unsaid.key == ours; }))
+    return;
+  into_.unsaid.push_back({std::string(ours), "", std::string(why)});
+}
+
+void ConfigReader::refuse(const Value& at, std::string message, std::string label,
+                          std::string help) {
+  into_.problems.push_back({Severity::kError, "E601", std::move(message), at.place(),
+                            std::move(label), std::move(help)});
+}
+
+void ConfigReader::warn(const Value& at, std::string message, std::string label, std::string help) {
+  into_.problems.push_back({Severity::kWarning, "W602", std::move(message), at.place(),
+                            std::move(label), std::move(help)});
+}
+
+std::optional<Value> ConfigReader::rest_of(const Value& value) const {
+  if (taken_.count(&value) > 0) return std::nullopt;
+  if (!value.is_table()) return value.is_null() ? std::nullopt : std::optional(value);
+  Value rest = Value::table();
+  for (const Value::Member& member : value.members())
+    if (std::optional<Value> inner = rest_of(member.value))
+      rest.members().push_back({member.key, member.key_mark, std::move(*inner)});
+  if (rest.members().empty()) return std::nullopt;
+  rest.set_mark(value.mark());
+  return rest;
+}
+
+void ConfigReader::carry_rest() {
+  std::optional<Value> rest = rest_of(theirs_);
+  if (!rest || !rest->is_table()) return;
+  Value* carried = nullptr;
+  if (into_.run.find("carried") == nullptr)
+    set_path(into_.run, "carried", Value::table(), theirs_.place());
+  carried = &into_.run.member("carried")->value;
+  if (Value::Member* own = carried->member(format_)) {
+    for (Value::Member& member : rest->members())
+      if (own->value.member(member.key) == nullptr)
+        own->value.members().push_back(std::move(member));
+  } else {
+    carried->members().push_back({std::string(format_), theirs_.mark(), std::move(*rest)});
+  }
+}
+
+// --- writing -------------------------------------------------------------------------------------------
+
+const Value* ConfigWriter::take(std::string_view ours) {
+  expressed_.emplace(ours);
+  return run_.at(ours);
+}
+
+std::string ConfigWriter::look_word(std::string_view ours) const {
+  const Value* value = run_.at(ours);
+  return value == nullptr ? "" : word_of(*value);
+}
+
+std::int64_t ConfigWriter::look_count(std::string_view ours, std::int64_t otherwise) const {
+  const Value* value = run_.at(ours);
+  return value == nullptr ? otherwise : count_of(*value).value_or(otherwise);
+}
+
+bool ConfigWriter::look_truth(std::string_view ours) const {
+  const Value* value = run_.at(ours);
+  return value != nullptr && truth_of(*value).value_or(false);
+}
+
+std::string ConfigWriter::word(std::string_view ours, std::string_view otherwise) {
+  const Value* value = take(ours);
+  return value == nullptr ? std::string(otherwise) : word_of(*value);
+}
+
+std::int64_t ConfigWriter::count(std::string_view ours, std::int64_t otherwise) {
+  take(ours);
+  return look_count(ours, otherwise);
+}
+
+bool ConfigWriter::truth(std::string_view ours, bool otherwise) {
+  const Value* value = take(ours);
+  return value == nullptr ? otherwise : truth_of(*value).value_or(otherwise);
+}
+
+void ConfigWriter::rows(std::span<const Row> rows) {
+  for (const Row& row : rows) {
+    if (row.only_read) continue;
+    const Value* value = take(row.ours);
+    if (value == nullptr) continue;
+    const Key* key = find_key_by_path(row.ours);
+    const std::string says = key == nullptr ? std::string(row.ours) : std::string(key->help);
+    if (row.words.empty()) {
+      put(row.theirs, *value, says);
+    } else if (const auto word = theirs_of(row.words, word_of(*value))) {
+      put(row.theirs, typed_value(*word), says);
+    } else {
+      refuse(row.ours, fmt::format("{} has no word for {} = {}", format_, row.ours, shown(*value)));
+    }
+  }
+}
+
+void ConfigWriter::put(std::string_view path, Value value, std::string_view says) {
+  set_path(theirs, path, std::move(value), Place{});
+  if (!says.empty()) comments[std::string(path)] = std::string(says);
+}
+
+void ConfigWriter::refuse(std::string_view ours, std::string reason, std::string help) {
+  expressed_.emplace(ours);
+  const Value* value = run_.at(ours);
+  problems.push_back({Severity::kError, "E603", std::move(reason),
+                      value == nullptr ? run_.place() : value->place(),
+                      fmt::format("{} cannot say this", format_), std::move(help)});
+}
+
+void ConfigWriter::lose(std::string_view ours, std::string reason) {
+  expressed_.emplace(ours);
+  const Value* value = run_.at(ours);
+  losses.push_back({std::string(ours), value == nullptr ? "" : shown(*value), std::move(reason)});
+}
+
+void ConfigWriter::bring_carried() {
+  const Value* all = run_.find("carried");
+  const Value* own = all == nullptr ? nullptr : all->find(format_);
+  if (own == nullptr || !own->is_table()) return;
+  const std::function<void(Value&, const Value&)> bring = [&](Value& into, const Value& from) {
+    for (const Value::Member& member : from.members()) {
+      Value::Member* there = into.member(member.key);
+      if (there == nullptr)
+        into.members().push_back(member);
+      else if (there->value.is_table() && member.value.is_table())
+        bring(there->value, member.value);
+    }
+  };
+  bring(theirs, *own);
+}
+
+void ConfigWriter::close() {
+  const auto look_at = [&](const std::string& path, const Value& value) {
+    if (expressed_.count(path) > 0 || is_neutral(path, value)) return;
+    if (is_structural(path))
+      refuse(path, fmt::format("{} has no word for {} = {}", format_, path, shown(value)));
+    else
+      lose(path, fmt::format("{} has no key for it", format_));
+  };
+  if (!run_.is_table()) return;
+  for (const Value::Member& section : run_.members()) {
+    if (is_carried(section.key)) continue;
+    if (!section.value.is_table() || section.key == "model") {
+      look_at(section.key, section.value);
+      continue;
+    }
+    for (const Value::Member& member : section.value.members())
+      look_at(section.key + "." + member.key, member.value);
+  }
+}
+
+}  // namespace steelyard

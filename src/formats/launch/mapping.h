@@ -1,0 +1,171 @@
+// What a key of somebody's launch configuration is called here: one table a format, read in both directions.
+//
+//   constexpr Row kRows[] = {
+//       {"sequence_len", "training.sequence_length"},
+//       {"fsdp_version", "engine", "1=fsdp1|2=fsdp2"},
+//   };
+//   reading.rows(kRows);      theirs -> run file, each value where it was written
+//   writing.rows(kRows);      run file -> theirs
+//
+// So what is written is read again as it was. What takes several keys together stands beside the tables, as a
+// pair of functions. What nobody asked for is kept: on reading under [carried.FORMAT], on writing as a loss.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "document/diagnostic.h"
+#include "document/value.h"
+#include "job/model_choice.h"
+
+namespace steelyard {
+
+struct Row {
+  std::string_view theirs;  // dotted path: "zero_optimization.stage"
+  std::string_view ours;    // "parallel.zero_stage"
+  std::string_view words =
+      {};  // "1=fsdp1|2=fsdp2": theirs=ours, the first that matches; empty: as it is
+  std::string_view also = {};    // other spellings, read and never written: "old_name|older_name"
+  std::string_view absent = {};  // what the format takes when it is not there, in our words
+  bool only_read = false;        // said by something else when writing
+};
+
+// A default of the format, or something that no file says.
+struct Unsaid {
+  std::string key;    // "training.micro_batch"
+  std::string taken;  // "8"; empty: nothing, it is needed from somewhere else
+  std::string why;    // "Hugging Face's default"
+};
+
+// A run file in the making: every value stands where it was written.
+struct Imported {
+  Value run = Value::table();
+  std::vector<std::string>
+      formats;  // "sbatch script", "torchrun", ...: what was recognised, in order
+  std::vector<Unsaid> unsaid;
+  Diagnostics problems;  // errors, and what to know
+
+  bool failed() const;
+};
+
+// One document of theirs, while it is read into a run file.
+class ConfigReader {
+ public:
+  ConfigReader(const Value& theirs, std::string_view format, Imported& into)
+      : theirs_(theirs), format_(format), into_(into) {}
+
+  const Value& theirs() const { return theirs_; }
+  Imported& into() { return into_; }
+  std::string_view format() const { return format_; }
+
+  // The value at a dotted path, and it is understood; null and absent are nothing.
+  const Value* take(std::string_view path);
+  std::optional<bool> truth(std::string_view path);  // also "true", "True", "yes", 1
+  std::optional<std::int64_t> count(std::string_view path);
+  std::optional<std::string> word(std::string_view path);  // numbers and switches as text, too
+  bool is(std::string_view path) { return truth(path).value_or(false); }
+
+  void rows(std::span<const Row> rows);
+
+  // Says a key of the run file; `at` is where it was written. A second, different word is an error.
+  void say(std::string_view ours, Value value, const Value& at);
+  void say(std::string_view ours, std::string_view word, const Value& at) {
+    say(ours, Value::string(std::string(word)), at);
+  }
+  // A default of the format, said unless somebody said otherwise.
+  void take_default(std::string_view ours, Value value, std::string_view why);
+  // Nothing says this, and the answer needs it.
+  void lacks(std::string_view ours, std::string_view why);
+  bool has(std::string_view ours) const { return into_.run.at(ours) != nullptr; }
+  const Value* said(std::string_view ours) const { return into_.run.at(ours); }
+
+  void refuse(const Value& at, std::string message, std::string label, std::string help = {});
+  void warn(const Value& at, std::string message, std::string label, std::string help = {});
+
+  // What was not asked for, verbatim, under [carried.FORMAT].
+  void carry_rest();
+
+ private:
+  std::optional<Value> rest_of(const Value& value) const;
+
+  const Value& theirs_;
+  std::string_view format_;
+  Imported& into_;
+  std::set<const Value*> taken_;
+};
+
+// One document of theirs, while it is written from a run file.
+class ConfigWriter {
+ public:
+  ConfigWriter(const Value& run, std::string_view format) : run_(run), format_(format) {}
+
+  // A key of the run file, and it is expressed; absent is nothing.
+  const Value* take(std::string_view ours);
+  std::string word(std::string_view ours, std::string_view otherwise = {});
+  std::int64_t count(std::string_view ours, std::int64_t otherwise);
+  bool truth(std::string_view ours, bool otherwise);
+  // Without expressing it.
+  const Value* look(std::string_view ours) const { return run_.at(ours); }
+  std::string look_word(std::string_view ours) const;
+  std::int64_t look_count(std::string_view ours, std::int64_t otherwise) const;
+  bool look_truth(std::string_view ours) const;
+
+  void rows(std::span<const Row> rows);
+  // `says`: the comment beside it; `under`: the section it belongs to in their document.
+  void put(std::string_view path, Value value, std::string_view says = {});
+  void put(std::string_view path, std::string_view word, std::string_view says = {}) {
+    put(path, Value::string(std::string(word)), says);
+  }
+  void put(std::string_view path, const char* word, std::string_view says = {}) {
+    put(path, std::string_view(word), says);
+  }
+
+  // The target has no word for it: the file would start another run.
+  void refuse(std::string_view ours, std::string reason, std::string help = {});
+  // Left out, and said so.
+  void lose(std::string_view ours, std::string reason);
+
+  // [carried.FORMAT] back to where it came from.
+  void bring_carried();
+  // What nobody expressed becomes an error where it divides the run, else a loss; defaults are neither.
+  void close();
+
+  struct Loss {
+    std::string key;
+    std::string value;
+    std::string reason;
+  };
+  const Value& run() const { return run_; }
+  Value theirs = Value::table();
+  std::map<std::string, std::string, std::less<>> comments;  // by dotted path
+  std::vector<Loss> losses;
+  Diagnostics problems;
+
+ private:
+  const Value& run_;
+  std::string_view format_;
+  std::set<std::string, std::less<>> expressed_;
+};
+
+// `the key is "stage"`, of those it resembles; empty when none.
+std::string nearest_help(std::string_view word, std::span<const std::string_view> names);
+
+// A word of a row's table, in either direction; nothing when there is none.
+std::optional<std::string> ours_of(std::string_view words, std::string_view theirs);
+std::optional<std::string> theirs_of(std::string_view words, std::string_view ours);
+// Text that a run file's key would hold as a number or switch becomes one.
+Value typed_value(std::string_view text);
+// A value as the word that a table of words compares: true, 8, "fsdp2" -> true, 8, fsdp2.
+std::string word_of(const Value& value);
+std::optional<bool> truth_of(const Value& value);
+std::optional<std::int64_t> count_of(const Value& value);
+
+}  // namespace steelyard

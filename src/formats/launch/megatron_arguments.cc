@@ -1,0 +1,323 @@
+// Megatron-LM's flags: megatron/training/arguments.py; also the MODEL_ARGS of its functional tests.
+#include <fmt/format.h>
+
+#include "formats/launch/formats.h"
+#include "formats/launch/hugging_face.h"
+#include "formats/launch/megatron_model.h"
+
+namespace steelyard {
+namespace {
+
+constexpr Row kRows[] = {
+    {"seq_length", "training.sequence_length", "", "encoder_seq_length"},
+    {"micro_batch_size", "training.micro_batch"},
+    {"global_batch_size", "training.global_batch"},
+    {"tensor_model_parallel_size", "parallel.tensor", "", "", "1"},
+    {"pipeline_model_parallel_size", "parallel.pipeline", "", "", "1"},
+    {"context_parallel_size", "parallel.context", "", "", "1"},
+    {"expert_model_parallel_size", "parallel.expert"},
+    {"expert_tensor_parallel_size", "parallel.expert_tensor"},
+    {"num_distributed_optimizer_instances", "parallel.replicate"},
+    {"cp_comm_type", "parallel.context_method",
+     "p2p=ring|all_gather=allgather|a2a=ulysses|a2a+p2p=ring+ulysses"},
+    {"num_virtual_stages_per_pipeline_rank", "parallel.virtual_pipeline"},
+    {"decoder_first_pipeline_num_layers", "parallel.first_stage_layers"},
+    {"decoder_last_pipeline_num_layers", "parallel.last_stage_layers"},
+    {"account_for_embedding_in_pipeline_split", "parallel.count_embedding"},
+    {"account_for_loss_in_pipeline_split", "parallel.count_loss"},
+    {"microbatch_group_size_per_virtual_pipeline_stage", "parallel.pipeline_group"},
+    {"optimizer", "training.optimizer", "adam=adamw|sgd=momentum|muon=muon|lion=lion|soap=soap", "",
+     "adamw"},
+    {"hidden_dropout", "training.hidden_dropout", "", "", "0.1"},
+    {"attention_dropout", "training.attention_dropout", "", "", "0.1"},
+    {"make_vocab_size_divisible_by", "training.vocabulary_multiple", "", "", "128"},
+    {"attention_backend", "training.attention",
+     "flash=flash|fused=flash|unfused=eager|local=eager|auto="},
+    {"moe_token_dispatcher_type", "experts.dispatcher",
+     "alltoall=all-to-all|allgather=allgather|flex=flex"},
+    {"moe_expert_capacity_factor", "experts.capacity_factor"},
+    {"moe_pad_expert_input_to_capacity", "experts.pad_to_capacity"},
+    {"optimizer_cpu_offload", "offload.optimizer", "true=cpu|false=none"},
+    {"optimizer_offload_fraction", "offload.optimizer_fraction"},
+    {"cross_entropy_loss_fusion", "training.loss", "true=fused|false=plain"},
+    {"ckpt_format", "checkpoint.save",
+     "torch_dist=sharded|torch=full-rank0|torch_dcp=sharded|fsdp_dtensor=sharded", "", "sharded"},
+};
+
+// Gone from Megatron-LM; older scripts and forks have them.
+constexpr std::pair<std::string_view, std::string_view> kGone[] = {
+    {"model_parallel_size", "--tensor-model-parallel-size"},
+    {"batch_size", "--micro-batch-size"},
+    {"moe_extended_tp", "--expert-tensor-parallel-size"},
+};
+
+const Value* on(ConfigReader& reading, std::string_view flag) {
+  const Value* value = reading.take(flag);
+  return value != nullptr && truth_of(*value).value_or(false) ? value : nullptr;
+}
+
+void read_precision(ConfigReader& reading) {
+  const Value* brain = on(reading, "bf16");
+  const Value* half = on(reading, "fp16");
+  const Value* eight = reading.take("fp8_format");
+  const Value* narrow = on(reading, "grad_reduce_in_bf16");
+  const Value* single = on(reading, "accumulate_allreduce_grads_in_fp32");
+  if (eight != nullptr) {
+    const std::string recipe = reading.word("fp8_recipe").value_or("delayed");
+    reading.say("training.precision",
+                recipe == "tensorwise"  ? "fp8-tensorwise"
+                : recipe == "mxfp8"     ? "mxfp8"
+                : recipe == "blockwise" ? "fp8-blockwise"
+                                        : "fp8-delayed",
+                *eight);
+  } else if (brain != nullptr) {
+    reading.say("training.precision",
+                narrow != nullptr ? "bf16-mixed" : "bf16-mixed-fp32-gradients",
+                narrow != nullptr ? *narrow : *brain);
+  } else if (half != nullptr) {
+    reading.say("training.precision", "fp16-mixed", *half);
+    if (single != nullptr)
+      reading.refuse(*single, "fp16 with gradients accumulated in fp32",
+                     "these types together are not weighed");
+  } else {
+    reading.take_default("training.precision", Value::string("fp32"),
+                         "Megatron-LM computes in fp32 unless told");
+  }
+}
+
+void read_recompute(ConfigReader& reading) {
+  const Value* selective = on(reading, "recompute_activations");
+  const Value* granularity = reading.take("recompute_granularity");
+  const std::string method = reading.word("recompute_method").value_or("");
+  const auto layers = reading.count("recompute_num_layers");
+  if (const Value* old = on(reading, "checkpoint_activations"))
+    return reading.say("recompute.mode", "full", *old);
+  if (granularity == nullptr && selective == nullptr)
+    return reading.take_default("recompute.mode", Value::string("none"),
+                                "Megatron-LM recomputes nothing unless told");
+  if (granularity == nullptr || word_of(*granularity) == "selective") {
+    const Value& at = granularity == nullptr ? *selective : *granularity;
+    reading.say("recompute.mode", "selective", at);
+    const Value* modules = reading.take("recompute_modules");
+    Value names = Value::array();
+    const auto add = [&](const Value& word) {
+      static constexpr std::string_view kModules =
+          "core_attn=core_attention|mlp=mlp|moe=experts|moe_act=expert_activation|layernorm=norms|"
+          "mla_up_proj=mla_up_projection|shared_experts=shared_experts";
+      if (const auto ours = ours_of(kModules, word_of(word)))
+        names.items().push_back(Value::string(*ours));
+      else
+        reading.refuse(
+            word, fmt::format("no module {} to recompute", word_of(word)),
+            "known are core_attn, mlp, moe, moe_act, layernorm, mla_up_proj and shared_experts");
+    };
+    if (modules != nullptr && modules->is_array())
+      for (const Value& item : modules->items()) add(item);
+    else if (modules != nullptr)
+      add(*modules);
+    if (modules != nullptr)
+      reading.say("recompute.modules", std::move(names), *modules);
+    else
+      names.items().push_back(Value::string("core_attention")),
+          reading.take_default("recompute.modules", std::move(names),
+                               "Megatron-LM recomputes core attention");
+    return;
+  }
+  if (word_of(*granularity) != "full")
+    return reading.refuse(*granularity, "recompute-granularity is full or selective", "");
+  if (method == "block") {
+    reading.say("recompute.mode", "block", *granularity);
+    reading.say("recompute.layers", Value::integer(layers.value_or(1)), *granularity);
+  } else if (layers.value_or(1) == 1) {
+    reading.say("recompute.mode", "full", *granularity);
+  } else {
+    reading.say("recompute.mode", "every", *granularity);
+    reading.say("recompute.every", Value::integer(*layers), *granularity);
+    reading.warn(*granularity, "checkpoints of several layers at once",
+                 "every layer runs again there; here layers between are kept");
+  }
+}
+
+void write_recompute(ConfigWriter& writing) {
+  const std::string mode = writing.word("recompute.mode", "none");
+  const Value* modules = writing.take("recompute.modules");
+  if (mode == "none") return;
+  if (mode == "full") {
+    writing.put("recompute_granularity", "full");
+    writing.put("recompute_method", "uniform");
+    writing.put("recompute_num_layers", Value::integer(1));
+  } else if (mode == "block") {
+    writing.put("recompute_granularity", "full");
+    writing.put("recompute_method", "block");
+    writing.put("recompute_num_layers", Value::integer(writing.count("recompute.layers", 1)));
+  } else if (mode == "selective" || mode == "modules") {
+    writing.put("recompute_granularity", "selective");
+    if (modules == nullptr) return;
+    static constexpr std::string_view kModules =
+        "core_attn=core_attention|mlp=mlp|moe=experts|moe_act=expert_activation|layernorm=norms|"
+        "mla_up_proj=mla_up_projection|shared_experts=shared_experts";
+    Value names = Value::array();
+    const auto add = [&](const Value& item) {
+      if (const auto theirs = theirs_of(kModules, word_of(item)))
+        names.items().push_back(Value::string(*theirs));
+    };
+    if (modules->is_array())
+      for (const Value& item : modules->items()) add(item);
+    else
+      add(*modules);
+    writing.put("recompute_modules", std::move(names));
+  } else {
+    writing.refuse("recompute.mode", fmt::format("Megatron-LM has no recompute mode {}", mode));
+  }
+}
+
+}  // namespace
+
+void read_megatron(const Value& flags, Launch& launch) {
+  ConfigReader reading(flags, "megatron", launch.into);
+  launch.into.formats.emplace_back("Megatron-LM arguments");
+  reading.say("engine", "megatron", flags);
+  for (const auto& [old, now] : kGone)
+    if (const Value* value = flags.find(old))
+      reading.refuse(*value, fmt::format("--{} is gone from Megatron-LM", old),
+                     fmt::format("today it is {}", now));
+  read_megatron_model(reading);
+  reading.rows(kRows);
+  if (on(reading, "use_flash_attn") != nullptr)
+    reading.say("training.attention", "flash", *flags.find("use_flash_attn"));
+  // Silently off without tensor parallelism.
+  const Value* sequence = on(reading, "sequence_parallel");
+  if (sequence != nullptr)
+    reading.say("parallel.sequence_parallel", Value::boolean(true), *sequence);
+  else
+    reading.take_default("parallel.sequence_parallel", Value::boolean(false),
+                         "Megatron-LM does so only when told");
+  const Value* divided = on(reading, "use_distributed_optimizer");
+  const Value* sharded = on(reading, "use_megatron_fsdp");
+  if (sharded == nullptr) sharded = on(reading, "use_custom_fsdp");
+  if (sharded != nullptr) {
+    const std::string strategy =
+        reading.word("data_parallel_sharding_strategy").value_or("optim_grads_params");
+    const auto stage = ours_of("no_shard=0|optim=1|optim_grads=2|optim_grads_params=3", strategy);
+    reading.say("parallel.zero_stage", typed_value(stage.value_or("3")), *sharded);
+  } else if (const Value* torch = on(reading, "use_torch_fsdp2")) {
+    reading.say("parallel.strategy", "torch-fsdp2", *torch);
+  } else if (divided != nullptr) {
+    reading.say("parallel.zero_stage", Value::integer(1), *divided);
+  } else {
+    reading.take_default("parallel.zero_stage", Value::integer(0),
+                         "Megatron-LM keeps whole states unless told");
+  }
+  const Value* stages = reading.said("parallel.pipeline");
+  const std::int64_t pipeline = stages == nullptr ? 1 : count_of(*stages).value_or(1);
+  if (const Value* chunk = reading.take("num_layers_per_virtual_pipeline_stage")) {
+    const Value* layers = flags.find("num_layers");
+    const std::int64_t each = count_of(*chunk).value_or(0);
+    const std::int64_t all = layers == nullptr ? 0 : count_of(*layers).value_or(0);
+    if (each > 0 && pipeline > 0 && all > 0 && each < 1'000'000 && pipeline < 1'000'000 &&
+        all % (each * pipeline) == 0)
+      reading.say("parallel.virtual_pipeline", Value::integer(all / pipeline / each), *chunk);
+    else
+      reading.refuse(*chunk, "chunks that do not divide the layers of a stage", "");
+  }
+  if (const Value* layout = reading.take("pipeline_model_parallel_layout"))
+    reading.refuse(*layout, "a pipeline layout is not read", "",
+                   "the run file's pipeline_layout lists the layers of each stage");
+  if (pipeline > 1) {
+    const Value* chunks = reading.said("parallel.virtual_pipeline");
+    const bool many = chunks != nullptr && count_of(*chunks).value_or(1) > 1;
+    reading.take_default("parallel.schedule", Value::string(many ? "interleaved" : "1f1b"),
+                         "Megatron-LM's order");
+  }
+  for (const char* ramp : {"rampup_batch_size", "step_batch_size_schedule"})
+    if (const Value* value = reading.take(ramp))
+      reading.warn(*value, fmt::format("--{} changes the batch during the run", ramp),
+                   "the final batch is weighed");
+  read_precision(reading);
+  read_recompute(reading);
+  read_clip(reading, "clip_grad", true);
+  if (!reading.has("training.micro_batch"))
+    reading.lacks("training.micro_batch", "--micro-batch-size is needed");
+  if (!reading.has("training.global_batch") && reading.has("training.micro_batch"))
+    reading.take_default("training.gradient_accumulation", Value::integer(1),
+                         "global batch is micro_batch x data");
+  reading.carry_rest();
+}
+
+void write_megatron(ConfigWriter& writing) {
+  const std::string engine = writing.word("engine", "megatron");
+  if (engine != "megatron")
+    writing.refuse("engine", fmt::format("the run's engine is {}", engine),
+                   "--engine megatron makes it a Megatron-LM run");
+  if (writing.look_word("implementation") == "megatron") writing.take("implementation");
+  write_megatron_model(writing);
+  const std::string optimizer = writing.look_word("training.optimizer");
+  writing.rows(kRows);
+  if (optimizer == "adam") {
+    std::erase_if(writing.problems, [](const Diagnostic& problem) {
+      return problem.message.find("training.optimizer") != std::string::npos;
+    });
+    writing.put("optimizer", "adam");
+    writing.lose("training.optimizer",
+                 "Megatron-LM's adam decays weights as AdamW does; the same bytes");
+  }
+  // Megatron divides what remains: data ranks and accumulation follow from the batches.
+  writing.take("parallel.data");
+  writing.take("training.gradient_accumulation");
+  if (writing.truth("parallel.sequence_parallel", false) &&
+      writing.look_count("parallel.tensor", 1) > 1)
+    writing.put("sequence_parallel", Value::boolean(true),
+                "norms and dropout divided over the tensor ranks");
+  const std::int64_t stage = writing.count("parallel.zero_stage", 0);
+  if (stage == 1) {
+    writing.put("use_distributed_optimizer", Value::boolean(true),
+                "states are divided over the data ranks");
+  } else if (stage > 1) {
+    writing.put("use_megatron_fsdp", Value::boolean(true));
+    writing.put("data_parallel_sharding_strategy",
+                stage == 2 ? "optim_grads" : "optim_grads_params");
+    writing.put("ckpt_format", "fsdp_dtensor");
+  }
+  const std::string schedule = writing.word("parallel.schedule");
+  const std::int64_t chunks = writing.look_count("parallel.virtual_pipeline", 1);
+  if (!schedule.empty() && writing.look_count("parallel.pipeline", 1) > 1 &&
+      schedule != (chunks > 1 ? "interleaved" : "1f1b"))
+    writing.refuse("parallel.schedule", fmt::format("Megatron-LM has no order {}", schedule),
+                   "1f1b, and interleaved with virtual_pipeline");
+  const std::string precision = writing.word("training.precision", "bf16-mixed-fp32-gradients");
+  if (precision == "bf16-mixed-fp32-gradients" || precision == "bf16-mixed") {
+    writing.put("bf16", Value::boolean(true));
+    if (precision == "bf16-mixed") writing.put("grad_reduce_in_bf16", Value::boolean(true));
+  } else if (precision == "fp16-mixed") {
+    writing.put("fp16", Value::boolean(true));
+  } else if (const auto recipe = theirs_of("delayed=fp8-delayed|tensorwise=fp8-tensorwise|"
+                                           "blockwise=fp8-blockwise|mxfp8=mxfp8",
+                                           precision)) {
+    writing.put("bf16", Value::boolean(true));
+    writing.put("fp8_format", "hybrid");
+    writing.put("fp8_recipe", *recipe);
+  } else if (precision != "fp32") {
+    writing.refuse("training.precision", fmt::format("Megatron-LM has no precision {}", precision));
+  }
+  write_recompute(writing);
+  write_clip(writing, "clip_grad");
+  const Value* both = writing.take("training.dropout");
+  if (both != nullptr && both->is_number()) {
+    writing.put("hidden_dropout", *both);
+    writing.put("attention_dropout", *both);
+  } else if (writing.look("training.hidden_dropout") == nullptr) {
+    // Absent is 0.1 there, and as the model's config says here: none, of most.
+    writing.put("hidden_dropout", Value::number(0.0));
+    writing.put("attention_dropout", Value::number(0.0));
+  }
+  writing.take("training.optimizer_form");
+  writing.take("training.method");
+  if (writing.theirs.find("tokenizer_type") == nullptr) {
+    writing.put("tokenizer_type", "NullTokenizer");
+    writing.put("mock_data", Value::boolean(true));
+    writing.put("train_iters", Value::integer(10));
+    writing.put("lr", Value::string("1.0e-4"));
+  }
+}
+
+}  // namespace steelyard

@@ -1,0 +1,165 @@
+// Hugging Face's TrainingArguments and TRL's SFTConfig and ModelConfig, as flags of a script or as TRL's YAML.
+// Names and defaults: transformers/training_args.py, trl/trainer/sft_config.py, trl/trainer/model_config.py.
+#include <fmt/format.h>
+
+#include "formats/launch/formats.h"
+#include "formats/launch/hugging_face.h"
+
+namespace steelyard {
+namespace {
+
+constexpr Row kBatch[] = {
+    {"per_device_train_batch_size", "training.micro_batch", "", "", "8"},
+    {"gradient_accumulation_steps", "training.gradient_accumulation", "", "", "1"},
+    {"max_length", "training.sequence_length", "", "max_seq_length|block_size|model_max_length"},
+    {"torch_compile", "training.compile"},
+};
+
+constexpr Row kAdapter[] = {
+    {"lora_r", "adapter.rank"},
+    {"lora_alpha", "adapter.alpha"},
+    {"lora_dropout", "adapter.dropout"},
+    {"use_bnb_nested_quant", "adapter.double_quantization"},
+};
+
+void read_adapter(ConfigReader& reading) {
+  const Value* peft = reading.take("use_peft");
+  const Value* four = reading.take("load_in_4bit");
+  const Value* eight = reading.take("load_in_8bit");
+  if (peft == nullptr || !truth_of(*peft).value_or(false)) {
+    if (four != nullptr && truth_of(*four).value_or(false))
+      reading.warn(*four, "weights of 4 bits and no adapter",
+                   "only an adapter can be trained on them");
+    return;
+  }
+  const Value* dora = reading.take("use_dora");
+  const bool magnitudes = dora != nullptr && truth_of(*dora).value_or(false);
+  reading.say("adapter.method", magnitudes ? "dora" : "lora", magnitudes ? *dora : *peft);
+  reading.rows(kAdapter);
+  if (reading.theirs().at("lora_r") == nullptr)
+    reading.take_default("adapter.rank", Value::integer(16), "TRL's default rank");
+  if (reading.theirs().at("lora_target_modules") != nullptr)
+    read_targets(reading, "lora_target_modules", "all-linear");
+  else
+    reading.lacks("adapter.target_modules", "PEFT chooses the modules by the model's family");
+  if (four != nullptr && truth_of(*four).value_or(false))
+    reading.say("adapter.base", "nf4", *four);
+  else if (eight != nullptr && truth_of(*eight).value_or(false))
+    reading.say("adapter.base", "int8", *eight);
+}
+
+void write_adapter(ConfigWriter& writing) {
+  const std::string method = writing.word("adapter.method");
+  if (method.empty()) return;
+  writing.put("use_peft", Value::boolean(true), "an adapter is trained beside frozen weights");
+  if (method == "dora") writing.put("use_dora", Value::boolean(true));
+  writing.rows(kAdapter);
+  write_targets(writing, "lora_target_modules", "all-linear");
+  const std::string base = writing.word("adapter.base");
+  if (base == "nf4") writing.put("load_in_4bit", Value::boolean(true), "frozen weights of 4 bits");
+  if (base == "int8") writing.put("load_in_8bit", Value::boolean(true), "frozen weights of 8 bits");
+}
+
+void read_liger(ConfigReader& reading) {
+  const Value* liger = reading.take("use_liger_kernel");
+  if (liger == nullptr || !truth_of(*liger).value_or(false)) return;
+  const std::optional<bool> fused = reading.truth("liger_kernel_config.fused_linear_cross_entropy");
+  const std::optional<bool> norms = reading.truth("liger_kernel_config.rms_norm");
+  if (fused.value_or(true)) reading.say("training.loss", "fused-linear", *liger);
+  if (norms.value_or(true)) reading.say("training.kernels", "liger", *liger);
+}
+
+void write_liger(ConfigWriter& writing) {
+  const bool loss = writing.look_word("training.loss") == "fused-linear";
+  const bool kernels = writing.word("training.kernels") == "liger";
+  if (loss) writing.take("training.loss");
+  if (!loss && !kernels) return;
+  writing.put("use_liger_kernel", Value::boolean(true), "Liger's kernels");
+  if (loss && kernels) return;
+  writing.put("liger_kernel_config.fused_linear_cross_entropy", Value::boolean(loss));
+  writing.put("liger_kernel_config.rms_norm", Value::boolean(kernels));
+  writing.put("liger_kernel_config.swiglu", Value::boolean(kernels));
+  writing.put("liger_kernel_config.rope", Value::boolean(kernels));
+}
+
+}  // namespace
+
+void read_hugging_face(const Value& document, Launch& launch, std::string_view format) {
+  ConfigReader reading(document, format, launch.into);
+  launch.hugging_face = true;
+  if (const Value* model = reading.take("model_name_or_path")) say_model(reading, *model);
+  const bool trl = document.at("max_length") != nullptr || document.at("use_peft") != nullptr;
+  if (trl && document.at("per_device_train_batch_size") == nullptr)
+    reading.take_default("training.micro_batch", Value::integer(8), "Trainer's default");
+  reading.rows(kBatch);
+  if (reading.said("training.sequence_length") == nullptr) {
+    if (trl)
+      reading.take_default("training.sequence_length", Value::integer(1024), "SFTConfig's default");
+    else
+      reading.lacks("training.sequence_length", "the script and its data decide");
+  }
+  const Value* again = reading.take("gradient_checkpointing");
+  if (again != nullptr) {
+    if (const auto truth = truth_of(*again))
+      reading.say("recompute.mode", *truth ? "full" : "none", *again);
+  } else if (trl) {
+    reading.take_default("recompute.mode", Value::string("full"),
+                         "SFTConfig checkpoints by default");
+  }
+  if (const auto reentrant = reading.truth("gradient_checkpointing_kwargs.use_reentrant"))
+    reading.say("recompute.reentrant", Value::boolean(*reentrant),
+                *document.at("gradient_checkpointing_kwargs.use_reentrant"));
+  if (document.at("optim") != nullptr)
+    read_optim(reading, "optim");
+  else {
+    reading.take_default("training.optimizer", Value::string("adamw"), "Trainer's default");
+    reading.take_default("training.optimizer_form", Value::string("fused"), "Trainer's default");
+  }
+  read_clip(reading, "max_grad_norm", true);
+  read_attention(reading, "attn_implementation");
+  read_liger(reading);
+  read_adapter(reading);
+  for (const char* word : {"bf16", "fp16"})
+    if (const Value* value = reading.take(word);
+        value != nullptr && truth_of(*value).value_or(false)) {
+      launch.mixed = Value::string(word);
+      launch.mixed.set_mark(value->mark());
+    }
+  for (const char* word : {"dtype", "torch_dtype"})
+    if (const Value* value = reading.take(word)) launch.load = *value;
+  read_fsdp_keys(reading, launch);
+  read_deepspeed_key(reading, launch, "deepspeed");
+  reading.carry_rest();
+}
+
+void write_hugging_face(ConfigWriter& writing) {
+  const std::string model = model_written(writing);
+  if (!model.empty()) writing.put("model_name_or_path", model);
+  // Said by micro-batch, accumulation and ranks together.
+  writing.take("training.global_batch");
+  writing.take("parallel.data");
+  writing.rows(kBatch);
+  const std::string mode = writing.word("recompute.mode", "none");
+  if (mode == "full" || mode == "none")
+    writing.put("gradient_checkpointing", Value::boolean(mode == "full"),
+                "what backward computes again");
+  else
+    writing.refuse("recompute.mode",
+                   fmt::format("Trainer recomputes every layer or none, not {}", mode));
+  if (const Value* reentrant = writing.take("recompute.reentrant"))
+    writing.put("gradient_checkpointing_kwargs.use_reentrant", *reentrant);
+  write_optim(writing, "optim");
+  write_clip(writing, "max_grad_norm");
+  write_attention(writing, "attn_implementation");
+  write_liger(writing);
+  write_adapter(writing);
+  const HalfPrecision half = half_precision(writing);
+  if (half.mixed != "no") writing.put(half.mixed, Value::boolean(true), "arithmetic in 16 bits");
+  writing.put("dtype", half.load, "in which weights are loaded");
+  // The usual code, and the usual kind of training.
+  if (writing.look_word("implementation") == "transformers") writing.take("implementation");
+  writing.take("training.method");
+  writing.take("training.dropout");
+}
+
+}  // namespace steelyard
