@@ -161,7 +161,9 @@ const std::vector<std::int64_t>& Bounds::starts_of(const Layout& layout) {
 double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
   if (facts.elements.empty()) return 0;  // nothing is known
   const double data = static_cast<double>(layout.data) * layout.context;
-  const double ranks = layout.zero_stage == 0 ? 1 : data * facts.share / layout.replicate;
+  // DeepSpeed's bf16 optimizer divides states under every stage (deepspeed/runtime/bf16_optimizer.py).
+  const bool whole = layout.zero_stage == 0 && layout.engine != Engine::kDeepSpeed;
+  const double ranks = whole ? 1 : data * facts.share / layout.replicate;
   const double held = (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
                       facts.states / ranks;
   const double grown =
@@ -228,7 +230,7 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
       bytes += chunks[chunk].first * static_cast<double>(some);
       rest -= some;
     }
-    most = std::max(most, states + gathered + bytes * grown + (facts.alike ? again : 0));
+    most = std::max(most, states + gathered + bytes * grown);
   }
   return most;
 }
@@ -254,7 +256,11 @@ double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const
 double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
   const double share = computed_again(layout, time.alike);
   const double micro = time.micro + std::max(0.0, time.micro_again - time.micro) * share;
-  const double rest = std::min(time.rest, time.rest_again);
+  // What backward hides is less where it is shorter.
+  const double rest = layout.recompute == RecomputeMode::kFull ? time.rest_again
+                      : layout.recompute == RecomputeMode::kNone
+                          ? time.rest
+                          : std::min(time.rest, time.rest_again);
   double seconds = (micro * layout.accumulation + rest) / layout.pipeline;
   if (layout.pipeline > 1 && !order_of(layout.schedule).splits_backward)
     seconds += micro * (1 - 1.0 / layout.pipeline) / layout.chunks;

@@ -63,26 +63,21 @@ class Search {
   // A base is asked once for what its layers keep; that bounds the memory of every layout that has it.
   void bound_memory() {
     facts_of_base_.resize(space_.bases.size());
-    if (!wish_.everything)
-      help_.share(space_.bases.size(),
-                  [&](std::size_t i) { facts_of_base_[i] = memory_of(space_.bases[i]); });
+    help_.share(space_.bases.size(),
+                [&](std::size_t i) { facts_of_base_[i] = memory_of(space_.bases[i]); });
     Bounds bounds(target_, stages_are_stated());
     const double usable = static_cast<double>(target_.device->capacity.value().value());
     open_.reserve(wish_.everything ? space_.layouts.size() : 0);
     for (std::uint32_t i = 0; i < space_.layouts.size(); ++i) {
       const Layout& layout = space_.layouts[i];
-      if (wish_.everything) {
-        open_.push_back({i, 0, 0});
-        continue;
-      }
       const std::uint32_t base = space_.base_of[space_.form_of[i]];
       const FormFacts& facts = facts_of_base_[base];
-      if (!facts.code.empty()) {
+      if (!facts.code.empty() && !wish_.everything) {
         refuse(facts.code, facts.words);
         continue;
       }
       const double least = bounds.least_bytes(layout, facts, space_.bases[base].micro_batch);
-      if (least > usable) {
+      if (least > usable && !wish_.everything) {
         ++result_.counts.certainly_too_large;
         const auto excess = static_cast<std::int64_t>(least - usable);
         if (certain_.layouts++ == 0 || excess < certain_.least_excess) {
@@ -142,7 +137,7 @@ class Search {
 
   void bound_time() {
     facts_of_form_.resize(space_.forms.size());
-    if (wish_.everything || wish_.first_that_fits) return;
+    if (wish_.first_that_fits) return;
     // 1: nothing, 2: whole layers are computed again, too
     std::vector<char> needed(space_.forms.size(), 0);
     for (const Open& open : open_) {
@@ -188,7 +183,7 @@ class Search {
     kept.reserve(open_.size());
     for (Open& open : open_) {
       const FormFacts& facts = facts_of_form_[space_.form_of[open.layout]];
-      if (!facts.code.empty()) {
+      if (!facts.code.empty() && !wish_.everything) {
         refuse(facts.code, facts.words);
         continue;
       }
@@ -253,8 +248,8 @@ class Search {
         known;
     for (std::uint32_t i = 0; i < open_.size(); ++i) {
       const Layout& layout = space_.layouts[open_[i].layout];
-      if (wish_.everything || wish_.first_that_fits) {
-        turns_.push({wish_.first_that_fits ? static_cast<double>(i) : 0, false, i});
+      if (wish_.first_that_fits) {
+        turns_.push({static_cast<double>(i), false, i});
         continue;
       }
       const auto [found, fresh] = known.try_emplace(
@@ -280,16 +275,16 @@ class Search {
       const ReadJob read = help_.read(form_run(whole));
       if (!read) return time;  // bounds nothing
       time.alike = read->model->kinds.size() == 1;
-      const auto step = [](const Job& job) {
-        const auto answer = predict_time(job);
-        return answer ? answer->step.value() : 0;
-      };
+      // All of the group have as many micro-batches.
+      const std::int64_t rounds = first.accumulation;
       const auto measure = [&](Job job, double& micro, double& rest) {
-        const double one = step(job);
-        job.training.gradient_accumulation *= 2;
-        job.training.global_batch *= 2;
-        micro = std::max(0.0, step(job) - one);
-        rest = std::max(0.0, one - micro);
+        job.training.gradient_accumulation = rounds;
+        job.training.global_batch *= rounds;
+        const auto answer = predict_time(job);
+        if (!answer) return;
+        const auto times = static_cast<double>(rounds);
+        micro = micro_batch_seconds(*answer) / times;
+        rest = std::max(0.0, answer->step.value() - micro * times);
       };
       measure(*read, time.micro, time.rest);
       time.micro_again = time.micro;
@@ -340,6 +335,8 @@ class Search {
       for (std::size_t i = 0; i < batch.size(); ++i) {
         if (!batch[i].group) {
           ++done;
+          answers[i].answer.least_seconds = open_[batch[i].at].seconds;
+          answers[i].answer.least_bytes = open_[batch[i].at].bytes;
           take(answers[i]);
           continue;
         }

@@ -36,6 +36,7 @@ struct WeighedLayout {
   std::int64_t pipeline = 0;         // the stage of the peak
   std::int64_t bytes = 0, high = 0;  // on the device, expected and at most
   double seconds = 0;
+  double least_bytes = 0, least_seconds = 0;  // what the bounds said
 };
 
 struct Refusal {
