@@ -101,9 +101,11 @@ FormFacts memory_facts(const Job& job, const Job* again) {
       facts.largest_again = std::max(facts.largest_again, whole - less);
     }
   }
-  for (const SlotId slot : programs.kept_of_head())
-    facts.kept_of_head +=
-        static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
+  // nanotron's loss lets its logits go as it runs.
+  if (job.engine != Engine::kNanotron)
+    for (const SlotId slot : programs.kept_of_head())
+      facts.kept_of_head +=
+          static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
   facts.embedding = static_cast<double>(plain(programs.units().embedding.elements));
   const Parallel& parallel = job.parallel;
   facts.share = std::max(1.0, static_cast<double>(parallel.tensor.value()) /
