@@ -101,9 +101,11 @@ FormFacts memory_facts(const Job& job, const Job* again) {
       facts.largest_again = std::max(facts.largest_again, whole - less);
     }
   }
-  for (const SlotId slot : programs.kept_of_head())
-    facts.kept_of_head +=
-        static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
+  // nanotron's loss lets its logits go as it runs.
+  if (job.engine != Engine::kNanotron)
+    for (const SlotId slot : programs.kept_of_head())
+      facts.kept_of_head +=
+          static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
   facts.embedding = static_cast<double>(plain(programs.units().embedding.elements));
   const Parallel& parallel = job.parallel;
   facts.share = std::max(1.0, static_cast<double>(parallel.tensor.value()) /
@@ -161,7 +163,9 @@ const std::vector<std::int64_t>& Bounds::starts_of(const Layout& layout) {
 double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
   if (facts.elements.empty()) return 0;  // nothing is known
   const double data = static_cast<double>(layout.data) * layout.context;
-  const double ranks = layout.zero_stage == 0 ? 1 : data * facts.share / layout.replicate;
+  // DeepSpeed's bf16 optimizer divides states under every stage (deepspeed/runtime/bf16_optimizer.py).
+  const bool whole = layout.zero_stage == 0 && layout.engine != Engine::kDeepSpeed;
+  const double ranks = whole ? 1 : data * facts.share / layout.replicate;
   const double held = (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
                       facts.states / ranks;
   const double grown =
@@ -228,7 +232,7 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
       bytes += chunks[chunk].first * static_cast<double>(some);
       rest -= some;
     }
-    most = std::max(most, states + gathered + bytes * grown + (facts.alike ? again : 0));
+    most = std::max(most, states + gathered + bytes * grown);
   }
   return most;
 }
@@ -254,7 +258,11 @@ double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const
 double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
   const double share = computed_again(layout, time.alike);
   const double micro = time.micro + std::max(0.0, time.micro_again - time.micro) * share;
-  const double rest = std::min(time.rest, time.rest_again);
+  // What backward hides is less where it is shorter.
+  const double rest = layout.recompute == RecomputeMode::kFull ? time.rest_again
+                      : layout.recompute == RecomputeMode::kNone
+                          ? time.rest
+                          : std::min(time.rest, time.rest_again);
   double seconds = (micro * layout.accumulation + rest) / layout.pipeline;
   if (layout.pipeline > 1 && !order_of(layout.schedule).splits_backward)
     seconds += micro * (1 - 1.0 / layout.pipeline) / layout.chunks;

@@ -5,8 +5,8 @@
 //
 // Proofs. Memory: the fullest stage is no emptier than the first or the second. At the moment when most micro-batches are
 // in flight there, it holds, beside its weights and the states of the optimizer, what each layer keeps for backward, once
-// for each of them; and where whole layers are computed again, one of them has been by the time the first backward goes
-// on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps grows with the
+// for each of them; and without a pipeline, where whole layers are computed again, one of them has been by the time
+// backward goes on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps grows with the
 // micro-batch at least as the smallest micro-batch's does, but for the rounding of tensors, for which a part is taken off.
 // Layers whose states are divided stand there whole while they run. What engines add beside that (gradients, buffers,
 // temporaries) is left out. Time: the slowest stage runs
@@ -53,7 +53,7 @@ double micro_batch_seconds(const StepTime& of_form);
 // The time of a group of layouts: the same form with the same data ranks, cut into any stages.
 struct GroupTime {
   double micro = 0, micro_again = 0;  // of one micro-batch: nothing, all layers computed again
-  double rest = 0, rest_again = 0;    // once a step
+  double rest = 0, rest_again = 0;    // of the step: what data ranks exchange, and the optimizer
   bool alike = true;
 };
 

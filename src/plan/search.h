@@ -36,6 +36,7 @@ struct WeighedLayout {
   std::int64_t pipeline = 0;         // the stage of the peak
   std::int64_t bytes = 0, high = 0;  // on the device, expected and at most
   double seconds = 0;
+  double least_bytes = 0, least_seconds = 0;  // what the bounds said
 };
 
 struct Refusal {
@@ -55,7 +56,7 @@ struct TooLarge {
 struct SearchCounts {
   std::int64_t layouts = 0, not_allowed = 0, certainly_too_large = 0, cannot_be_faster = 0;
   std::int64_t fits = 0, tight = 0, too_large = 0;
-  std::int64_t forms = 0, groups = 0, groups_timed = 0;
+  std::int64_t forms = 0, groups = 0, groups_timed = 0, cells = 0, cells_asked = 0;
   std::int64_t weighed() const { return fits + tight + too_large; }
 };
 

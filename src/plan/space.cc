@@ -346,7 +346,7 @@ class Enumeration {
   }
 
   // Of layouts with the same engine, recipe, tensor, context, experts and loss.
-  using FormKey = std::tuple<Implementation, std::int32_t, RecomputeMode>;
+  using FormKey = std::tuple<Implementation, std::int32_t, RecomputeMode, bool>;
   // Whole layers that are computed again are the same kernels once more.
   static RecomputeMode mode_of_form(const Layout& layout) {
     return layout.recompute == RecomputeMode::kSelective ||
@@ -355,7 +355,7 @@ class Enumeration {
                : RecomputeMode::kNone;
   }
   static FormKey form_key(const Layout& layout) {
-    return {layout.implementation, layout.micro_batch, mode_of_form(layout)};
+    return {layout.implementation, layout.micro_batch, mode_of_form(layout), layout.data > 1};
   }
   static Layout form_of(const Layout& layout) {
     Layout form = layout;
@@ -366,12 +366,11 @@ class Enumeration {
     form.uneven_stages = false;
     form.replicate = 1;
     form.accumulation = 1;
-    const bool torch_shards = form.engine == Engine::kFsdp1 || form.engine == Engine::kFsdp2;
-    // One data rank is another code path of fully_shard.
-    form.data = torch_shards && layout.data * layout.context > 1 && form.context == 1 ? 2 : 1;
+    // One data rank is another code path of most engines.
+    form.data = layout.data > 1 ? 2 : 1;
     while (form.data * form.context * form.tensor % (form.expert * form.expert_tensor) != 0)
       ++form.data;
-    form.zero_stage = torch_shards ? 3 : 0;
+    form.zero_stage = form.engine == Engine::kFsdp1 || form.engine == Engine::kFsdp2 ? 3 : 0;
     return form;
   }
 

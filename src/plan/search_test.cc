@@ -1,0 +1,183 @@
+// The judge of the search: on random small problems the pruned, parallel search gives the answers of weighing everything
+// one by one, and no bound is above what it bounds.
+#include "plan/search.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "document/read.h"
+#include "plan/question.h"
+
+namespace steelyard {
+namespace {
+
+SearchHelp serial() {
+  SearchHelp help;
+  help.read = [](const Value& run) { return read_job(run); };
+  help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+  };
+  return help;
+}
+
+// Every second piece elsewhere, from the end on: another order, two threads.
+SearchHelp parallel() {
+  SearchHelp help = serial();
+  help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
+    std::thread other([&] {
+      for (std::size_t i = 0; i < count; ++i)
+        if (i % 2 == 1) work(i);
+    });
+    for (std::size_t i = count; i-- > 0;)
+      if (i % 2 == 0) work(i);
+    other.join();
+  };
+  return help;
+}
+
+class Problems {
+ public:
+  explicit Problems(unsigned seed) : random_(seed) {}
+  std::string next() {
+    const auto one_of = [&](auto... choices) {
+      const std::vector<std::common_type_t<decltype(choices)...>> all = {choices...};
+      return all[std::uniform_int_distribution<std::size_t>(0, all.size() - 1)(random_)];
+    };
+    const int devices = one_of(1, 2, 3, 4, 6, 8, 16, 32);
+    const bool experts = one_of(0, 0, 0, 1) == 1;
+    const int layers = one_of(2, 3, 4, 6, 8, 12);
+    const int hidden = one_of(1024, 2048, 4096);
+    const std::string model = fmt::format(
+        R"({{"model_type": "{}", "vocab_size": {}, "hidden_size": {}, "intermediate_size": {},)"
+        R"( "num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": {},)"
+        R"( "max_position_embeddings": 65536, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,)"
+        R"( "tie_word_embeddings": {}{}}})",
+        experts ? "mixtral" : "llama", one_of(32000, 128256), hidden, hidden * one_of(2, 3), layers,
+        hidden / 128, one_of(1, 2, 4), one_of("true", "false"),
+        experts ? R"(, "num_local_experts": 8, "num_experts_per_tok": 2)" : "");
+    // Most of a space is left out, so that many problems are asked: an engine, and sometimes more, is said.
+    std::string fixed = fmt::format(
+        R"("engine": "{}",)",
+        one_of("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "megatron", "nanotron", "fsdp2"));
+    std::string parallel;
+    if (one_of(0, 1, 2) > 0) parallel += fmt::format(R"("tensor": {})", one_of(1, 1, 2, 4));
+    if (one_of(0, 1, 2) > 0)
+      parallel += fmt::format(R"({}"context": {})", parallel.empty() ? "" : ", ", one_of(1, 1, 2));
+    return fmt::format(
+        R"({{"model": {}, {} "cluster": {{"device": "{}", "devices": {}}},)"
+        R"( "training": {{"sequence_length": {}, "global_batch": {}, "micro_batch": {}}},)"
+        R"( "parallel": {{{}}}}})",
+        model, fixed, one_of("rtx-4090", "a100-sxm-40gb", "h100-sxm-80gb", "l4"), devices,
+        one_of(2048, 8192, 16384), devices * one_of(2, 4, 8), one_of(1, 1, 2), parallel);
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+void expect_same(const std::vector<WeighedLayout>& a, const std::vector<WeighedLayout>& b,
+                 const std::string& problem) {
+  ASSERT_EQ(a.size(), b.size()) << problem;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].layout, b[i].layout) << problem;
+    EXPECT_EQ(a[i].seconds, b[i].seconds) << problem;
+    EXPECT_EQ(a[i].bytes, b[i].bytes) << problem;
+  }
+}
+
+std::int64_t sum_of(const SearchCounts& counts) {
+  return counts.not_allowed + counts.certainly_too_large + counts.cannot_be_faster +
+         counts.weighed();
+}
+
+void judge(unsigned seed, int problems) {
+  Problems random(seed);
+  std::int64_t fitting = 0, spared = 0;
+  for (int i = 0; i < problems; ++i) {
+    const std::string problem = random.next();
+    const auto document = read_json(problem, "problem");
+    ASSERT_TRUE(document) << problem;
+    const auto question = question_of(*document, serial());
+    if (!question) continue;
+    const Space space = space_of(*question);
+    SearchWish wish;
+    wish.best = 3;
+    SearchWish all = wish, front = wish;
+    all.everything = true;
+    front.front = true;
+    const auto ask = [&](const SearchWish& asked, const SearchHelp& help) {
+      return search(question->run, question->target, space, asked, help);
+    };
+    const SearchResult whole = ask(all, serial());
+    const SearchResult pruned = ask(wish, parallel());
+    const SearchResult fronted = ask(front, parallel());
+    for (const SearchResult* result : {&whole, &pruned, &fronted})
+      EXPECT_EQ(sum_of(result->counts), result->counts.layouts) << problem;
+    for (const WeighedLayout& weighed : whole.weighed) {
+      const Layout& layout = space.layouts[weighed.layout];
+      EXPECT_LE(weighed.least_bytes, static_cast<double>(weighed.bytes))
+          << words_of(layout, " ") << "\n"
+          << problem;
+      if (weighed.seconds > 0) {
+        EXPECT_LE(weighed.least_seconds, weighed.seconds * (1 + 1e-9))
+            << words_of(layout, " ") << "\n"
+            << problem;
+      }
+    }
+    ASSERT_EQ(whole.best() == nullptr, pruned.best() == nullptr) << problem;
+    if (whole.best() == nullptr) continue;
+    ++fitting;
+    spared += whole.counts.weighed() - pruned.counts.weighed();
+    expect_same(best_unlike(whole, space, 3), best_unlike(pruned, space, 3), problem);
+    expect_same(front_of(whole), front_of(fronted), problem);
+    EXPECT_EQ(simplest_within(whole, space, wish.within)->layout,
+              simplest_within(pruned, space, wish.within)->layout)
+        << problem;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(fitting, problems / 4);
+  EXPECT_GT(spared, 0);
+}
+
+TEST(Search, AnswersAsWeighingEverythingDoes) { judge(1, 24); }
+
+// STEELYARD_JUDGE_PROBLEMS=2000 asks as many more.
+TEST(Search, AnswersSoForAsManyAsAreAsked) {
+  const char* asked = std::getenv("STEELYARD_JUDGE_PROBLEMS");
+  if (asked == nullptr) GTEST_SKIP() << "STEELYARD_JUDGE_PROBLEMS says how many";
+  judge(2, std::stoi(asked));
+}
+
+TEST(Search, AsksTheReadersForWhatIsAllowed) {
+  const auto document =
+      read_json(R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 8},)"
+                R"( "parallel": {"tensor": 3}})",
+                "run");
+  const auto question = question_of(*document, serial());
+  ASSERT_TRUE(question);
+  EXPECT_TRUE(space_of(*question).layouts.empty());
+}
+
+TEST(Search, KeepsTheGlobalBatchAndWhatIsSaid) {
+  const auto document = read_json(R"({"model": "llama-3.1-8b", "engine": "megatron",)"
+                                  R"( "cluster": {"device": "h100-sxm-80gb", "devices": 16},)"
+                                  R"( "training": {"global_batch": 48}, "parallel": {"tp": 2}})",
+                                  "run");
+  const auto question = question_of(*document, serial());
+  ASSERT_TRUE(question);
+  const Space space = space_of(*question);
+  ASSERT_FALSE(space.layouts.empty());
+  for (const Layout& layout : space.layouts) {
+    EXPECT_EQ(layout.devices(), 16);
+    EXPECT_EQ(layout.tensor, 2);
+    EXPECT_EQ(layout.engine, Engine::kMegatron);
+    EXPECT_EQ(std::int64_t{1} * layout.micro_batch * layout.accumulation * layout.data, 48);
+  }
+}
+
+}  // namespace
+}  // namespace steelyard
