@@ -6,7 +6,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> kCommands = {
       {"weigh",
        "RUN|MODEL [flags]",
-       "does it fit: every pile, phase and rank, and the changes that would make it fit",
+       "does it fit, how long is a step: every pile, phase and term",
        "RUN is a run file (.toml or .json); MODEL is a preset, a config.json or its folder, or a "
        "size like 7B. "
        "Flags mirror the keys of the run file and win over it. Exit 0: fits (or tight, with a "
@@ -55,7 +55,7 @@ const std::vector<Command>& commands() {
        sweep_command},
       {"compare",
        "A B [flags]",
-       "two runs beside each other: which pile grew, and is the batch the same",
+       "two runs beside each other: which pile grew, what else changed",
        "A and B are run files or models; flags apply to both. B may also be a stored checkpoint "
        "(a safetensors file, its index, or their folder): its tensors are then held against the "
        "model's, one by one. Exit 0: the same; 1: they differ; 2: bad input.",
@@ -66,7 +66,7 @@ const std::vector<Command>& commands() {
        compare_command},
       {"import",
        "LAUNCH-FILE [flags]",
-       "a launch configuration as a run file, with where each value was written",
+       "a launch configuration as a run file, each value with its line",
        "Reads DeepSpeed JSON, Accelerate YAML, Trainer and TRL arguments, torchtitan TOML, "
        "Megatron-LM scripts and "
        "arguments, nanotron, Axolotl, LLaMA-Factory and torchtune YAML, and the shell and sbatch "

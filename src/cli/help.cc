@@ -76,7 +76,7 @@ std::string keys_text(const Style& style) {
 
 std::string overview_text(const Style& style) {
   std::string result =
-      "steelyard predicts the memory of a large-model training run, without a GPU.\n";
+      "steelyard predicts memory and time of a large-model training run, without a GPU.\n";
   result += "\n" + painted(style, Ink::kQuiet, "try") + "\n";
   for (const char* example :
        {"steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb --sequence-length 8192",
