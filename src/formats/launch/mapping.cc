@@ -349,6 +349,9 @@ void ConfigWriter::rows(std::span<const Row> rows) {
     if (row.only_read) continue;
     const Value* value = take(row.ours);
     if (value == nullptr) continue;
+    // One rank is what every format takes by itself; some refuse to be told.
+    if (row.absent.empty() && row.ours.starts_with("parallel.") && is_neutral(row.ours, *value))
+      continue;
     const Key* key = find_key_by_path(row.ours);
     const std::string says = key == nullptr ? std::string(row.ours) : std::string(key->help);
     if (row.words.empty()) {

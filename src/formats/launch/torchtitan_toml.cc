@@ -201,6 +201,8 @@ void read_torchtitan(const Value& document, Launch& launch) {
         reading.say("training.precision",
                     recipe.starts_with("rowwise") ? "fp8-rowwise" : "fp8-tensorwise", converter);
       }
+  reading.take_default("training.attention", Value::string("flash"),
+                       "torchtitan's attention is the flash kernel");
   reading.carry_rest();
 }
 
@@ -224,6 +226,9 @@ void write_torchtitan(ConfigWriter& writing) {
                 "its code and sizes are torchtitan's");
     writing.put("model.flavor", flavor->substr(flavor->find('/') + 1));
   }
+  if (flavor && ours_of(kFlavors, *flavor) != model)
+    writing.lose("model",
+                 fmt::format("the flavor {} has more positions, and equal tensors", *flavor));
   const std::int64_t devices = writing.look_count("cluster.devices", 1);
   const std::int64_t stages = writing.look_count("parallel.pipeline", 1);
   const std::int64_t others =
