@@ -3,12 +3,13 @@
 # make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
 # make bench    benchmarks        make fuzz    libFuzzer over every reader
+# make verify   installs the engines (gigabytes) and has their own parsers load what `export` writes
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz format docs rebase clean
+.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz verify format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -69,6 +70,13 @@ bench:
 fuzz:
 	@cmake/install.sh build fuzz
 	$(call tier,fuzz)
+
+# MEGATRON_LM: a checkout of Megatron-LM, whose package has no parser of arguments.
+verify: build
+	python3 -m venv build/verify
+	build/verify/bin/pip install --quiet --requirement tests/verify/requirements.txt
+	build/verify/bin/pip install --quiet --no-deps --requirement tests/verify/without_dependencies.txt
+	build/verify/bin/python tests/verify/verify_exports.py --binary $(STEELYARD)
 
 format:
 	clang-format -i $$(git ls-files --cached --others --exclude-standard '*.h' '*.cc')

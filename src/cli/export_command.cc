@@ -54,6 +54,13 @@ int export_command(const Invocation& invocation) {
   if (!input) return refuse(invocation, input.error(), "nothing exported");
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));
+  Value settled = document;
+  settle_for(settled, target);
+  for (const char* key : {"engine", "implementation"})
+    if (document.find(key) == nullptr && settled.find(key) != nullptr)
+      remark(fmt::format("taken: {} = \"{}\", which is what {} runs\n", key,
+                         word_of(*settled.find(key)), target));
+  document = std::move(settled);
   const auto job = job_of(document, input->folder);
   if (!job) return refuse(invocation, job.error(), "nothing exported");
   const Value whole = completed(document, *job);

@@ -193,7 +193,8 @@ class YamlReader {
   }
   // What began there ends here: underlined when that is one line.
   void close(Mark& mark, std::size_t from, std::size_t upto) const {
-    if (mark.line == line_ && upto > from) mark.length = characters(from, upto);
+    if (upto > from && text_.substr(from, upto - from).find('\n') == std::string_view::npos)
+      mark.length = characters(from, upto);
   }
   std::size_t end_of_line(std::size_t from) const {
     return std::min(text_.find_first_of("\r\n", from), text_.size());

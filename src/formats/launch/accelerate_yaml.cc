@@ -307,11 +307,12 @@ void write_accelerate(ConfigWriter& writing) {
       writing.put("fsdp_config.fsdp_sync_module_states", Value::boolean(true));
     }
   }
+  // DeepSpeed's own file says more than these keys can, and they may not stand beside it.
   if (engine == "deepspeed") {
-    writing.rows(kDeepSpeed);
-    write_clip(writing, "deepspeed_config.gradient_clipping");
+    writing.put("deepspeed_config.deepspeed_config_file", "ds_config.json");
     writing.put("deepspeed_config.zero3_init_flag",
                 Value::boolean(writing.look_count("parallel.zero_stage", 0) == 3));
+    remove_path(writing.theirs, "mixed_precision");
   }
   const std::int64_t replicate = writing.count("parallel.replicate", 1);
   const std::int64_t tensor = writing.count("parallel.tensor", 1);

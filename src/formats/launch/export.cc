@@ -114,6 +114,16 @@ void merge(ConfigWriter& into, ConfigWriter& from) {
   into.problems.insert(into.problems.end(), from.problems.begin(), from.problems.end());
 }
 
+// Beside a configuration that names it.
+void add_deepspeed_file(ConfigWriter& writing, Pieces& pieces) {
+  ConfigWriter inner(writing.run(), "deepspeed");
+  write_deepspeed(inner);
+  inner.bring_carried();
+  merge(writing, inner);
+  for (const std::string& key : inner.expressed()) writing.take(key);
+  pieces.files.push_back({"ds_config.json", json_text(inner.theirs)});
+}
+
 }  // namespace
 
 std::span<const std::string_view> export_targets() { return kTargets; }
@@ -126,6 +136,16 @@ std::string_view target_of(const Value& run) {
     return *std::find(kTargets.begin(), kTargets.end(), name);
   if (code != nullptr && word_of(*code) == "torchtitan") return "torchtitan";
   return "accelerate";
+}
+
+void settle_for(Value& run, std::string_view target) {
+  if (run.find("engine") == nullptr) {
+    if (target == "megatron" || target == "nanotron" || target == "deepspeed" || target == "fsdp2")
+      set_path(run, "engine", Value::string(std::string(target)), Place{});
+    if (target == "torchtitan") set_path(run, "engine", Value::string("fsdp2"), Place{});
+  }
+  if (target == "torchtitan" && run.find("implementation") == nullptr)
+    set_path(run, "implementation", Value::string("torchtitan"), Place{});
 }
 
 Value completed(const Value& run, const Job& job) {
@@ -227,6 +247,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     writing.bring_carried();
     const Value flags = trainer_flags(writing);
     pieces.files.push_back({"accelerate.yaml", yaml_text(writing.theirs, writing.comments)});
+    if (writing.look_word("engine") == "deepspeed") add_deepspeed_file(writing, pieces);
     pieces.command = fmt::format("{}accelerate launch --config_file accelerate.yaml",
                                  choice.slurm ? "srun " : "");
     if (places.nodes > 1)
@@ -278,13 +299,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     write_llama_factory(writing);
     writing.bring_carried();
     pieces.files.push_back({"llama_factory.yaml", yaml_text(writing.theirs, writing.comments)});
-    if (writing.look_word("engine") == "deepspeed") {
-      ConfigWriter inner(run, "deepspeed");
-      write_deepspeed(inner);
-      inner.bring_carried();
-      for (const Diagnostic& problem : inner.problems) writing.problems.push_back(problem);
-      pieces.files.push_back({"ds_config.json", json_text(inner.theirs)});
-    }
+    if (writing.look_word("engine") == "deepspeed") add_deepspeed_file(writing, pieces);
     pieces.command = torchrun + " src/train.py llama_factory.yaml";
   } else {
     exported.problems.push_back({Severity::kError,

@@ -65,6 +65,9 @@ std::string_view target_of(const Value& run);
 
 Exported export_launch(const Value& run, std::string_view target, const ExportChoice& choice = {});
 
+// What a target is of itself, said where the run says nothing: megatron is an engine, torchtitan its model code.
+void settle_for(Value& run, std::string_view target);
+
 // The run with its job's assumptions written in: an engine's file must say what a run file may leave out.
 Value completed(const Value& run, const Job& job);
 

@@ -36,9 +36,9 @@ bool is_neutral(std::string_view ours, const Value& value) {
   if (value.is_bool()) return !value.as_bool();
   if (word == "none" || word == "plain" || word == "own" || word == "fixed" || word == "default")
     return true;
+  if (ours == "parallel.zero_stage") return word == "0";
   if (ours == "parallel.schedule" || ours == "parallel.context_method") return false;
   if (ours.starts_with("parallel.") || ours == "training.loss_chunks") return word == "1";
-  if (ours == "parallel.zero_stage") return word == "0";
   if (ours.find("dropout") != std::string_view::npos) return word == "0";
   return false;
 }
@@ -349,6 +349,10 @@ void ConfigWriter::rows(std::span<const Row> rows) {
     if (row.only_read) continue;
     const Value* value = take(row.ours);
     if (value == nullptr) continue;
+    // One rank is what every format takes by itself; some refuse to be told.
+    if (row.absent.empty() && row.ours.starts_with("parallel.") &&
+        row.ours != "parallel.zero_stage" && is_neutral(row.ours, *value))
+      continue;
     const Key* key = find_key_by_path(row.ours);
     const std::string says = key == nullptr ? std::string(row.ours) : std::string(key->help);
     if (row.words.empty()) {

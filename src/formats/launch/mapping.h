@@ -144,6 +144,7 @@ class ConfigWriter {
     std::string reason;
   };
   const Value& run() const { return run_; }
+  const std::set<std::string, std::less<>>& expressed() const { return expressed_; }
   Value theirs = Value::table();
   std::map<std::string, std::string, std::less<>> comments;  // by dotted path
   std::vector<Loss> losses;

@@ -39,7 +39,6 @@ constexpr Row kRows[] = {
     {"moe_pad_expert_input_to_capacity", "experts.pad_to_capacity"},
     {"optimizer_cpu_offload", "offload.optimizer", "true=cpu|false=none"},
     {"optimizer_offload_fraction", "offload.optimizer_fraction"},
-    {"cross_entropy_loss_fusion", "training.loss", "true=fused|false=plain"},
     {"ckpt_format", "checkpoint.save",
      "torch_dist=sharded|torch=full-rank0|torch_dcp=sharded|fsdp_dtensor=sharded", "", "sharded"},
 };
@@ -185,6 +184,9 @@ void read_megatron(const Value& flags, Launch& launch) {
   reading.rows(kRows);
   if (on(reading, "use_flash_attn") != nullptr)
     reading.say("training.attention", "flash", *flags.find("use_flash_attn"));
+  if (const Value* fused = on(reading, "cross_entropy_loss_fusion"))
+    reading.warn(*fused, "a fused cross entropy",
+                 "weighed as Megatron-LM's own, which holds the same logits");
   // Silently off without tensor parallelism.
   const Value* sequence = on(reading, "sequence_parallel");
   if (sequence != nullptr)
@@ -306,9 +308,20 @@ void write_megatron(ConfigWriter& writing) {
     writing.put("hidden_dropout", *both);
     writing.put("attention_dropout", *both);
   } else if (writing.look("training.hidden_dropout") == nullptr) {
-    // Absent is 0.1 there, and as the model's config says here: none, of most.
-    writing.put("hidden_dropout", Value::number(0.0));
-    writing.put("attention_dropout", Value::number(0.0));
+    // Absent is 0.1 there, and as the model's config says here.
+    const Value config = model_config(writing.run());
+    const auto said = [&](std::initializer_list<const char*> names, double otherwise) {
+      if (config.is_table())
+        for (const char* name : names)
+          if (const Value* value = config.find(name); value != nullptr && value->is_number())
+            return value->as_number();
+      return otherwise;
+    };
+    const Value* type = config.is_table() ? config.find("model_type") : nullptr;
+    const double usual = type != nullptr && word_of(*type) == "gpt2" ? 0.1 : 0.0;
+    writing.put("hidden_dropout", Value::number(said({"resid_pdrop", "hidden_dropout"}, usual)));
+    writing.put("attention_dropout",
+                Value::number(said({"attn_pdrop", "attention_dropout"}, usual)));
   }
   writing.take("training.optimizer_form");
   writing.take("training.method");

@@ -8,9 +8,9 @@ namespace steelyard {
 namespace {
 
 constexpr Row kRows[] = {
-    {"parallelism.dp", "parallel.data"},
-    {"parallelism.pp", "parallel.pipeline"},
-    {"parallelism.tp", "parallel.tensor"},
+    {"parallelism.dp", "parallel.data", "", "", "1"},
+    {"parallelism.pp", "parallel.pipeline", "", "", "1"},
+    {"parallelism.tp", "parallel.tensor", "", "", "1"},
     {"parallelism.context_parallel_size", "parallel.context"},
     {"parallelism.pp_engine", "parallel.schedule", "1f1b=1f1b|afab=gpipe", "", "gpipe"},
     {"parallelism.tp_mode", "parallel.sequence_parallel", "REDUCE_SCATTER=true|ALL_REDUCE=false",

@@ -83,6 +83,16 @@ void write_recompute(ConfigWriter& writing) {
   }
 }
 
+// Micro-steps of one optimizer step, where the data ranks are known.
+void say_accumulation(ConfigReader& reading, std::int64_t whole, std::int64_t micro,
+                      const Value& at) {
+  const Value* data = reading.said("parallel.data");
+  if (data == nullptr || whole < 1 || micro < 1) return;
+  const std::int64_t ranks = count_of(*data).value_or(0);
+  if (ranks < 1 || ranks > 10'000'000 || micro > 1'000'000 || whole % (ranks * micro) != 0) return;
+  reading.say("training.gradient_accumulation", Value::integer(whole / ranks / micro), at);
+}
+
 void read_batch(ConfigReader& reading) {
   const Value* local = reading.take("training.local_batch_size");
   if (local == nullptr) local = reading.take("training.batch_size");
@@ -99,6 +109,7 @@ void read_batch(ConfigReader& reading) {
     else
       reading.take_default("training.micro_batch", Value::integer(sequences),
                            "torchtitan's default");
+    if (whole > 0) say_accumulation(reading, whole, sequences, *global);
     if (whole <= 0)
       reading.take_default("training.gradient_accumulation", Value::integer(1),
                            "torchtitan accumulates only for a global_batch_size");
@@ -112,6 +123,7 @@ void read_batch(ConfigReader& reading) {
   else
     reading.take_default("training.micro_batch", Value::integer(1),
                          "torchtitan's pipeline_parallel_microbatch_size");
+  if (whole > 0) say_accumulation(reading, whole, micro, *global);
   if (whole <= 0) {
     if (local != nullptr)
       reading.say("training.gradient_accumulation", Value::integer(sequences / micro), *local);
@@ -201,6 +213,8 @@ void read_torchtitan(const Value& document, Launch& launch) {
         reading.say("training.precision",
                     recipe.starts_with("rowwise") ? "fp8-rowwise" : "fp8-tensorwise", converter);
       }
+  reading.take_default("training.attention", Value::string("flash"),
+                       "torchtitan's attention is the flash kernel");
   reading.carry_rest();
 }
 
@@ -224,6 +238,9 @@ void write_torchtitan(ConfigWriter& writing) {
                 "its code and sizes are torchtitan's");
     writing.put("model.flavor", flavor->substr(flavor->find('/') + 1));
   }
+  if (flavor && ours_of(kFlavors, *flavor) != model)
+    writing.lose("model",
+                 fmt::format("the flavor {} has more positions, and equal tensors", *flavor));
   const std::int64_t devices = writing.look_count("cluster.devices", 1);
   const std::int64_t stages = writing.look_count("parallel.pipeline", 1);
   const std::int64_t others =
