@@ -13,6 +13,10 @@ const std::vector<Flag>& flags() {
       {"tokens", 0, kValue, "N", "", "weigh",
        "with --time: days, money and energy to train on so many tokens (1T)"},
       {"price", 0, kValue, "MONEY", "", "weigh", "of one device for an hour, for --tokens"},
+      {"calibrated", 0, kValue, "FILE", "", "weigh",
+       "constants of the cost model as calibrate wrote them"},
+      {"output", 'o', kValue, "FILE", "", "calibrate",
+       "write the constants, for weigh --calibrated"},
       {"trace", 0, kValue, "FILE", "", "weigh",
        "write the step as a trace, which ui.perfetto.dev shows"},
       {"phases", 0, kSwitch, "", "", "weigh", "phases against piles, and the three questions"},
@@ -69,7 +73,7 @@ const std::vector<Flag>& flags() {
        "no characters above 127"},
       {"no-bars", 0, kSwitch, "", "", "weigh sweep compare", "numbers only"},
       {"color", 0, kValue, "WHEN", "auto always never",
-       "weigh plan explain sweep compare import export gate validate list",
+       "weigh plan explain sweep compare import export gate validate list calibrate",
        "colour: auto asks the terminal and NO_COLOR"},
   };
   return kFlags;
