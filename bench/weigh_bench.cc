@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/step_time.h"
 #include "document/read.h"
 #include "job/read.h"
 #include "predict/prediction.h"
@@ -133,6 +134,27 @@ BENCHMARK_CAPTURE(
     std::string(
         R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 8}})"))
     ->Unit(benchmark::kMicrosecond);
+
+// The time of one layout, from nothing and from a prepared model on another device.
+void time_405b(benchmark::State& state) {
+  const Job job = job_of(run_file({}));
+  const steelyard::Device& device = *job.cluster.device;
+  const steelyard::Machine& machine = *steelyard::usual_machine(device);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        steelyard::StepClock(job).read(device, machine, steelyard::Outlook::kExpected));
+}
+BENCHMARK(time_405b)->Unit(benchmark::kMicrosecond);
+
+void time_405b_prepared(benchmark::State& state) {
+  const Job job = job_of(run_file({}));
+  const steelyard::Device& device = *job.cluster.device;
+  const steelyard::Machine& machine = *steelyard::usual_machine(device);
+  const steelyard::StepClock clock(job);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(clock.read(device, machine, steelyard::Outlook::kExpected));
+}
+BENCHMARK(time_405b_prepared)->Unit(benchmark::kMicrosecond);
 
 // What `weigh --jobs --brief` does with each line: read, predict, write.
 void answer_line(benchmark::State& state) {

@@ -189,8 +189,18 @@ def errors(sources):
     return table(["source", "what was measured", "rows", "in band", "bias", "median error", "95 % within"], rows)
 
 
+def times(sources):
+    rows = []
+    for source in sources:
+        for one in source["step_times"]:
+            rows.append([source["source"], one["device"], f"{one['rows']:,}", percent(one["mean_percent"]),
+                         percent(one["median_percent"]), percent(one["max_percent"]), f"{one['bias_percent']:+.1f} %",
+                         f"{one['rank_correlation']:.3f}", percent(one["median_as_guess_percent"])])
+    return table(["source", "device", "rows", "mean error", "median", "max", "bias", "rank correlation", "its median as guess"], rows)
+
+
 TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst, "bands": bands}
-PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors}
+PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors, "times": times}
 
 
 def regenerate(binary, check, published=None):

@@ -57,6 +57,7 @@ int import_command(const Invocation& invocation);
 int export_command(const Invocation& invocation);
 int gate_command(const Invocation& invocation);
 int validate_command(const Invocation& invocation);
+int calibrate_command(const Invocation& invocation);
 int list_command(const Invocation& invocation);
 int completion_command(const Invocation& invocation);
 int help_command(const Invocation& invocation);

@@ -115,6 +115,17 @@ const std::vector<Command>& commands() {
         "steelyard validate rows.jsonl --source bigscience --rows"},
        false,
        validate_command},
+      {"calibrate",
+       "FILE [flags]",
+       "the cost model's constants from your own measured steps",
+       "FILE holds a line for each: {\"run\": {a run file as JSON}, \"step_seconds\": 1.25}, two "
+       "or "
+       "more, of one kind of device. Only constants that mean something move (products, attention, "
+       "memory, links, host), and only where a step predicted from the others gets better by it. "
+       "weigh --calibrated reads what --output writes.",
+       {"steelyard calibrate steps.jsonl --output machine.json"},
+       false,
+       calibrate_command},
       {"list",
        "models|devices|engines|optimizers|precisions|schedules|rules|keys|errors",
        "what is known, with sources",

@@ -11,9 +11,9 @@
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "report/applied.h"
+#include "report/budget_text.h"
 #include "report/phases.h"
 #include "report/prediction_json.h"
-#include "report/budget_text.h"
 #include "report/time_table.h"
 #include "report/weighing.h"
 
@@ -84,6 +84,21 @@ int weigh_command(const Invocation& invocation) {
       return refuse_words(invocation, "--jobs brings its own run files");
     return weigh_jobs(invocation, *jobs);
   }
+  std::optional<RatesInForce> calibrated;
+  if (const std::string* file = invocation.value("calibrated")) {
+    const auto text = text_of_file(*file);
+    if (!text)
+      return refuse(invocation,
+                    {command_line_problem("E100", fmt::format("cannot read {}", *file))},
+                    "nothing weighed");
+    auto rates = read_rates(*text, *file);
+    if (!rates)
+      return refuse(invocation,
+                    {command_line_problem("E110", rates.error(),
+                                          "steelyard calibrate --output writes such a file")},
+                    "nothing weighed");
+    calibrated.emplace(std::move(*rates));
+  }
   if (invocation.words.empty())
     return refuse_words(invocation, "weigh what: a run file or a model");
   if (invocation.words.size() > 1)
@@ -133,7 +148,10 @@ int weigh_command(const Invocation& invocation) {
   const Job& job = *asked.weighed.job;
   const Prediction& prediction = *asked.weighed.prediction;
   if (invocation.has("replay")) {
-    if (const std::string difference = differences(prediction, predict_by_replay(job));
+    // The judge knows no clock.
+    Prediction bytes = prediction;
+    bytes.time.reset();
+    if (const std::string difference = differences(bytes, predict_by_replay(job));
         !difference.empty()) {
       remark("internal error: the replay of every event disagrees\n" + difference);
       return kInternal;

@@ -1,5 +1,8 @@
 #include "cost/achieved_rates.h"
 
+#include <nlohmann/json.hpp>
+#include <utility>
+
 #include "data/catalogue.h"
 
 namespace steelyard {
@@ -13,6 +16,29 @@ Seconds read_microseconds(const Fact& fact) {
   return Seconds(fact["microseconds"].number() * 1e-6);
 }
 
+struct NamedFraction {
+  const char* name;
+  Fraction AchievedRates::*value;
+};
+constexpr NamedFraction kFractions[] = {{"product", &AchievedRates::product},
+                                        {"weight_product", &AchievedRates::weight_product},
+                                        {"attention_forward", &AchievedRates::attention_forward},
+                                        {"attention_backward", &AchievedRates::attention_backward},
+                                        {"memory", &AchievedRates::memory},
+                                        {"ring", &AchievedRates::ring},
+                                        {"network", &AchievedRates::network},
+                                        {"host_link", &AchievedRates::host_link},
+                                        {"host_memory", &AchievedRates::host_memory},
+                                        {"overlap_slowdown", &AchievedRates::overlap_slowdown}};
+struct NamedSeconds {
+  const char* name;
+  Seconds AchievedRates::*value;
+};
+constexpr NamedSeconds kSeconds[] = {{"kernel_start", &AchievedRates::kernel_start},
+                                     {"host_launch", &AchievedRates::host_launch},
+                                     {"exchange_inside", &AchievedRates::exchange_inside},
+                                     {"exchange_across", &AchievedRates::exchange_across}};
+
 struct Entry {
   AchievedRates rates;
   std::vector<std::string> also;  // architectures that have no measurements of their own
@@ -23,20 +49,8 @@ Entry read_entry(const Fact& fact) {
   entry.also = fact.texts_or_none("also");
   AchievedRates& rates = entry.rates;
   rates.architecture = fact["name"].text();
-  rates.product = read_fraction(fact["product"]);
-  rates.weight_product = read_fraction(fact["weight_product"]);
-  rates.attention_forward = read_fraction(fact["attention_forward"]);
-  rates.attention_backward = read_fraction(fact["attention_backward"]);
-  rates.memory = read_fraction(fact["memory"]);
-  rates.ring = read_fraction(fact["ring"]);
-  rates.network = read_fraction(fact["network"]);
-  rates.host_link = read_fraction(fact["host_link"]);
-  rates.host_memory = read_fraction(fact["host_memory"]);
-  rates.overlap_slowdown = read_fraction(fact["overlap_slowdown"]);
-  rates.kernel_start = read_microseconds(fact["kernel_start"]);
-  rates.host_launch = read_microseconds(fact["host_launch"]);
-  rates.exchange_inside = read_microseconds(fact["exchange_inside"]);
-  rates.exchange_across = read_microseconds(fact["exchange_across"]);
+  for (const auto& [name, value] : kFractions) rates.*value = read_fraction(fact[name]);
+  for (const auto& [name, value] : kSeconds) rates.*value = read_microseconds(fact[name]);
   return entry;
 }
 
@@ -45,14 +59,51 @@ Catalogue<Entry>& catalogue() {
   return entries;
 }
 
+const AchievedRates* in_force = nullptr;
+
 }  // namespace
 
 const AchievedRates& achieved_rates(const Device& device) {
+  if (in_force != nullptr && in_force->architecture == device.architecture) return *in_force;
   if (const Entry* entry = catalogue().find(device.architecture)) return entry->rates;
   for (const Entry& entry : catalogue().all())
     for (const std::string& also : entry.also)
       if (also == device.architecture) return entry.rates;
   throw DataError("no achieved rates for " + device.architecture);
+}
+
+RatesInForce::RatesInForce(AchievedRates rates) : rates_(std::move(rates)) { in_force = &rates_; }
+RatesInForce::~RatesInForce() { in_force = nullptr; }
+
+tl::expected<AchievedRates, std::string> read_rates(std::string_view text, std::string_view name) {
+  try {
+    const FactFile file(name, text);
+    const AchievedRates rates = read_entry(file.root()).rates;
+    for (const auto& [constant, value] : kFractions) {
+      const Fraction& fraction = rates.*value;
+      for (const double part : {fraction.low, fraction.expected, fraction.high})
+        if (!(part >= 0 && part <= 1))
+          return tl::unexpected(std::string(constant) + " is not between 0 and 1");
+    }
+    return rates;
+  } catch (const DataError& fault) {
+    return tl::unexpected(std::string(fault.what()));
+  }
+}
+
+std::string rates_text(const AchievedRates& rates,
+                       const std::function<std::string(std::string_view)>& source_of) {
+  nlohmann::ordered_json json = {{"name", rates.architecture}, {"list_order", 1}};
+  for (const auto& [name, value] : kFractions) {
+    const Fraction& fraction = rates.*value;
+    json[name] = {{"low", fraction.low},
+                  {"expected", fraction.expected},
+                  {"high", fraction.high},
+                  {"source", source_of(name)}};
+  }
+  for (const auto& [name, value] : kSeconds)
+    json[name] = {{"microseconds", (rates.*value).value() * 1e6}, {"source", source_of(name)}};
+  return json.dump(2) + "\n";
 }
 
 double at(const Fraction& fraction, Outlook outlook) {

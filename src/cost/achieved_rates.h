@@ -7,7 +7,10 @@
 // or fitted on published runs (the file says which were used and which were kept for the test).
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
+#include <tl/expected.hpp>
 
 #include "machine/device.h"
 
@@ -28,16 +31,34 @@ struct AchievedRates {
   Fraction ring;                // of the device's link, as bus bandwidth of large rings
   Fraction network;             // of the interface, as bus bandwidth across machines
   Fraction host_link;           // of the link to the host, for large pinned copies
-  Fraction host_memory;         // of the host's memory bandwidth, by an optimizer's step on its CPUs
-  Fraction overlap_slowdown;    // of the shorter one, when communication runs beside compute
-  Seconds kernel_start{};       // between two kernels on the device
-  Seconds host_launch{};        // of the host, for each operator of eager code
-  Seconds exchange_inside{};    // the fixed part of a collective within a machine
-  Seconds exchange_across{};    // and across machines
+  Fraction host_memory;       // of the host's memory bandwidth, by an optimizer's step on its CPUs
+  Fraction overlap_slowdown;  // of the shorter one, when communication runs beside compute
+  Seconds kernel_start{};     // between two kernels on the device
+  Seconds host_launch{};      // of the host, for each operator of eager code
+  Seconds exchange_inside{};  // the fixed part of a collective within a machine
+  Seconds exchange_across{};  // and across machines
 };
 
 // By the device's architecture; the nearest older one of the same vendor where there is no file.
 const AchievedRates& achieved_rates(const Device& device);
+
+// While it lives these rates stand for their architecture: a calibration, or what a user has calibrated. Of one thread.
+class RatesInForce {
+ public:
+  explicit RatesInForce(AchievedRates rates);
+  ~RatesInForce();
+  RatesInForce(const RatesInForce&) = delete;
+  RatesInForce& operator=(const RatesInForce&) = delete;
+  AchievedRates& rates() { return rates_; }
+
+ private:
+  AchievedRates rates_;
+};
+// Of a file as data/efficiency has them; a complaint where it is none.
+tl::expected<AchievedRates, std::string> read_rates(std::string_view text, std::string_view name);
+// The same text again, every constant with the source that `source_of` gives for its name.
+std::string rates_text(const AchievedRates& rates,
+                       const std::function<std::string(std::string_view)>& source_of);
 
 // How sure a time is asked to be: every fraction at its slow end, as expected, or at its fast end.
 enum class Outlook : std::uint8_t { kSlow, kExpected, kFast };

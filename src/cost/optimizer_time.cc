@@ -55,8 +55,8 @@ double optimizer_seconds(const Job& job, double elements, const Device& device,
     const double memory =
         machine.host_memory_bandwidth.value() * at(rates.host_memory, outlook) / here;
     const double link = device.host_link.value() * at(rates.host_link, outlook);
-    const double crossing = bytes_each(job.training.precision.gradients) +
-                            bytes_each(job.training.precision.compute);
+    const double crossing =
+        bytes_each(job.training.precision.gradients) + bytes_each(job.training.precision.compute);
     return elements / ranks * (host_step_bytes_per_parameter(job) / memory + crossing / link);
   }
   const double rate = device.memory_bandwidth.value() * at(achieved_rates(device).memory, outlook);

@@ -16,8 +16,8 @@ double seconds_on(const PipelineOrder& order, const PipelineShape& shape,
                   const std::vector<PartSeconds>& parts, std::int64_t rank) {
   double sum = 0;
   for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
-    sum += parts[static_cast<std::size_t>(part_of(order.placement, shape, rank, chunk).index)]
-               .total();
+    sum +=
+        parts[static_cast<std::size_t>(part_of(order.placement, shape, rank, chunk).index)].total();
   return sum;
 }
 

@@ -13,9 +13,10 @@ std::vector<PartSeconds> alike(const PipelineOrder& order, const PipelineShape& 
 
 TEST(PipelineTime, ClosedFormsAreTheSimulationOfEqualStages) {
   const PartSeconds part{0.010, 0.012, 0.008};
-  for (const auto& [schedule, chunks] :
-       {std::pair{PipelineSchedule::kGPipe, 1}, {PipelineSchedule::kOneForwardOneBackward, 1},
-        {PipelineSchedule::kInterleaved, 2}, {PipelineSchedule::kInterleaved, 4}}) {
+  for (const auto& [schedule, chunks] : {std::pair{PipelineSchedule::kGPipe, 1},
+                                         {PipelineSchedule::kOneForwardOneBackward, 1},
+                                         {PipelineSchedule::kInterleaved, 2},
+                                         {PipelineSchedule::kInterleaved, 4}}) {
     const PipelineOrder& order = order_of(schedule);
     for (const std::int64_t ranks : {2, 4, 8})
       for (const std::int64_t rounds : {1, 2, 5}) {

@@ -111,7 +111,8 @@ StretchClock StepClock::Prepared::stretch_clock(const Device& device, const Kern
           data_exchange_of(job),
           at(rates.overlap_slowdown, outlook),
           from_host ? device.host_link.value() * at(rates.host_link, outlook) : 0,
-          static_cast<double>(groups.data.ranks.value())};
+          static_cast<double>(groups.data.ranks.value()),
+          order.splits_backward && shape.ranks > 1};
 }
 
 StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clock,
@@ -119,10 +120,15 @@ StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clo
   std::vector<WorkTime> stretches;
   for (std::size_t i = 0; i < work.stretches.size(); ++i)
     stretches.push_back(clock.time(work.stretches[i], elements_of_stretch(i)));
-  const double sent =
-      job.parallel.pipeline > 1
-          ? exchanges.send(boundary_bytes, groups.stages_across_machines).value()
-          : 0;
+  double sent = 0;
+  if (job.parallel.pipeline > 1) {
+    // With sequence parallelism each tensor rank has a part of its own anyway.
+    const bool parts = job.parallel.scattered_transfers && !job.parallel.sequence_parallel;
+    const double divided = parts ? static_cast<double>(job.parallel.tensor) : 1.0;
+    sent = exchanges.send(boundary_bytes / divided, groups.stages_across_machines).value();
+    if (parts)
+      sent += exchanges.time(ExchangeKind::kAllGather, boundary_bytes, groups.tensor).value();
+  }
   const bool hides_sends = sends_beside_compute(job);
   Parts result;
   for (const std::vector<PipelineWork::Count>& counts : work.parts) {
@@ -132,9 +138,8 @@ StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clo
     // Forward sends on what backward sends back: both directions are waited for at once.
     (hides_sends ? part.hidden : part.forward)[TimeTerm::kPipeline] += sent;
     (hides_sends ? part.hidden : part.backward)[TimeTerm::kPipeline] += sent;
-    const double backward = part.backward.total();
-    const double weight = std::min(part.weight_gradients, backward);
-    result.seconds.push_back({part.forward.total(), backward - weight, weight});
+    const double weights = part.weight_turn.total();
+    result.seconds.push_back({part.forward.total(), part.backward.total() - weights, weights});
     result.parts.push_back(part);
   }
   return result;
@@ -149,18 +154,23 @@ StepPlay StepClock::Prepared::play(const Device& device, const Machine& machine)
   for (const PlayedSeconds& played : played_seconds(order, shape, timed.seconds)) {
     const std::size_t part = part_on(played.rank, played.step.chunk);
     const WorkTime& work_here = timed.parts[part];
-    StepPlay::Passage passage{played.step, played.rank,       played.micro_batch,
-                              played.start, played.end, {}};
-    const double seconds = played.end - played.start;
-    const TimeTerms& terms =
-        played.step.kind == StepKind::kForward ? work_here.forward : work_here.backward;
-    // Products of weights are compute, and all that their own turn has.
-    if (played.step.kind == StepKind::kWeightBackward) {
-      passage.terms[TimeTerm::kCompute] = seconds;
-    } else {
-      passage.terms = terms;
-      if (played.step.kind == StepKind::kInputBackward)
-        passage.terms[TimeTerm::kCompute] -= timed.seconds[part].weight;
+    StepPlay::Passage passage{played.step,  played.rank, played.micro_batch,
+                              played.start, played.end,  {}};
+    switch (played.step.kind) {
+      case StepKind::kForward:
+        passage.terms = work_here.forward;
+        break;
+      case StepKind::kBackward:
+        passage.terms = work_here.backward;
+        break;
+      case StepKind::kInputBackward:
+        passage.terms = work_here.backward;
+        for (std::size_t term = 0; term < kTimeTerms; ++term)
+          passage.terms.seconds[term] -= work_here.weight_turn.seconds[term];
+        break;
+      case StepKind::kWeightBackward:
+        passage.terms = work_here.weight_turn;
+        break;
     }
     play.end_of_passages = std::max(play.end_of_passages, played.end);
     play.passages.push_back(passage);
@@ -201,10 +211,10 @@ StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
   end_of_step(device, machine, exchanges, clock.data, worst, outlook, result);
   result.step = Seconds(terms.total());
 
-  const double replicas =
-      static_cast<double>(job.parallel.data) *
-      static_cast<double>(job.training.gradient_accumulation) *
-      static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
+  const double replicas = static_cast<double>(job.parallel.data) *
+                          static_cast<double>(job.training.gradient_accumulation) *
+                          static_cast<double>(job.parallel.tensor) *
+                          static_cast<double>(job.parallel.context);
   result.model_flops *= replicas;
   result.executed_flops *= replicas;
   const auto devices = static_cast<double>(job.cluster.devices.value());
@@ -222,13 +232,13 @@ void StepClock::Prepared::end_of_step(const Device& device, const Machine& machi
                                       const ExchangeClock& exchanges, const DataExchange& data,
                                       const WorkTime& worst, Outlook outlook,
                                       StepTime& result) const {
-  const double reduce =
-      exchanges.time(data.reduction, heaviest * data.reduce, groups.data).value();
+  const double reduce = exchanges.time(data.reduction, heaviest * data.reduce, groups.data).value();
   double exposed = reduce;
   if (data.reduces_beside_backward) {
-    const double last = data.exposed_bytes > 0
-                            ? exchanges.time(data.reduction, data.exposed_bytes, groups.data).value()
-                            : 0;
+    const double last =
+        data.exposed_bytes > 0
+            ? exchanges.time(data.reduction, data.exposed_bytes, groups.data).value()
+            : 0;
     const double beside = worst.backward.total();
     exposed = std::max(std::min(last, reduce), reduce - beside) +
               at(achieved_rates(device).overlap_slowdown, outlook) * std::min(reduce, beside);
@@ -237,8 +247,8 @@ void StepClock::Prepared::end_of_step(const Device& device, const Machine& machi
   result.terms[TimeTerm::kData] +=
       exposed +
       exchanges.time(ExchangeKind::kAllGather, heaviest * data.gather, groups.data).value();
-  const TimeTerm term = job.offload.optimizer == OffloadTarget::kNone ? TimeTerm::kOptimizer
-                                                                      : TimeTerm::kOffload;
+  const TimeTerm term =
+      job.offload.optimizer == OffloadTarget::kNone ? TimeTerm::kOptimizer : TimeTerm::kOffload;
   result.terms[term] += optimizer_seconds(job, heaviest, device, machine, outlook);
 }
 

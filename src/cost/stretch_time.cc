@@ -46,7 +46,6 @@ class Passage {
     const double seconds = clock_.kernels.device_time(kernel).value();
     terms_[kernel.again ? TimeTerm::kRecompute : TimeTerm::kCompute] += seconds;
     device_ += seconds;
-    if (kernel.of_weights) work_.weight_gradients += seconds;
     work_.executed_flops += kernel.flops;
     // The half product more of a fused attention's backward makes its scores again: no work of the model.
     const double again = kernel.kind == Kernel::kAttention && kernel.backward ? 0.2 : 0.0;
@@ -136,7 +135,7 @@ WorkTime& WorkTime::operator+=(const WorkTime& other) {
   forward += other.forward;
   backward += other.backward;
   hidden += other.hidden;
-  weight_gradients += other.weight_gradients;
+  weight_turn += other.weight_turn;
   model_flops += other.model_flops;
   executed_flops += other.executed_flops;
   return *this;
@@ -146,7 +145,7 @@ WorkTime operator*(WorkTime work, double times) {
   work.forward = work.forward * times;
   work.backward = work.backward * times;
   work.hidden = work.hidden * times;
-  work.weight_gradients *= times;
+  work.weight_turn = work.weight_turn * times;
   work.model_flops *= times;
   work.executed_flops *= times;
   return work;
@@ -156,8 +155,8 @@ WorkTime StretchClock::time(const PipelineWork::Stretch& stretch, double element
   WorkTime work;
   const auto gather = [&](double width) {
     if (width <= 0) return 0.0;
-    const double among = exchanges.time(ExchangeKind::kAllGather, elements * width, groups.data)
-                             .value();
+    const double among =
+        exchanges.time(ExchangeKind::kAllGather, elements * width, groups.data).value();
     // From the host each rank brings its own share first.
     const double up = host_link > 0 ? elements * width / data_ranks / host_link : 0.0;
     return std::max(among, up);
@@ -172,9 +171,13 @@ WorkTime StretchClock::time(const PipelineWork::Stretch& stretch, double element
   Passage forward(*this, work);
   for (const Kernel& kernel : stretch.forward) forward.add(kernel);
   work.forward = forward.end(gather(data.gather_forward), term);
-  Passage backward(*this, work);
-  for (const Kernel& kernel : stretch.backward) backward.add(kernel);
+  Passage backward(*this, work), weights(*this, work);
+  for (const Kernel& kernel : stretch.backward)
+    (splits_backward && kernel.of_weights ? weights : backward).add(kernel);
   work.backward = backward.end(gather(data.gather_backward) + scatter, term);
+  if (!splits_backward) return work;
+  work.weight_turn = weights.end(0, term);
+  work.backward += work.weight_turn;
   return work;
 }
 

@@ -25,8 +25,9 @@ RankGroups groups_of(const Job& job);
 
 struct WorkTime {
   TimeTerms forward, backward;
-  TimeTerms hidden;            // exchanges behind compute
-  double weight_gradients = 0;  // of backward: what nobody waits for
+  TimeTerms
+      weight_turn;  // of backward, where it is split: the gradients of weights, for which nobody waits
+  TimeTerms hidden;  // exchanges behind compute
   double model_flops = 0, executed_flops = 0;
   double seconds() const { return forward.total() + backward.total(); }
   WorkTime& operator+=(const WorkTime& other);
@@ -42,6 +43,7 @@ struct StretchClock {
   double overlap_slowdown = 0;
   double host_link = 0;  // bytes a second, where parameters come from the host; 0: they do not
   double data_ranks = 1;
+  bool splits_backward = false;  // the gradients of weights have a turn of their own
 
   // `elements`: parameters of the stretch on this rank.
   WorkTime time(const PipelineWork::Stretch& stretch, double elements) const;

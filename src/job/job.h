@@ -107,6 +107,7 @@ struct Parallel {
   Ranks expert_tensor{1};
   // Interleaving: micro-batches that a chunk takes before the next one does; 0: as the engine does.
   std::int64_t pipeline_group = 0;
+  bool scattered_transfers = false;  // hidden states go to the next stage in parts, one a tensor rank
   // Layers of each part of the model, from the embedding on: one for each stage, or for each chunk of each stage. Sums
   // to the model's layers; always filled.
   std::vector<Layers> stage_layers;

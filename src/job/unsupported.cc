@@ -94,8 +94,15 @@ constexpr std::array kFeatures = {
             "chunked and fused losses over a divided vocabulary",
             "loss = \"plain\" is weighed with tensor; tensor = 1 with this loss"},
     Feature{KeyId::kOffloadOptimizer,
-            [](const Draft& d) { return d.job().offload.optimizer != OffloadTarget::kNone; },
-            "offload of the optimizer", "offload.optimizer = \"none\" is weighed"},
+            [](const Draft& d) {
+              const OffloadTarget target = d.job().offload.optimizer;
+              const bool weighed = target == OffloadTarget::kCpu &&
+                                   d.job().engine == Engine::kDeepSpeed &&
+                                   d.job().parallel.zero_stage >= 1;
+              return target != OffloadTarget::kNone && !weighed;
+            },
+            "offload of the optimizer but DeepSpeed's ZeRO to the CPU",
+            "offload.optimizer = \"none\" is weighed"},
     Feature{KeyId::kOffloadParameters,
             [](const Draft& d) { return d.job().offload.parameters != OffloadTarget::kNone; },
             "offload of parameters", "offload.parameters = \"none\" is weighed"},

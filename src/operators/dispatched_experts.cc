@@ -145,8 +145,7 @@ class DispatchedExperts {
     if (sorts)
       output = moved("output by rank", "dispatch.by-expert", output, joined * hidden, type_);
     if (joins) output = scattered(output, received * hidden, Axis::kTensor);
-    if (exchanges)
-      output = exchanged("returned output", output, permuted * hidden, type_);
+    if (exchanges) output = exchanged("returned output", output, permuted * hidden, type_);
     return unpermute(output, tokens_ * hidden);
   }
 
@@ -325,8 +324,8 @@ class DispatchedExperts {
     return moved(name, rule, x, elements, type, [](Operator&) {});
   }
   template <class Exchanges>
-  ValueId moved(const char* name, const char* rule, ValueId x, const N& elements,
-                ElementType type, const Exchanges& exchanges) {
+  ValueId moved(const char* name, const char* rule, ValueId x, const N& elements, ElementType type,
+                const Exchanges& exchanges) {
     const ValueId y = graph_.tensor({kOwner, name, rule}, elements, type, graph_.needs_gradient(x));
     Operator operation;
     operation.label = name;

@@ -252,6 +252,15 @@ TEST_F(RegionTest, AnOuterRegionSwallowsTheInner) {
   EXPECT_EQ(kept(), "x");
 }
 
+TEST_F(RegionTest, AutogradKeepsInputsBeforeItLaunches) {
+  // Of what runs again only the kernels in front of the last keeper are launched; d keeps c, its input.
+  build({0, 4, false, true});
+  int again = 0;
+  for (const Kernel& kernel : graph_.backward_kernels(GradientPolicy::kKeep))
+    if (kernel.again) ++again;
+  EXPECT_EQ(again, 3);
+}
+
 class AnyRegion : public RegionTest, public testing::WithParamInterface<Region> {};
 
 TEST_P(AnyRegion, LeavesTheOutputAndTheGradientOfTheInput) {

@@ -214,9 +214,8 @@ int Graph<N>::last_run_again(const Region& region, const Rerun& rerun) const {
   const int last = rerun.end - 1;
   const Operator& operation = operators_[at(last)];
   const bool makes_one = std::any_of(
-      operation.saved.begin(), operation.saved.end(), [&](ValueId value) {
-        return storages_[at(values_[at(value)].storage)].made_by == last;
-      });
+      operation.saved.begin(), operation.saved.end(),
+      [&](ValueId value) { return storages_[at(values_[at(value)].storage)].made_by == last; });
   return makes_one ? rerun.end : last;
 }
 
@@ -230,7 +229,8 @@ Kernels Graph<N>::backward_kernels(GradientPolicy policy) const {
   for (int i = size() - 1; i >= 0; --i) {
     for (std::size_t r = 0; r < regions_.size(); ++r)
       if (reruns_[r].trigger == i && is_recorded(regions_[r]))
-        for (int again = regions_[r].begin; again < last_run_again(regions_[r], reruns_[r]); ++again)
+        for (int again = regions_[r].begin; again < last_run_again(regions_[r], reruns_[r]);
+             ++again)
           run_forward(again, true, kernels);
     if (operators_[at(i)].recorded) run_backward(i, policy, arrivals, kernels);
   }

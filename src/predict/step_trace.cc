@@ -70,9 +70,8 @@ std::string name_of_passage(const StepPlay::Passage& passage, std::int64_t chunk
       what = "backward of weights";
       break;
   }
-  return chunks > 1
-             ? fmt::format("{} {}, chunk {}", what, passage.micro_batch, passage.step.chunk)
-             : fmt::format("{} {}", what, passage.micro_batch);
+  return chunks > 1 ? fmt::format("{} {}, chunk {}", what, passage.micro_batch, passage.step.chunk)
+                    : fmt::format("{} {}", what, passage.micro_batch);
 }
 
 class Tracer {

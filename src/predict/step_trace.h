@@ -17,8 +17,8 @@ namespace steelyard {
 
 struct TraceSlice {
   std::int64_t rank = 0;
-  std::string name;               // "forward 3", "tensor", "optimizer"
-  std::int64_t depth = 0;         // 1: lies within the slice before it of depth 0
+  std::string name;        // "forward 3", "tensor", "optimizer"
+  std::int64_t depth = 0;  // 1: lies within the slice before it of depth 0
   double start = 0, seconds = 0;
 };
 struct TraceMemory {

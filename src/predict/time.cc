@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "machine/machine.h"
 #include "predict/prediction.h"
 
@@ -50,8 +52,9 @@ std::vector<WhatIf> what_would_help(const Job& job) {
       job.offload.parameters != OffloadTarget::kNone) {
     Job held = job;
     held.offload = {};
-    answer("everything held on a larger device",
-           StepClock(held).read(device, machine, Outlook::kExpected).step);
+    const Seconds step = StepClock(held).read(device, machine, Outlook::kExpected).step;
+    answers.push_back({fmt::format("a device that holds it all: {:.1f}x", before / step.value()),
+                       step, 1 - step.value() / before});
   }
   return answers;
 }

@@ -63,8 +63,7 @@ Json json_of(const Suggestion& suggestion) {
           {"says", suggestion.change},
           {"saves_bytes", number(suggestion.saves)},
           {"peak_device_bytes", number(suggestion.peak)},
-          {"costs_seconds",
-           suggestion.costs ? Json(suggestion.costs->value()) : Json(nullptr)},
+          {"costs_seconds", suggestion.costs ? Json(suggestion.costs->value()) : Json(nullptr)},
           {"moves_cost_to", suggestion.moves_cost_to},
           {"cost", suggestion.cost},
           {"verdict", name_of(suggestion.verdict)}};

@@ -315,8 +315,8 @@ std::string validation_text(const std::vector<SourceResult>& results, const Vali
   for (const std::string& part :
        {view.every_row ? rows_text(results, style) : std::string(), counts_text(results, style),
         errors_text(results, style), times_text(results, style), outcomes_text(results, style),
-        reasons_text(results, style),
-        worst_text(results, style), view.assumed ? assumed_text(results, style) : std::string()}) {
+        reasons_text(results, style), worst_text(results, style),
+        view.assumed ? assumed_text(results, style) : std::string()}) {
     if (part.empty()) continue;
     text += (text.empty() ? "" : "\n") + part;
   }

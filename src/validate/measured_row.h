@@ -57,7 +57,8 @@ struct MappedRun {
   std::optional<bool> out_of_memory;
   // What a step took, or how many tokens each device saw a second; neither: the row prints no speed that can be compared.
   std::optional<double> step_seconds, tokens_per_second;
-  std::string timed_apart;  // a circumstance whose times are judged by themselves: "several machines"
+  std::string
+      timed_apart;  // a circumstance whose times are judged by themselves: "several machines"
   std::vector<Assumed> assumed;
 
   void set(std::string_view key, Value value);

@@ -133,9 +133,9 @@ std::optional<TimedStep> timed(const MappedRun& mapped, const Job& job) {
   const double tokens = static_cast<double>(job.training.global_batch) *
                         static_cast<double>(job.training.sequence_length.value());
   TimedStep step;
-  step.measured = mapped.step_seconds.value_or(
-      tokens / (mapped.tokens_per_second.value_or(1) *
-                static_cast<double>(job.cluster.devices.value())));
+  step.measured =
+      mapped.step_seconds.value_or(tokens / (mapped.tokens_per_second.value_or(1) *
+                                             static_cast<double>(job.cluster.devices.value())));
   step.predicted = time->step.value();
   step.group = job.cluster.device->name;
   if (!mapped.timed_apart.empty()) step.group += ", " + mapped.timed_apart;

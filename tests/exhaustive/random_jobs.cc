@@ -142,6 +142,8 @@ class JobWriter {
       return;
     }
     parallel_["schedule"] = std::string(order.name);
+    if (engine_.name == std::string_view("megatron") && dice_.from(0, 3) == 0)
+      parallel_["scattered_transfers"] = true;
     chunks_ = order.most_chunks == 0 ? dice_.from(order.fewest_chunks, 3) : order.most_chunks;
     if (chunks_ > 1) parallel_["virtual_pipeline"] = chunks_;
     // Some orders take micro-batches in groups of the ranks, or need some rounds of them.

@@ -15,8 +15,8 @@ constexpr std::uint64_t kFirstSeed = 5'000'000;
 constexpr int kJobs = 10'000;
 
 Device faster(Device device, double arithmetic, double memory, double links) {
-  for (auto* rate : {&device.rates.fp32, &device.rates.tf32, &device.rates.fp16,
-                     &device.rates.bf16, &device.rates.fp8, &device.rates.int8})
+  for (auto* rate : {&device.rates.fp32, &device.rates.tf32, &device.rates.fp16, &device.rates.bf16,
+                     &device.rates.fp8, &device.rates.int8})
     if (*rate) *rate = FlopsPerSecond((*rate)->value() * arithmetic);
   device.memory_bandwidth = BytesPerSecond(device.memory_bandwidth.value() * memory);
   device.link = BytesPerSecond(device.link.value() * links);

@@ -36,6 +36,10 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.pipeline", row.count("parallel.pp").value_or(1));
   if (zero3) mapped.set("parallel.zero_stage", 3);
   mapped.set("parallel.schedule", "1f1b");
+  if (!zero3) mapped.set_switch("parallel.scattered_transfers", true);
+  mapped.read_as("transfers between stages scattered",
+                 "Megatron-LM of those years sends a part from each tensor rank "
+                 "(scatter_gather_tensors_in_pipeline, on by default)");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
   map_time(row, mapped);
