@@ -171,10 +171,10 @@ void CachingAllocator::record_stream(BlockIndex block, StreamId stream) {
   at(block).recorded = true;
 }
 
-void CachingAllocator::catch_up(StreamId stream) {
+void CachingAllocator::catch_up(StreamId stream, std::size_t behind) {
   if (static_cast<std::size_t>(stream) >= awaited_.size()) return;
   Awaited& awaited = awaited_[static_cast<std::size_t>(stream)];
-  awaited.reached = awaited.blocks.size();
+  awaited.reached = awaited.blocks.size() - std::min(behind, awaited.blocks.size());
 }
 
 void CachingAllocator::notice_caught_up() {

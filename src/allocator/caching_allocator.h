@@ -66,7 +66,9 @@ class CachingAllocator {
   // allocation notices.
   void record_stream(BlockIndex block, StreamId stream);
   // The device has done all that was asked of it on `stream` so far.
-  void catch_up(StreamId stream);
+  void catch_up(StreamId stream) { catch_up(stream, 0); }
+  // The same, but for the last `behind` blocks that were freed while it used them.
+  void catch_up(StreamId stream, std::size_t behind);
   void empty_cache();
 
   const AllocatorStatistics& statistics() const { return statistics_; }

@@ -82,8 +82,9 @@ TEST_P(Judged, AgreesToTheByte) {
       }
       if (world.other_streams && pick(4) == 0) {
         const auto stream = static_cast<StreamId>(pick(4));
-        fast.catch_up(stream);
-        judge.catch_up(stream);
+        const std::size_t behind = pick(3);
+        fast.catch_up(stream, behind);
+        judge.catch_up(stream, behind);
       }
       if (pick(997) == 0) {
         fast.empty_cache();

@@ -69,7 +69,10 @@ class PlainAllocator : public PlainBlocks {
     Block& block = blocks_.at(address);
     if (segments_.at(block.segment).stream != stream) block.users.insert(stream);
   }
-  void catch_up(StreamId stream) { queues_[stream].reached = queues_[stream].waiting.size(); }
+  void catch_up(StreamId stream, std::size_t behind) {
+    Queue& queue = queues_[stream];
+    queue.reached = queue.waiting.size() - std::min(behind, queue.waiting.size());
+  }
   void empty_cache() { release_all(); }
 
  private:

@@ -1,6 +1,7 @@
 #include "allocator/replay_program.h"
 
 #include <algorithm>
+#include <deque>
 #include <span>
 #include <string_view>
 
@@ -13,11 +14,12 @@ class Player {
  public:
   Player(const Program& program, const AllocatorSettings& settings, const DeviceMemory& device,
          const std::vector<SlotTensors>& tensors, const ReplayLimits& limits,
-         ProgramWatcher* watcher)
+         ProgramWatcher* watcher, const LaunchQueue& queue)
       : program_(program),
         allocator_(settings, device),
         limits_(limits),
         watcher_(watcher),
+        queue_(queue),
         // Ages of cached blocks are part of the state where garbage is collected, and never repeat.
         may_skip_(watcher == nullptr &&
                   (!settings.memory_fraction || settings.garbage_collection_threshold == 0)) {
@@ -29,6 +31,8 @@ class Player {
       if (slot < tensors.size()) {
         slots_[slot].tensors = tensors[slot].tensors;
         slots_[slot].woven = tensors[slot].woven;
+        slots_[slot].recorded = queue.depth > 0 && tensors[slot].exchanged != Exchanged::kNo &&
+                                tensors[slot].exchanged >= queue.recorded;
       }
       if (slots_[slot].tensors.empty()) slots_[slot].tensors = {{what.bytes}};
     }
@@ -62,6 +66,7 @@ class Player {
     std::vector<SlotTensors::Tensor> tensors;
     std::int32_t woven = 0;
     StreamId stream = 0;
+    bool recorded = false;
     std::vector<Live> live;  // oldest first
   };
 
@@ -115,6 +120,7 @@ class Player {
     note(phase);
     enter(tape, 0);
     const std::span<const Event> events = program_.events(tape);
+    const std::int64_t before = launched_, launches = launches_of(tape);
     for (std::size_t i = 0; i < events.size() && !stopped_;) {
       const std::span<const Event> group = events.subspan(i, woven_from(events, i));
       const std::int32_t count = group.front().count;
@@ -125,12 +131,20 @@ class Player {
       if (watcher_ != nullptr) free_what_went();
       tell(group.front().slot, tape.phase);
       i += group.size();
+      launched_ = before + launches * static_cast<std::int64_t>(i) /
+                               static_cast<std::int64_t>(events.size());
+      catch_up();
     }
+    launched_ = before + launches;
+    catch_up();
     free_what_went();
     leave();
   }
 
   void begin_step(int step) {
+    awaited_.clear();
+    behind_ = step > 0 ? queue_.depth : 0;
+    allocator_.catch_up(kCollectiveStream);
     if (watcher_ != nullptr) watcher_->begin_step(step);
   }
   void enter(const Node& node, std::int64_t round) {
@@ -212,10 +226,29 @@ class Player {
         });
         if (own != live.rend()) freed = std::prev(own.base());
       }
-      if (freed->block != kNoBlock) went_.push_back(freed->block);
+      if (freed->block != kNoBlock && slot.recorded && behind_ > 0)
+        free_later(freed->block);
+      else if (freed->block != kNoBlock)
+        went_.push_back(freed->block);
       live.erase(freed);
       ++result_.events;
     }
+  }
+
+  std::int64_t launches_of(const Node& tape) const {
+    const auto index = static_cast<std::size_t>(&tape - &program_.node(0));
+    return index < queue_.launches.size() ? queue_.launches[index] : 0;
+  }
+  void free_later(BlockIndex block) {
+    allocator_.record_stream(block, kCollectiveStream);
+    awaited_.push_back({launched_, allocator_.address_of(block)});
+    allocator_.free(block);
+  }
+  void catch_up() {
+    const std::size_t before = awaited_.size();
+    while (!awaited_.empty() && awaited_.front().launched + behind_ <= launched_)
+      awaited_.pop_front();
+    if (awaited_.size() != before) allocator_.catch_up(kCollectiveStream, awaited_.size());
   }
 
   // From the highest address down: so the lists of free blocks grow at their ends.
@@ -264,6 +297,13 @@ class Player {
         one.add(one.second ^ static_cast<std::uint64_t>(ahead));
         digest.add(one.second);
       }
+    for (std::size_t place = 0; place < awaited_.size(); ++place) {
+      StateDigest one;
+      one.add(static_cast<std::uint64_t>(awaited_[place].address));
+      one.add(one.second ^ static_cast<std::uint64_t>(launched_ - awaited_[place].launched));
+      one.add(one.second ^ static_cast<std::uint64_t>(place));
+      digest.add(one.second);
+    }
     return digest;
   }
 
@@ -272,6 +312,13 @@ class Player {
   ReplayLimits limits_;
   ProgramWatcher* watcher_;
   std::vector<HistoryEvent> history_;  // since it was told last
+  LaunchQueue queue_;
+  // Freed, but the device has not passed: when, in launches, and where. The allocator may have had to wait for them.
+  struct Awaited {
+    std::int64_t launched = 0, address = 0;
+  };
+  std::deque<Awaited> awaited_;
+  std::int64_t launched_ = 0, behind_ = 0;
   bool may_skip_;
   bool stopped_ = false;
   std::vector<PlayedSlot> slots_;
@@ -286,8 +333,9 @@ class Player {
 ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const AllocatorSettings& settings, const DeviceMemory& device,
                                    const std::vector<SlotTensors>& tensors,
-                                   const ReplayLimits& limits, ProgramWatcher* watcher) {
-  return Player(program, settings, device, tensors, limits, watcher).play(plan);
+                                   const ReplayLimits& limits, ProgramWatcher* watcher,
+                                   const LaunchQueue& queue) {
+  return Player(program, settings, device, tensors, limits, watcher, queue).play(plan);
 }
 
 }  // namespace steelyard

@@ -10,7 +10,10 @@
 //    k-th "forward" made, and of that the newest.
 // 2. One block for each slot's instance, unless `tensors` says of which it is made; they appear in that order. Slots that
 //    are woven and follow one another with equal counts appear tensor by tensor.
-// 3. Each slot has one stream (allocator/slot_streams.h), and a freed block can be used at once.
+// 3. Each slot has one stream (allocator/slot_streams.h), and a freed block can be used at once; but for those that a
+//    collective used and that are recorded on its stream: they come back when the device has passed the collective, and
+//    the device is as many launches behind as its queue holds. It has caught up where a step begins, and in the first
+//    step the host is not ahead: it loads and compiles kernels, opens communicators and asks the driver for memory.
 // 4. A repeat that ends where it began is played until a round leaves the allocator and every live block as an earlier
 //    round left them. What follows is then known: the rounds between the two, over and over. All peaks have been seen.
 // 5. Frees that follow one another leave the same blocks in any order.
@@ -40,6 +43,12 @@ struct ReplayLimits {
   std::int64_t events = 40'000'000;  // requests and frees
 };
 
+struct LaunchQueue {
+  std::int64_t depth = 0;                   // launches that the device is behind its host; 0: none
+  std::vector<std::int64_t> launches;       // of kernels, by tape
+  Exchanged recorded = Exchanged::kBeside;  // kWaitedFor: also what computation waits for at once
+};
+
 struct PhaseReserve {
   bool occurs = false;
   Bytes allocated{}, active{}, reserved{};  // highest, each at its own moment
@@ -66,6 +75,7 @@ ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const DeviceMemory& device = {},
                                    const std::vector<SlotTensors>& tensors = {},
                                    const ReplayLimits& limits = {},
-                                   ProgramWatcher* watcher = nullptr);
+                                   ProgramWatcher* watcher = nullptr,
+                                   const LaunchQueue& queue = {});
 
 }  // namespace steelyard

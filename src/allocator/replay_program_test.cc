@@ -51,6 +51,33 @@ TEST_F(ReplayProgramTest, ASmallStep) {
   EXPECT_FALSE(reserve.out_of_memory);
 }
 
+// Each of three layers passes 16 to a collective and goes on with 2 launches. Two layers behind, the device has passed the
+// first layer when the third asks: two blocks of 16 take turns. Three behind, each layer needs its own. In the first
+// step, and where nobody records, one is enough. On a device with room for one alone, the allocator waits.
+TEST_F(ReplayProgramTest, WhatACollectiveUsedComesBackWhenTheDeviceHasPassed) {
+  const SlotId passing = slot(16);
+  const NodeId layer = tape({{passing, 1}, {passing, -1}});
+  const NodeId step = forward({program_.repeat("layer", layer, 3)});
+  std::vector<SlotTensors> tensors(1);
+  tensors[0].exchanged = Exchanged::kWaitedFor;
+  const auto reserved = [&](std::int64_t depth, Exchanged recorded, const DeviceMemory& device) {
+    LaunchQueue queue{depth, {}, recorded};
+    queue.launches.resize(static_cast<std::size_t>(layer) + 1);
+    queue.launches.back() = 2;
+    const ProgramReserve reserve =
+        replay_in_allocator(program_, {{step}, {step}}, {}, device, tensors, {}, nullptr, queue);
+    EXPECT_EQ(reserve.reserved_after.front(), 16_MiB);
+    EXPECT_FALSE(reserve.out_of_memory);
+    return Bytes(reserve.statistics.all.reserved.bytes.peak);
+  };
+  EXPECT_EQ(reserved(0, Exchanged::kWaitedFor, {}), 16_MiB);
+  EXPECT_EQ(reserved(3, Exchanged::kWaitedFor, {}), 32_MiB);
+  EXPECT_EQ(reserved(5, Exchanged::kWaitedFor, {}), 48_MiB);
+  EXPECT_EQ(reserved(1024, Exchanged::kWaitedFor, {}), 48_MiB);
+  EXPECT_EQ(reserved(1024, Exchanged::kBeside, {}), 16_MiB);
+  EXPECT_EQ(reserved(1024, Exchanged::kWaitedFor, {20_MiB, Bytes{}}), 16_MiB);
+}
+
 // Two micro-batches in flight. a1 k1 a2 lie in a segment of 20, 5 each; the first backward frees a1, so that 5 and 5 are
 // free apart and 9 need another segment. Newest first would have freed a2, which joins the rest: 10.
 TEST_F(ReplayProgramTest, TheOldestMicroBatchGoesFirst) {

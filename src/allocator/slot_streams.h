@@ -16,6 +16,8 @@ constexpr StreamId kGatherStream = 1;
 constexpr StreamId kReduceStream = 2;
 constexpr StreamId kCastStream = 3;  // FSDP1 casts its shards on a third
 
+constexpr StreamId kCollectiveStream = 4;  // the communication library's own: allocates nothing
+
 StreamId stream_of(const Slot& slot);
 
 }  // namespace steelyard

@@ -82,6 +82,11 @@ class EngineModel {
   virtual bool learns_from_first() const { return false; }
   virtual void in_very_first(bool /*yes*/) {}
   // The gradients that backward leaves stay until the end of the step and are then freed by zero_grad.
+  // Kernels that the engine launches itself: behind the backward of a micro-batch, and in the step.
+  struct Launches {
+    std::int64_t after_backward = 0, optimizer = 0;
+  };
+  virtual Launches launches(const Stage<N>&) const { return {}; }
   virtual bool keeps_gradients() const { return gradient_policy(true) == GradientPolicy::kKeep; }
 
   virtual void load(const Stage<N>& stage, Events& events) = 0;

@@ -15,6 +15,7 @@ template <class N>
 class Nanotron final : public EngineModel<N> {
  public:
   using typename EngineModel<N>::Events;
+  using typename EngineModel<N>::Launches;
   using Sharding = typename EngineModel<N>::Sharding;
 
   explicit Nanotron(const EngineContext<N>& context) : EngineModel<N>(context) {
@@ -48,6 +49,11 @@ class Nanotron final : public EngineModel<N> {
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
     // With fp32 accumulation every micro-batch starts without .grad.
     return accumulates_ || first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
+  // Each gradient is added into the buffer; then norm, scaling, step count, update and the copy into 16 bits of each.
+  Launches launches(const Stage<N>& stage) const override {
+    const std::int64_t tensors = this->trained_tensors(stage);
+    return {accumulates_ ? tensors : 0, tensors * (accumulates_ ? 5 : 4)};
   }
   bool keeps_gradients() const override { return !accumulates_; }
 

@@ -74,10 +74,13 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (stage.head) drop(head_, 1);
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
-  return program.sequence(
-      "forward", {program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start),
-                  layers_node(groups, edge, true, first, false),
-                  program.tape(Phase::kForward, stage.head ? "loss" : "send", finish)});
+  const NodeId at_start =
+      program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start);
+  const NodeId at_end = program.tape(Phase::kForward, stage.head ? "loss" : "send", finish);
+  if (stage.embedding) note_launches(at_start, embedding_, true, first);
+  if (stage.head) note_launches(at_end, head_, true, first);
+  return program.sequence("forward",
+                          {at_start, layers_node(groups, edge, true, first, false), at_end});
 }
 
 template <class N>
@@ -150,10 +153,16 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   }
   Backward backward;
   backward.before_products = program.tape(Phase::kBackward, stage.head ? "loss" : "receive", start);
+  const NodeId of_products = program.tape(Phase::kBackward, "loss", products);
+  const NodeId at_end =
+      program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish);
+  if (stage.head) note_launches(of_products, head_, false, first);
+  if (stage.embedding) note_launches(at_end, embedding_, false, first);
+  book_.launch(at_end, engine_->launches(stage).after_backward);
   backward.rest = program.sequence(
-      "", {program.tape(Phase::kBackward, "loss", products),
+      "", {of_products,
            layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty(), part),
-           program.tape(Phase::kBackward, stage.embedding ? "embedding" : "send", finish)});
+           at_end});
   return backward;
 }
 

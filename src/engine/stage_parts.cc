@@ -146,6 +146,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.reduce = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce),
                                        program.moment(Phase::kOptimizer, "optimizer")});
   parts.optimizer = program.tape(Phase::kOptimizer, "optimizer", optimizer);
+  book_.launch(parts.optimizer, engine_->launches(stage).optimizer);
   parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"),
                                            program.tape(Phase::kCheckpoint, "checkpoint", save)});
   parts_.push_back(std::move(parts));

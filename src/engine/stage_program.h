@@ -169,6 +169,8 @@ class StagePrograms {
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
   static void play(Tapes& tapes);
+  // What a tape of forward or backward launches, where somebody will ask how far a host is ahead.
+  void note_launches(NodeId tape, const Tapes& of, bool forward, bool first);
   // Where context parallelism cuts inputs in place, those of the whole sequences.
   void hold_whole_inputs(const Stage<N>& stage, std::int32_t count,
                          std::vector<Event>& events) const;

@@ -4,6 +4,14 @@
 namespace steelyard {
 
 template <class N>
+void StagePrograms<N>::note_launches(NodeId tape, const Tapes& of, bool forward, bool first) {
+  if (book_.detail() == SlotDetail::kSums) return;
+  const Graph<N>& graph = of.composer->graph;
+  book_.launch(tape, forward ? graph.forward_launches()
+                             : graph.backward_launches(engine_->gradient_policy(first)));
+}
+
+template <class N>
 PipelineWork StagePrograms<N>::work() {
   // Most micro-batches of a step add to gradients that are there.
   const GradientPolicy policy = engine_->gradient_policy(job_.training.gradient_accumulation == 1);
@@ -32,6 +40,8 @@ PipelineWork StagePrograms<N>::work() {
   return result;
 }
 
+template void StagePrograms<Checked>::note_launches(NodeId, const Tapes&, bool, bool);
+template void StagePrograms<Traced>::note_launches(NodeId, const Tapes&, bool, bool);
 template PipelineWork StagePrograms<Checked>::work();
 template PipelineWork StagePrograms<Traced>::work();
 

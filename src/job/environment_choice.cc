@@ -1,6 +1,11 @@
 #include "job/environment_choice.h"
 
 #include <array>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace steelyard {
@@ -21,19 +26,82 @@ Place within(const Value& value, const Place& in_text) {
   return place;
 }
 
-}  // namespace
+const Value* named(const Value& document, std::string_view name) {
+  const Value* table = document.find("environment");
+  return table == nullptr ? nullptr : table->find(name);
+}
 
-void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
+Diagnostic not_text(const Value& value, const std::string& path, const std::string& sample) {
+  return {Severity::kError, "E105",          path + " is " + shown(value) + ", not text",
+          value.place(),    "expected text", path + " = \"" + sample + "\""};
+}
+
+// The version's first two numbers: 2.1 of "2.1.2+cu121".
+struct TorchVersion {
+  int major = 0, minor = 0;
+  friend auto operator<=>(const TorchVersion&, const TorchVersion&) = default;
+};
+constexpr TorchVersion kNewest{2, 11};
+// The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
+// nanotron itself asks for 1.13.
+constexpr TorchVersion kOfNanotron{2, 1};
+
+std::optional<TorchVersion> read_version(std::string_view text) {
+  TorchVersion version;
+  const char* end = text.data() + text.size();
+  const auto [dot, bad_major] = std::from_chars(text.data(), end, version.major);
+  if (bad_major != std::errc{} || dot == end || *dot != '.') return std::nullopt;
+  const auto [rest, bad_minor] = std::from_chars(dot + 1, end, version.minor);
+  if (bad_minor != std::errc{} || (rest != end && *rest != '.' && *rest != '+'))
+    return std::nullopt;
+  return version;
+}
+
+RecordedCollectives recorded_by(const TorchVersion& version) {
+  if (version < TorchVersion{2, 2}) return RecordedCollectives::kAll;
+  return version < TorchVersion{2, 8} ? RecordedCollectives::kAsynchronous
+                                      : RecordedCollectives::kNone;
+}
+
+void choose_recorded(Draft& draft, const Value& document, Diagnostics& problems) {
+  Job& job = draft.job();
+  const bool of_nanotron = job.engine == Engine::kNanotron;
+  TorchVersion version = of_nanotron ? kOfNanotron : kNewest;
+  if (const Value* value = named(document, "torch"); value != nullptr) {
+    if (!value->is_string()) {
+      problems.push_back(not_text(*value, "environment.torch", "2.8"));
+      return;
+    }
+    const auto said = read_version(value->as_string());
+    if (!said) {
+      problems.push_back({Severity::kError, "E105",
+                          "environment.torch is " + shown(*value) + ", not a version of torch",
+                          value->place(), "expected two numbers and a dot",
+                          "environment.torch = \"2.8\""});
+      return;
+    }
+    version = *said;
+  } else if (of_nanotron && job.parallel.tensor > 1) {
+    job.assumptions.push_back({"environment.torch", "2.1", "nanotron's published sweep ran it"});
+  }
+  job.recorded = recorded_by(version);
+  const Value* avoid = named(document, "TORCH_NCCL_AVOID_RECORD_STREAMS");
+  if (avoid == nullptr) return;
+  if (!avoid->is_string()) {
+    problems.push_back(not_text(*avoid, "environment.TORCH_NCCL_AVOID_RECORD_STREAMS", "1"));
+    return;
+  }
+  if (avoid->as_string() != "0") job.recorded = RecordedCollectives::kNone;
+}
+
+void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   for (const std::string_view name : kAllocatorNames) {
-    const Value* table = document.find("environment");
-    const Value* value = table == nullptr ? nullptr : table->find(name);
+    const Value* value = named(document, name);
     if (value == nullptr) continue;
     const std::string path = "environment." + std::string(name);
     if (!value->is_string()) {
-      problems.push_back({Severity::kError, "E105", path + " is " + shown(*value) + ", not text",
-                          value->place(), "expected text",
-                          path + " = \"expandable_segments:True\""});
+      problems.push_back(not_text(*value, path, "expandable_segments:True"));
       return;
     }
     auto settings = read_allocator_settings(value->as_string(), path);
@@ -51,6 +119,13 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   job.allocator.expandable_segments = true;
   job.assumptions.push_back({"environment.PYTORCH_ALLOC_CONF", std::string(kTorchtitanSettings),
                              "torchtitan's launch script sets it"});
+}
+
+}  // namespace
+
+void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
+  choose_recorded(draft, document, problems);
+  choose_allocator(draft, document, problems);
 }
 
 }  // namespace steelyard

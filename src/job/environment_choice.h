@@ -1,7 +1,9 @@
-// The run's environment: of what launch scripts export only the allocator's settings change its memory.
+// The run's environment: what changes its memory of all that launch scripts export, and the version of torch.
 //
 //   [environment]
 //   PYTORCH_CUDA_ALLOC_CONF = "expandable_segments:True"
+//   TORCH_NCCL_AVOID_RECORD_STREAMS = "1"
+//   torch = "2.1"        absent: nanotron's is 2.1, the others' is the newest
 //
 // Other names are carried and not read.
 #pragma once

@@ -176,6 +176,11 @@ struct Assumption {
   std::string reason;  // why this value was taken
 };
 
+// Whose tensors torch's collectives record on their own stream, so that the allocator has them back only when the device
+// has passed: torch before 2.2 those of all, before 2.8 those of collectives that run beside computation, later none
+// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp; pytorch pull requests 111431 and 150398).
+enum class RecordedCollectives : std::uint8_t { kNone, kAsynchronous, kAll };
+
 struct Job {
   std::shared_ptr<const Architecture> model;
   Engine engine = Engine::kFsdp2;
@@ -190,7 +195,8 @@ struct Job {
   bool trains_in_part() const { return adapter.has_value() || !training.frozen.empty(); }
   CheckpointSave checkpoint = CheckpointSave::kSharded;
   Buckets buckets;
-  AllocatorSettings allocator;         // PYTORCH_CUDA_ALLOC_CONF of [environment]
+  AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]
+  RecordedCollectives recorded = RecordedCollectives::kNone;
   std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
   std::vector<Assumption> assumptions;
   Diagnostics warnings;

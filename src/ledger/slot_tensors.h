@@ -16,6 +16,10 @@ namespace steelyard {
 
 enum class SlotDetail : std::uint8_t { kSums, kTensors };
 
+// Whether a collective of the communication library reads or writes it, on a stream of its own: one that computation
+// waits for at once, or one beside it.
+enum class Exchanged : std::uint8_t { kNo, kWaitedFor, kBeside };
+
 struct SlotTensors {
   struct Tensor {
     Bytes bytes{};           // as allocated: rounded to 512 bytes
@@ -24,6 +28,7 @@ struct SlotTensors {
   std::vector<Tensor> tensors;  // empty: the slot is one tensor
   // Slots of one number (0: none) that appear side by side are made together, place by place.
   std::int32_t woven = 0;
+  Exchanged exchanged = Exchanged::kNo;
 };
 
 // Adds tensors up, and writes them down where that is wanted.

@@ -6,6 +6,7 @@
 // Builders are templates over the number; both readings issue the same slots in the same order.
 #pragma once
 
+#include <initializer_list>
 #include <type_traits>
 #include <vector>
 
@@ -36,6 +37,8 @@ class Workbook {
   std::vector<Formula> formulas;     // by slot; empty for Checked
   std::vector<SlotTensors> tensors;  // by slot, as far as it goes; empty for SlotDetail::kSums
 
+  std::vector<std::int64_t> launches;  // of kernels, by tape, as far as it goes; empty likewise
+
   explicit Workbook(SlotDetail detail = SlotDetail::kSums) : detail_(detail) {}
   TensorSum tensor_sum() const { return TensorSum(detail_); }
 
@@ -58,6 +61,18 @@ class Workbook {
     ++woven_;
     for (SlotId slot : slots) tensors_of(slot).woven = woven_;
   }
+  // What collectives read or write.
+  void exchange(std::initializer_list<SlotId> slots, Exchanged how) {
+    if (detail_ == SlotDetail::kTensors)
+      for (SlotId slot : slots) tensors_of(slot).exchanged = how;
+  }
+  void launch(NodeId tape, std::int64_t kernels) {
+    if (detail_ == SlotDetail::kSums || kernels == 0) return;
+    const auto index = static_cast<std::size_t>(tape);
+    if (launches.size() <= index) launches.resize(index + 1);
+    launches[index] += kernels;
+  }
+  SlotDetail detail() const { return detail_; }
   static N symbol(const char* letter, std::int64_t value) {
     if constexpr (std::is_same_v<N, Traced>)
       return Traced::symbol(letter, value);

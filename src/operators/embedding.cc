@@ -100,6 +100,8 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
       scatter.outputs = {scattered};
       scatter.backward = {kGradient0};
       composer.exchange_output(scatter, Composer<N>::payload_of(whole, style.residual));
+      composer.book.exchange({graph.storage_slot(masked), graph.storage_slot(scattered)},
+                             Exchanged::kWaitedFor);
       graph.add(scatter);
       x = scattered;
     }

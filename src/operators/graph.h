@@ -64,6 +64,10 @@ struct Operator {
   Arithmetic arithmetic;
   // With the other ranks: before the product that reads what comes, or after the one that makes what goes.
   Few<Exchange, 3> forward_exchanges, backward_exchanges;
+  // Kernels that move next to nothing, in forward and in backward: they take places in the queue of launches.
+  struct Launches {
+    std::int8_t forward = 0, backward = 0;
+  } more_launches;
   bool recorded = true;  // set by Graph::add; false: nothing needs its gradient, nothing is kept
 };
 
@@ -169,6 +173,9 @@ class Graph {
   // What runs: forward, and backward with what it computes again.
   Kernels forward_kernels() const;
   Kernels backward_kernels(GradientPolicy policy) const;
+  // How many places they take in the device's queue.
+  std::int64_t forward_launches() const;
+  std::int64_t backward_launches(GradientPolicy policy) const;
 
  private:
   friend class BackwardPlayer<N>;

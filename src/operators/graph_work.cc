@@ -21,6 +21,17 @@ double product_traffic(const Arithmetic& product, ElementType type) {
       (rows * inner + inner * columns + rows * columns) * static_cast<double>(product.batch), type);
 }
 
+// A collective's kernel, and the waits of its stream for computation's and the other way round (c10d
+// ProcessGroupNCCL.cpp: syncStreams, synchronizeStream).
+constexpr std::int64_t kLaunchesOfExchange = 3;
+
+std::int64_t queued(const Kernels& kernels) {
+  std::int64_t launches = 0;
+  for (const Kernel& kernel : kernels)
+    launches += kernel.kind == Kernel::kExchange ? kLaunchesOfExchange : kernel.launches;
+  return launches;
+}
+
 }  // namespace
 
 template <class N>
@@ -235,6 +246,21 @@ Kernels Graph<N>::backward_kernels(GradientPolicy policy) const {
     if (operators_[at(i)].recorded) run_backward(i, policy, arrivals, kernels);
   }
   return kernels;
+}
+
+template <class N>
+std::int64_t Graph<N>::forward_launches() const {
+  std::int64_t launches = queued(forward_kernels());
+  for (const Operator& operation : operators_) launches += operation.more_launches.forward;
+  return launches;
+}
+
+template <class N>
+std::int64_t Graph<N>::backward_launches(GradientPolicy policy) const {
+  std::int64_t launches = queued(backward_kernels(policy));
+  for (const Operator& operation : operators_)
+    if (operation.recorded) launches += operation.more_launches.backward;
+  return launches;
 }
 
 template class Graph<Checked>;

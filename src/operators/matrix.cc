@@ -239,6 +239,9 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
       operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_input});
     operation.backward.push_back({BackwardStep::kTemporary, 0, partial});
     operation.backward.push_back(kGradient0);
+    book.exchange({graph.storage_slot(x), gathered_input, partial}, Exchanged::kBeside);
+    // The own shard of the tokens is multiplied while those of other ranks come (tensor_parallel/functional.py).
+    if (style.gathers_into_buffers) operation.more_launches = {1, 0};
   } else {
     operation.backward.push_back(kGradient0);  // all-reduced in place, or where it was gathered
   }
@@ -287,6 +290,8 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
         book.slot({owner, "output before reduce-scatter", "tensor.partial-output"},
                   Pile::kCommunication, whole, style.compute);
     operation.passing = {partial};
+    book.exchange({partial, graph.storage_slot(y)}, Exchanged::kWaitedFor);
+    if (style.gathers_into_buffers) operation.more_launches = {0, 1};  // as in column_linear
     const SlotId gathered_gradient =
         book.slot({owner, "gathered output gradient", "tensor.gathered-gradient"},
                   Pile::kCommunication, whole, style.compute);

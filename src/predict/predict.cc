@@ -5,6 +5,7 @@
 #include "engine/stage_program.h"
 #include "ledger/replay.h"
 #include "predict/band.h"
+#include "predict/launch_queue.h"
 #include "predict/prediction.h"
 #include "predict/reserve.h"
 #include "predict/runtime.h"
@@ -133,8 +134,10 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     rank.resident = Bytes(reading.resident);
     rank.phase = highest_phase(reading);
     rank.allocated = Bytes(reading.phases[static_cast<std::size_t>(rank.phase)].peak);
-    const StageReserve reserve = simulates ? simulated_reserve(stages, built, job.allocator, room)
-                                           : estimated_reserve(stages.program(), built);
+    const StageReserve reserve = simulates
+                                     ? simulated_reserve(stages, built, job.allocator, room,
+                                                         launch_queue(job, stages.book().launches))
+                                     : estimated_reserve(stages.program(), built);
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
     prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
@@ -173,6 +176,8 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     peak.low = std::min(peak.low, predict_with(balanced, read, by).peak.low);
   }
   prediction.verdict = verdict_of(peak, prediction.usable);
+  // What a device that is behind withholds is no reason to die, but it is reserved.
+  peak.high = std::max(peak.high, peak.device);
   if (unsimulated)
     prediction.assumptions.push_back(
         {"reserved", "estimated", "too many tensors to play each through the allocator"});

@@ -65,33 +65,39 @@ StageReserve estimated_reserve(const Program& program, const StageProgram& built
 }
 
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
-                               const AllocatorSettings& settings, const AllocatorRoom& room) {
+                               const AllocatorSettings& settings, const AllocatorRoom& room,
+                               const LaunchQueue& queue) {
   const Program& program = stages.program();
   const StepPlan plan{{built.first_step}, {built.later_step}};
   ReplayLimits limits;
   limits.events = kMostEvents;
   limits.rounds = std::max(kLeastRounds, 2 * built.in_flight);
-  const auto play = [&](const DeviceMemory& device) {
-    return replay_in_allocator(program, plan, settings, device, stages.book().tensors, limits);
+  const auto play = [&](const DeviceMemory& device, const LaunchQueue& behind) {
+    return replay_in_allocator(program, plan, settings, device, stages.book().tensors, limits,
+                               nullptr, behind);
   };
-  const ProgramReserve free = play({});
+  const ProgramReserve free = play({}, {});
   if (free.cut) return estimated_reserve(program, built);
   StageReserve reserve = estimated_reserve(program, built);
   reserve.simulated = true;
   take(free, reserve);
   // What the simulation does not see, the band of observed errors does (predict/band.h).
-  reserve.with_room = reserve.most = reserve.later;
+  reserve.most = reserve.later;
   reserve.least =
       std::min(reserve.most, segments(at(std::max(program.span(built.root).highest(),
                                                   program.span(built.first_step).highest()))));
+  if (queue.depth > 0)
+    if (const ProgramReserve behind = play({}, queue); !behind.cut) take(behind, reserve);
+  reserve.with_room = reserve.later;
   if (reserve.later <= room.expected || reserve.least > room.most) return reserve;
-  const ProgramReserve pressed = play({room.most, Bytes{}});
+  const ProgramReserve pressed = play({room.most, Bytes{}}, {});
   if (pressed.out_of_memory) {
     // So much was reserved when nothing was left to give back, and so much was asked for.
     reserve.least = room.most - pressed.out_of_memory->free + pressed.out_of_memory->tried;
     return reserve;
   }
-  const ProgramReserve expected = play({room.expected, Bytes{}});
+  ProgramReserve expected = play({room.expected, Bytes{}}, queue);
+  if (expected.out_of_memory && queue.depth > 0) expected = play({room.expected, Bytes{}}, {});
   if (!expected.out_of_memory) take(expected, reserve);
   return reserve;
 }

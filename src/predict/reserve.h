@@ -8,12 +8,14 @@
 //
 // Where the device has less room than the allocator would take, it gives cached segments back and asks again. Then
 // `later` is what it comes to reserve on this device, and `with_room` what it would take with room to spare. The band
-// ends where published runs end: streams that lag, and what a run does beside its steps, are not simulated.
+// ends where published runs end: what a run does beside its steps is not simulated. What a device that is behind withholds
+// (predict/launch_queue.h) is no part of the band: the allocator has it back before it fails.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "allocator/replay_program.h"
 #include "engine/stage_program.h"
 #include "machine/allocator_settings.h"
 
@@ -36,7 +38,8 @@ struct StageReserve {
 
 // With more events than a search of answers can wait for, the estimate stands instead (`simulated` is false).
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
-                               const AllocatorSettings& settings, const AllocatorRoom& room);
+                               const AllocatorSettings& settings, const AllocatorRoom& room,
+                               const LaunchQueue& queue = {});
 StageReserve estimated_reserve(const Program& program, const StageProgram& built);
 
 }  // namespace steelyard

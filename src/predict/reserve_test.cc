@@ -88,6 +88,34 @@ TEST_F(Reserve, FollowsTheSettingsOfTheEnvironment) {
   EXPECT_LT(predict(expandable).peak.reserved, predict(job_).peak.reserved);
 }
 
+// nanotron's products over tensor ranks, under a torch that records what collectives use and under one that does not: more
+// is reserved, and nothing else changes.
+TEST_F(Reserve, GrowsWhereTheDeviceWithholdsWhatCollectivesUsed) {
+  const auto with_environment = [](const std::string& environment) {
+    ReadJob job = read_job(*read_toml(
+        "model = \"llama-3.2-1b\"\nengine = \"nanotron\"\n"
+        "[cluster]\ndevice = \"h100-sxm-80gb\"\ndevices = 8\n"
+        "[training]\nsequence_length = 4096\nmicro_batch = 2\ngradient_accumulation = 4\n"
+        "[parallel]\ntensor = 4\nsequence_parallel = true\n[environment]\n" +
+            environment,
+        "run"));
+    if (!job) throw std::runtime_error(job.error().front().message);
+    return predict(*job);
+  };
+  const Prediction usual = with_environment(""), old = with_environment("torch = \"2.1.2+cu121\"");
+  const Prediction between = with_environment("torch = \"2.5\"");
+  const Prediction newest = with_environment("torch = \"2.8\"");
+  const Prediction avoided = with_environment("TORCH_NCCL_AVOID_RECORD_STREAMS = \"1\"");
+  EXPECT_EQ(usual.peak.reserved, old.peak.reserved);
+  EXPECT_GT(old.peak.reserved, between.peak.reserved);
+  EXPECT_GE(between.peak.reserved, newest.peak.reserved);
+  EXPECT_EQ(avoided.peak.reserved, newest.peak.reserved);
+  EXPECT_EQ(old.peak.allocated, newest.peak.allocated);
+  EXPECT_EQ(old.peak.low, newest.peak.low);
+  EXPECT_EQ(old.verdict, newest.verdict);
+  EXPECT_GE(old.peak.high, old.peak.device);
+}
+
 TEST_F(Reserve, RefusesSettingsThatPyTorchRefuses) {
   const ReadJob job =
       read_job(*read_toml("model = \"gpt2\"\n[cluster]\ndevice = \"h100-sxm-80gb\"\n"

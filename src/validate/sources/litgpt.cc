@@ -112,6 +112,33 @@ void map_adapter(MeasuredRow& row, MappedRun& mapped) {
   mapped.set_switch("adapter.double_quantization", row.text("train.quant") == "bnb.nf4-dq");
 }
 
+// Full fine-tunes of config_hub ran on the devices of their own full.yaml, whatever the table's column says.
+struct Devices {
+  std::string_view model;
+  std::int64_t count;
+  const char* reason;
+};
+constexpr const char* kFullYaml = "its full.yaml says so";
+constexpr const char* kTooLarge =
+    "not printed: weights, gradients and moments in 16 bits need more than the one A10G that the "
+    "table names, or twice what it prints";
+constexpr Devices kFullFineTunes[] = {
+    {"gemma-2b", 4, kFullYaml},
+    {"phi-2", 2, kFullYaml},
+    {"stablelm-base-alpha-3b", 2, kFullYaml},
+    {"llama-3.2-1b", 2, kTooLarge},
+    {"llama-3.2-3b", 2, kTooLarge},
+    {"Phi-3-mini-4k-instruct", 2, kTooLarge},
+};
+
+const Devices* devices_of_full(const MeasuredRow& row) {
+  if (row.id().find("-hub-") == std::string::npos) return nullptr;
+  const std::string name = row.text("model.name");
+  for (const Devices& known : kFullFineTunes)
+    if (known.model == name) return &known;
+  return nullptr;
+}
+
 Mapped map(MeasuredRow& row) {
   const std::string mode = row.text("train.mode");
   if (mode == "adapter" || mode == "adapter v2")
@@ -126,10 +153,17 @@ Mapped map(MeasuredRow& row) {
   const bool doubtful =
       row.says("notes", "devices: 1") && row.count("hardware.gpus").value_or(1) > 1;
   map_cluster(row, mapped);
-  if (doubtful)
+  const Devices* known = mode == "full finetune" ? devices_of_full(row) : nullptr;
+  std::int64_t devices = row.count("parallel.dp").value_or(1);
+  if (known != nullptr) {
+    devices = known->count;
+    mapped.assume("cluster.devices", devices, known->reason);
+    mapped.assume("cluster.devices_per_node", devices, "one machine");
+  } else if (doubtful) {
+    devices = 1;
     mapped.assume("cluster.devices", 1,
                   "the run's yaml says devices: 1, and its numbers are those of one");
-  const std::int64_t devices = doubtful ? 1 : row.count("parallel.dp").value_or(1);
+  }
   mapped.set("engine", devices > 1 ? "fsdp1" : "ddp");
   if (devices > 1 && row.says("parallel.fsdp_zero_stage", "DDP")) mapped.set("engine", "ddp");
   mapped.set("training.sequence_length", row.need("train.seq_len"));

@@ -25,6 +25,9 @@ void map_optimizer(MeasuredRow& row, MappedRun& mapped) {
                                    : paged        ? "adamw-paged"
                                    : small        ? "adamw-8bit"
                                                   : "adamw");
+  if (!paged && !small)
+    mapped.assume("training.optimizer_form", "fused",
+                  "not printed; torchtune's configs that name torch's AdamW say fused: True");
   if (row.says("train.optimizer", "optimizer_in_bwd"))
     mapped.set_switch("training.optimizer_in_backward", true);
 }
