@@ -22,6 +22,11 @@ std::int64_t in(const Job& job, HostPlace place) {
   stages.build(0);
   return stages.host(0).in(place).value().value();
 }
+// Tensors are padded and rounded: never less than by hand, and little more.
+void expect_about(std::int64_t bytes, std::int64_t by_hand) {
+  EXPECT_GE(bytes, by_hand);
+  EXPECT_LT(bytes, by_hand + by_hand / 100);
+}
 std::int64_t parameters_of(const Job& job) { return count_parameters(*job.model).total; }
 
 TEST(Offload, PinnedBlocksArePowersOfTwo) {
@@ -61,7 +66,7 @@ TEST(Offload, IsSoundWithEveryEngine) {
 TEST(Offload, Fsdp2KeepsNothingBetweenSteps) {
   const Job job = run_of("fsdp2", std::string(kTraining) + "[offload]\nparameters = \"cpu\"\n");
   const std::int64_t share = parameters_of(job) / 4;
-  EXPECT_EQ(in(job, HostPlace::kPageable), 8 * share);
+  expect_about(in(job, HostPlace::kPageable), 8 * share);
   EXPECT_GE(in(job, HostPlace::kPinned), 8 * share);
   EXPECT_LT(in(job, HostPlace::kPinned), 16 * share);
   const Piles between = resident(job);
@@ -99,8 +104,8 @@ TEST(Offload, APrecisionAwareOptimizerKeepsRemainders) {
   };
   const Job plain = run_of("megatron", rest);
   const std::int64_t share = parameters_of(plain) / 4;
-  EXPECT_EQ(states(plain), 12 * share);
-  EXPECT_EQ(states(run_of("megatron", rest + "[types]\nmaster = \"fp32\"\n")), 10 * share);
+  expect_about(states(plain), 12 * share);
+  expect_about(states(run_of("megatron", rest + "[types]\nmaster = \"fp32\"\n")), 10 * share);
   const std::int64_t narrow = states(
       run_of("megatron", rest + "[types]\nfirst_moment = \"bf16\"\nsecond_moment = \"bf16\"\n"));
   EXPECT_GT(narrow, 6 * share);  // and a scale for each tensor

@@ -122,9 +122,9 @@ void check_activations(Draft& draft) {
   const Parallel& parallel = job.parallel;
   if (parallel.tensor > 1 || parallel.context > 1 || parallel.pipeline > 1 || parallel.expert > 1)
     return refuse("with model parallelism");
-  if (job.training.compile) return refuse("under torch.compile");
   if (job.training.kernels == KernelLibrary::kLiger) return refuse("of Liger's kernels");
-  if (job.training.loss != LossKernel::kPlain) return refuse("with chunked and fused losses");
+  if (job.training.loss != LossKernel::kPlain && job.training.loss != LossKernel::kChunked)
+    return refuse("with fused losses");
   if (job.adapter) return refuse("beside adapters");
   if (job.recompute.reentrant) return refuse("with reentrant checkpoints");
   if (job.recompute.mode == RecomputeMode::kSelective ||

@@ -218,6 +218,7 @@ class Graph {
   void plan_reruns();
   void play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const;
   void plan_copies();
+  bool is_read_by(const Region& region, std::size_t storage) const;
   bool waits_on_host(const Storage& storage) const {
     return offloads_ && storage.released && !storage.lingers && !storage.outlives;
   }

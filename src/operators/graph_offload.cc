@@ -6,6 +6,14 @@
 namespace steelyard {
 
 template <class N>
+bool Graph<N>::is_read_by(const Region& region, std::size_t storage) const {
+  for (int i = region.begin; i < region.end; ++i)
+    for (ValueId value : operators_[at(i)].inputs)
+      if (values_[at(value)].storage == static_cast<int>(storage)) return true;
+  return false;
+}
+
+template <class N>
 void Graph<N>::plan_copies() {
   copies_.assign(operators_.size(), {});
   region_inputs_.assign(regions_.size(), {});
@@ -16,6 +24,8 @@ void Graph<N>::plan_copies() {
       continue;
     for (ValueId value : operation.saved) {
       const Value& saved = values_[at(value)];
+      const int made_in = region_at(storages_[at(saved.storage)].made_by);
+      if (made_in >= 0 && regions_[at(made_in)].discards_output) continue;  // made again instead
       const Slot& slot = book_.program.slot_at(storages_[at(saved.storage)].slot);
       // A view is sent without the rest of its storage.
       copies_[at(i)].push_back(book_.slot({slot.owner, slot.name, "offload.copy-from-host"},
@@ -27,7 +37,9 @@ void Graph<N>::plan_copies() {
     if (!is_recorded(regions_[r])) continue;
     for (std::size_t s = 0; s < storages_.size(); ++s) {
       const Storage& storage = storages_[s];
-      if (!waits_on_host(storage) || storage.first_saver != regions_[r].begin) continue;
+      const int made_in = region_at(storage.made_by);
+      if (!waits_on_host(storage) || made_in == static_cast<int>(r) || !is_read_by(regions_[r], s))
+        continue;
       RegionInput input{static_cast<int>(s), -1};
       for (int i = regions_[r].end - 1; i >= regions_[r].begin; --i)
         for (ValueId value : operators_[at(i)].saved)

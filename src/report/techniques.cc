@@ -27,11 +27,13 @@ std::string keys_of(const Technique& technique) {
 const std::vector<Technique>& techniques() {
   static const std::vector<Technique> all = [] {
     std::vector<Technique> read;
-    for (const EmbeddedFile& file : embedded_files_in("techniques"))
-      for (const Json& row : Json::parse(file.text).at("techniques"))
+    for (const EmbeddedFile& file : embedded_files_in("techniques")) {
+      const Json document = Json::parse(file.text);
+      for (const Json& row : document.at("techniques"))
         read.push_back({row.at("group").get<std::string>(), row.at("technique").get<std::string>(),
                         row.at("run"), row.at("rules").get<std::vector<std::string>>(),
                         row.value("note", "")});
+    }
     return read;
   }();
   return all;
