@@ -87,6 +87,7 @@ docs rebase:
 	cmake --build --preset dev --target steelyard
 	python3 $(if $(filter docs,$@),docs/regenerate.py,tests/run_cases.py --rebase)
 	$(if $(filter docs,$@),python3 docs/rules.py)
+	$(if $(filter docs,$@),python3 docs/strategies.py)
 
 clean:
 	rm -rf build

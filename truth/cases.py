@@ -308,6 +308,36 @@ QLORA = {
     "lora-8-int8": {**NF4, "adapter.base": "int8", "adapter.upcast": False},
 }
 
+# What waits on the host, what is kept twice, and what is stepped at once.
+CPU = {"offload.optimizer": "cpu"}
+BOTH = {**CPU, "offload.parameters": "cpu"}
+SECOND = {"engine": "deepspeed", "cluster.devices": 16, "parallel.zero_stage": 3, P: "bf16-mixed", F: "fused"}
+ELSEWHERE = {
+    **{f"deepspeed-{stage}-8-offload{name}": {"engine": "deepspeed", "cluster.devices": 8, "parallel.zero_stage": stage,
+                                              P: "bf16-mixed", **CPU, **changes}
+       for stage in (1, 2, 3)
+       for name, changes in {"": {}, "-small-vocabulary": {"model.vocab_size": 8000},
+                             "-accumulation": {"training.gradient_accumulation": 4}}.items()},
+    **{f"deepspeed-3-8-offload-both{name}": {"engine": "deepspeed", "cluster.devices": 8, "parallel.zero_stage": 3, P: "bf16-mixed",
+                                             **BOTH, **changes}
+       for name, changes in {"": {}, "-small-vocabulary": {"model.vocab_size": 8000}, "-full": FULL}.items()},
+    "deepspeed-3-16-secondary-8": {**SECOND, "parallel.secondary_shard": 8},
+    "deepspeed-3-16-secondary-4-small-vocabulary": {**SECOND, "parallel.secondary_shard": 4, "model.vocab_size": 8000},
+    "deepspeed-3-16-shard-group-8": {**SECOND, "parallel.shard_group": 8},
+    **{f"{engine}-8-offload{name}": {"engine": engine, "cluster.devices": 8, P: "bf16-mixed", **BOTH, **changes}
+       for engine in ("fsdp1", "fsdp2")
+       for name, changes in {"": {}, "-small-vocabulary": {"model.vocab_size": 8000}, "-full": FULL,
+                             "-accumulation": {"training.gradient_accumulation": 4},
+                             "-fp32-gradients": {P: "bf16-mixed-fp32-gradients"}}.items()},
+    "llama-offload-activations": {"offload.activations": "cpu"},
+    "llama-offload-activations-small-vocabulary": {"offload.activations": "cpu", "model.vocab_size": 8000},
+    "llama-offload-activations-full": {"offload.activations": "cpu", "model.vocab_size": 8000, **FULL},
+    "llama-in-backward": {"training.optimizer_in_backward": True},
+    "llama-in-backward-small-vocabulary": {"training.optimizer_in_backward": True, "model.vocab_size": 8000},
+    "llama-in-backward-fused": {"training.optimizer_in_backward": True, "model.vocab_size": 8000, F: "fused"},
+    "llama-in-backward-8bit": {"training.optimizer_in_backward": True, "model.vocab_size": 8000, O: "adamw-8bit", F: "fused"},
+}
+
 # What a short hour on a GPU should say first: each precision, kernel, optimizer and recomputation once.
 FIRST_ON_A_GPU = ("llama", "llama-autocast", "llama-fp32", "llama-full", "llama-adamw-fused", "llama-adamw-loop", "llama-eager",
                   "llama-efficient", "llama-accumulation", "llama-clip", "llama-every-2", "llama-sgd", "llama-adafactor",
@@ -326,7 +356,7 @@ def cases():
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
-    for name, changes in {**ENGINES, **FSDP1, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON}.items():
+    for name, changes in {**ENGINES, **FSDP1, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **ELSEWHERE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA}.items():
         table[name] = changed(ONE_DEVICE, changes)

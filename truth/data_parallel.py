@@ -31,13 +31,16 @@ def train_fsdp2(recorder, run):
     ranks = value(run, "cluster.devices")
     dist = join(ranks)
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
     context = value(run, "parallel.context", 1)
     replicate = value(run, "parallel.replicate", 1)
     mesh = (init_device_mesh("cuda", (replicate, ranks // replicate), mesh_dim_names=("replicate", "shard"))
             if replicate > 1 else init_device_mesh("cuda", (ranks,)))
     policy = fsdp_policy(run, MixedPrecisionPolicy)
     how = {"mesh": mesh, "mp_policy": policy}
+    offloads = value(run, "offload.parameters", "none") == "cpu"
+    if offloads:
+        how["offload_policy"] = CPUOffloadPolicy(pin_memory=value(run, "offload.pinned", True))
     after = value(run, "parallel.reshard_after_forward")
     if after in ("always", "never"):
         how["reshard_after_forward"] = after == "always"
@@ -50,8 +53,12 @@ def train_fsdp2(recorder, run):
         for layer in layers_of(model):
             fully_shard(layer, **how)
         fully_shard(model, **how)
-        model.to_empty(device="cuda")
+        model.to_empty(device="cpu" if offloads else "cuda")
         model.tie_weights()
+        if offloads:  # parameters alone: buffers stay where the model computes
+            for module in model.modules():
+                for name, buffer in module.named_buffers(recurse=False):
+                    setattr(module, name, buffer.to("cuda"))
         recorder.models = [model]
     layers = [*layers_of(model), model]
 
@@ -94,7 +101,7 @@ def train_fsdp1(recorder, run):
     ranks = value(run, "cluster.devices")
     dist = join(ranks)
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, ShardingStrategy
+    from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy
     from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
     replicate, keeps = value(run, "parallel.replicate", 1), value(run, "parallel.zero_stage", 3) == 2
     names = {(False, False): "FULL_SHARD", (False, True): "SHARD_GRAD_OP", (True, False): "HYBRID_SHARD", (True, True): "_HYBRID_SHARD_ZERO2"}
@@ -105,7 +112,8 @@ def train_fsdp1(recorder, run):
         recompute(run, model)
         kinds = {type(layer) for layer in layers_of(model)}
         wrapped = FullyShardedDataParallel(
-            model, device_id=0, use_orig_params=True, sharding_strategy=ShardingStrategy[names[replicate > 1, keeps]],
+            model, device_id=0, use_orig_params=True,
+            cpu_offload=CPUOffload(offload_params=value(run, "offload.parameters", "none") == "cpu"), sharding_strategy=ShardingStrategy[names[replicate > 1, keeps]],
             mixed_precision=fsdp_policy(run, lambda p=None, r=None: MixedPrecision(param_dtype=p, reduce_dtype=r)),
             auto_wrap_policy=functools.partial(transformer_auto_wrap_policy, transformer_layer_cls=kinds), **how)
         recorder.models = [wrapped]

@@ -161,6 +161,12 @@ def autocast(run):
     return contextlib.nullcontext()
 
 
+def activations_on_the_host(run):
+    if value(run, "offload.activations", "none") == "cpu":
+        return torch.autograd.graph.save_on_cpu(pin_memory=value(run, "offload.pinned", True))
+    return contextlib.nullcontext()
+
+
 def batch(run, config):
     b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
     ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
@@ -181,7 +187,39 @@ def train_single(recorder, run):
     recompute(run, model)
     if "8bit" in value(run, "training.optimizer", ""):
         keep_embeddings_wide(model)
+    if value(run, "training.optimizer_in_backward", False):
+        return train(recorder, run, model, step_in_backward(run, model))
     train(recorder, run, model, build_optimizer(run, model.parameters()))
+
+
+def step_in_backward(run, model):
+    """An optimizer for each parameter, stepped and emptied by a hook as soon as its gradient is there: torch's tutorial on it."""
+    optimizers = {p: build_optimizer(run, [p]) for p in model.parameters() if p.requires_grad}
+
+    def step(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in optimizers:
+        parameter.register_post_accumulate_grad_hook(step)
+
+    class Together:
+        """Nothing is left for the loop to do."""
+        @property
+        def state(self):
+            return {p: state for each in optimizers.values() for p, state in each.state.items()}
+
+        @property
+        def param_groups(self):
+            return [group for each in optimizers.values() for group in each.param_groups]
+
+        def step(self):
+            pass
+
+        def zero_grad(self):
+            pass
+
+    return Together()
 
 
 def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, around=None):
@@ -203,7 +241,7 @@ def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, a
                         around(stack, ids, labels)
                     context = no_sync(last) if no_sync else contextlib.nullcontext()
                     with context:
-                        with autocast(run):
+                        with autocast(run), activations_on_the_host(run):
                             value_of_loss = loss(model, ids, labels)
                         if accumulation > 1:
                             value_of_loss = value_of_loss / accumulation

@@ -41,6 +41,13 @@ def config_of_engine(run):
                  "buckets.live": "stage3_max_live_parameters", "buckets.reuse": "stage3_max_reuse_distance",
                  "buckets.sub_group": "sub_group_size", "overlap.reduce": "overlap_comm"}
         zero.update({name: value(run, path) for path, name in names.items() if value(run, path) is not None})
+        for path, name in {"offload.optimizer": "offload_optimizer", "offload.parameters": "offload_param"}.items():
+            if value(run, path, "none") != "none":
+                zero[name] = {"device": value(run, path), "pin_memory": value(run, "offload.pinned", True)}
+        if value(run, "parallel.secondary_shard", 1) > 1:
+            zero["zero_hpz_partition_size"] = value(run, "parallel.secondary_shard")
+        if value(run, "parallel.shard_group"):
+            zero["mics_shard_size"] = value(run, "parallel.shard_group")
         table["zero_optimization"] = zero
     return table
 
@@ -70,7 +77,9 @@ def answer_on_paper():
 
 
 def build_own_optimizer(run, parameters):
-    """DeepSpeed's own fused kernel, or torch's loops."""
+    """DeepSpeed's own fused kernel, or torch's loops; on the host torch's, whose states are the same."""
+    if value(run, "offload.optimizer", "none") != "none":
+        return torch.optim.AdamW([p for p in parameters if p.requires_grad], lr=1e-4, weight_decay=0.1)
     if value(run, "training.optimizer_form", "fused") == "fused" and value(run, "training.optimizer", "adamw") == "adamw":
         from deepspeed.ops.adam import FusedAdam
         return FusedAdam([p for p in parameters if p.requires_grad], lr=1e-4, weight_decay=0.1)
@@ -119,7 +128,8 @@ def train(recorder, run):
     config = config_of_engine(run)
     with recorder.phase("load"):
         if stage == 3:
-            with deepspeed.zero.Init(config_dict_or_path=config, dtype=kind):
+            whole = deepspeed.zero.MiCS_Init if value(run, "parallel.shard_group") else deepspeed.zero.Init
+            with whole(config_dict_or_path=config, dtype=kind):
                 model = build_model(run, kind)
         else:
             model = build_model(run, kind)

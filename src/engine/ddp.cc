@@ -39,7 +39,7 @@ class Ddp final : public EngineModel<N> {
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
     // LOMO applies a gradient as soon as it appears and drops it.
-    if (this->job_.training.optimizer.fused_into_backward) return GradientPolicy::kAdd;
+    if (this->steps_in_backward()) return GradientPolicy::kAdd;
     return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
   }
 
@@ -59,7 +59,7 @@ class Ddp final : public EngineModel<N> {
                             this->job_.training.precision.accumulated_gradients.value_or(
                                 this->context_.style.gradient),
                             events);
-    this->step_temporaries(states_, stage, events);
+    if (!this->steps_in_backward()) this->step_temporaries(states_, stage, events);
     if (this->loop_keeps_norm()) this->norm_.hold(-1, events);
   }
 

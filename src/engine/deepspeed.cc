@@ -18,6 +18,8 @@ template <class N>
 DeepSpeedModel<N>::DeepSpeedModel(const EngineContext<N>& context) : EngineModel<N>(context) {
   const Precision& precision = this->job_.training.precision;
   ranks_ = this->job_.parallel.data * this->job_.parallel.context;
+  // MiCS divides within a group; its replicas add their gradients up in place.
+  if (this->job_.parallel.shard_group > 0) ranks_ = this->job_.parallel.shard_group;
   stored_ = precision.parameters;
   // The wrapper makes the copy, whatever optimizer it wraps.
   master_ = precision.master.value_or(precision.parameters);

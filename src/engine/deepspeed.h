@@ -78,7 +78,9 @@ class DeepSpeedModel : public EngineModel<N> {
   void look_for_overflow(Events& events) const {
     if (bits_of(stored_) == 16) this->norm_.numbers(5, events);
   }
-  bool offloads_states() const { return this->job_.offload.optimizer != OffloadTarget::kNone; }
+  bool offloads_states() const { return this->offloads_optimizer(); }
+  // How many micro-batches the host adds up.
+  bool accumulates() const { return this->job_.training.gradient_accumulation > 1; }
 
   std::int32_t scaled_losses_ = 1;
   SlotId scaled_loss_ = -1, kernel_flag_ = -1;

@@ -62,7 +62,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     events.push_back({here_.flat, 1});
     if (room) EngineModel<N>::hold(original_, stage, events, -1);
     if (here_.master >= 0) events.push_back({here_.master, 1});
-    if (here_.stepped >= 0)
+    if (here_.stepped >= 0 && here_.returned < 0)
       this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
     if (here_.returned >= 0) events.push_back({here_.returned, 1});
   }
@@ -70,7 +70,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (!this->offloads_states()) this->hold(buffers_.at(stage).states, events);
   }
   void left_by_first_step(const Stage<N>&, Events& events) const override {
-    this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
+    // The norm of the step before, for whoever asks; with the optimizer on the host it is there.
+    if (!this->offloads_states()) this->norm_.hold(1, events);
   }
 
   void before_backward(const Neighbours& here, bool first, Events& events) override {
@@ -82,6 +83,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     this->drop_scaled_loss(stage, events);
     if (!reduces_early_) return;
     if (!here_.overflows_bucket) own(1, events);
+    send_owned(events);
     events.push_back({bucket_, -bucket_count_});
     if (!first) own(-1, events);  // added to what the first micro-batch has left
   }
@@ -91,6 +93,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     here_ = buffers_.at(stage);
     if (pipeline_)
       events.push_back({bucket_, 1});  // reduce_gradients(pipeline_parallel=True) makes another
+    send_owned(events);
     this->free_gradients(stage, events);
     own(1, events);
     events.push_back({bucket_, pipeline_ ? -bucket_count_ - 1 : -bucket_count_});
@@ -123,16 +126,27 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
     this->norm_.hold(-2, events);
   }
-  // Offloaded: fp32 share and its gradient, a 16-bit copy to send back, a temporary, the states; with several
-  // micro-batches the owned gradients, too.
-  Bytes host(const Stage<N>& stage) const override {
-    if (!this->offloads_states()) return Bytes{};
-    const Checked share(plain(this->share_of(this->padded_elements(stage))));
-    const Checked several = this->job_.training.gradient_accumulation > 1 ? 1 : 0;
-    const Elements wide(Checked(2) * share),
-        narrow(share + several * share + Checked(this->largest_tensor(stage, Of::kTrained)));
-    return bytes_of(wide, this->master_) + bytes_of(narrow, this->stored_) +
-           buffers_.at(stage).states.bytes;
+  HostMemory host(const Stage<N>& stage) const override {
+    HostMemory memory = EngineModel<N>::host(stage);
+    if (!this->offloads_states()) return memory;
+    const Elements share{Checked(plain(this->share_of(this->padded_elements(stage))))};
+    const Elements largest{Checked(this->largest_tensor(stage, Of::kTrained))};
+    const bool pinned = this->job_.offload.pinned;
+    memory.add_tensors("fp32 partition", "deepspeed.offload-partition", pinned,
+                       bytes_of(share, this->master_));
+    memory.add_tensors("gradients of the partition", "deepspeed.offload-gradients", pinned,
+                       bytes_of(share, this->master_));
+    memory.add_tensors("parameters on their way back", "deepspeed.offload-returned", pinned,
+                       bytes_of(share, this->stored_));
+    memory.add_tensors("largest gradient", "deepspeed.offload-temporary", pinned,
+                       bytes_of(largest, this->stored_));
+    memory.add("optimizer states", "deepspeed.offload-states", HostPlace::kPageable,
+               buffers_.at(stage).states.bytes);
+    if (this->accumulates())
+      memory.add("gradients of earlier micro-batches", "deepspeed.offload-accumulated",
+                 pinned ? HostPlace::kPinned : HostPlace::kPageable,
+                 bytes_of(share, this->stored_));
+    return memory;
   }
 
  private:
@@ -161,6 +175,13 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
       buffers.returned = this->slot("gradients", "largest gradient on its way to the host",
                                     "deepspeed.offload-temporary", Pile::kTemporary,
                                     N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
+      const N largest = this->at_most(share, this->largest_tensor(stage, Of::kTrained));
+      buffers.norm_copy =
+          this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
+                     Pile::kTemporary, largest, ElementType::kFloat64);
+      buffers.stepped =
+          this->slot("optimizer", "largest gradient in fp32, for the host",
+                     "deepspeed.offload-sent", Pile::kTemporary, largest, this->master_);
       return buffers;
     }
     buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition",
@@ -240,6 +261,12 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     events.push_back({bucket_, bucket_count_});
     for (SlotId gradient : passing_by_) this->pass(gradient, events);
     if (here_.overflows_bucket) own(1, events);
+  }
+  // Each owned gradient: its norm, and its copy in fp32 on the way to the host.
+  void send_owned(Events& events) const {
+    if (here_.stepped < 0 || here_.returned < 0) return;
+    this->pass(here_.norm_copy, events);
+    this->pass(here_.stepped, events);
   }
   void own(std::int32_t count, Events& events) const {
     if (here_.owned >= 0) events.push_back({here_.owned, count});

@@ -17,6 +17,11 @@ namespace steelyard {
 
 namespace {
 
+// offload_config.py: offload_optimizer.buffer_count; offload_param.buffer_count times buffer_size, one tensor; max_in_cpu.
+constexpr std::int64_t kSwapBuffers = 4;
+constexpr std::int64_t kSwapPoolElements = 5 * 100'000'000LL;
+constexpr std::int64_t kParametersOnHost = 1'000'000'000;
+
 template <class N>
 class DeepSpeedZero3 final : public DeepSpeedModel<N> {
  public:
@@ -61,6 +66,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
             Pile::kParameters, flat_shard_elements(*unit, this->ranks_), this->stored_,
             flat_shards(*unit, this->ranks_, this->stored_, this->book_.tensor_sum())));
     constants_ = this->constants_sets();
+    if (has_secondary())
+      for (const Unit<N>* unit : this->all_units()) secondary_.slots.push_back(secondary_of(*unit));
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
@@ -80,12 +87,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
     this->hold_kernel_flag(events);
     events.push_back({flags_, 2});
-    if (!offloads_parameters()) {
+    if (!this->offloads_parameters()) {
       events.push_back({here_.shares, 1});
       EngineModel<N>::hold(frozen_shares_, stage, events);
     }
     EngineModel<N>::hold(constants_, stage, events);
-    if (steps_in_backward()) return;
+    if (this->steps_in_backward()) return;
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
       this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
@@ -100,7 +107,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     EngineModel<N>::hold(persistent_, stage, events);
   }
   void left_by_first_step(const Stage<N>&, Events& events) const override {
-    if (!steps_in_backward())
+    if (!this->steps_in_backward() && !this->offloads_states())
       this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
 
@@ -112,7 +119,15 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void before_forward(const Neighbours& here, bool, Events& events) override {
     this->pass(fetched(here.unit), events);
   }
-  void end_forward(const Stage<N>& stage, int, bool, Events& events) override {
+  void after_forward(const Neighbours& here, bool first, Events& events) override {
+    if (first && has_secondary() && !here_.keeps_all)
+      events.push_back(this->event(secondary_, here.unit, 1));
+  }
+  void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
+    if (first && has_secondary() && !here_.keeps_all) {
+      if (stage.embedding) events.push_back({secondary_.slots.front(), 1});
+      if (stage.head) events.push_back({secondary_.slots[secondary_.slots.size() - 2], 1});
+    }
     if (stage.head) this->pass(fetched_.slots[fetched_.slots.size() - 2], events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
@@ -120,15 +135,18 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     this->pass(fetched(here.unit), events);
   }
   void after_backward(const Neighbours& here, bool, Events& events) override {
-    if (!steps_in_backward()) this->pass(here_.scattered, events);
+    if (!this->steps_in_backward()) this->pass(here_.scattered, events);
     // Nobody asks for it again.
     if (!traces_ && here_.gathered < 0)
       events.push_back({gathered_.slots[static_cast<std::size_t>(here.unit + 1)], -1});
   }
-  void end_backward(const Stage<N>& stage, int last_unit, bool, Events& events) override {
+  void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
+    // What is needed again soon is let go in backward only, the first module last.
+    if (first && has_secondary() && here_.keeps_all)
+      EngineModel<N>::hold(secondary_, stage, events);
     if (last_unit < 0) pass_by(events);
     this->drop_scaled_loss(stage, events);
-    if (!steps_in_backward()) this->pass(here_.scattered, events);
+    if (!this->steps_in_backward()) this->pass(here_.scattered, events);
     if (traces_) return;
     if (here_.gathered >= 0) return hold_gathered(stage, -1, events);
     // What stands at the ends, and layers below all that is trained.
@@ -141,7 +159,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     }
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
-    if (this->offloads_states() || steps_in_backward()) return;
+    if (this->offloads_states() || this->steps_in_backward()) return;
     const Buffers& buffers = buffers_.at(stage);
     EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
     this->look_for_overflow(events);
@@ -163,14 +181,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
-    if (this->offloads_states() || steps_in_backward()) return;
-    const Buffers& buffers = buffers_.at(stage);
-    const bool casts = this->master_ != accumulated_;
-    this->step(buffers.states, events);
-    events.push_back({casts ? buffers.stepped : buffers.joined, -1});
-    this->norm_.hold(-2, events);
-    EngineModel<N>::hold(persistent_, stage, events);
-    this->norm_.hold(-1, events);
+    step_states(stage, events);
+    // What was copied before the step is worth nothing after it.
+    if (has_secondary()) EngineModel<N>::hold(secondary_, stage, events, -1);
   }
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -179,22 +192,86 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     events.push_back({buffers.saved, 2});
     events.push_back({buffers.saved, -2});
   }
-  // Offloaded: fp32 share, its gradient, the gradient partitions and the states; parameters, too, when told to.
-  Bytes host(const Stage<N>& stage) const override {
-    const Elements share{Checked(plain(share_elements(stage, Of::kTrained)))};
-    Bytes bytes{};
-    if (this->offloads_states())
-      bytes += bytes_of(share, this->master_) * Checked(2) + bytes_of(share, accumulated_) +
-               buffers_.at(stage).states.bytes;
-    if (offloads_parameters())
-      bytes += bytes_of(Elements(Checked(plain(share_elements(stage, Of::kAll)))), this->stored_);
-    return bytes;
+  HostMemory host(const Stage<N>& stage) const override {
+    HostMemory memory = EngineModel<N>::host(stage);
+    const bool pinned = this->job_.offload.pinned;
+    const std::int64_t share = plain(share_elements(stage, Of::kTrained));
+    if (this->offloads_states()) {
+      const bool swaps = this->job_.offload.optimizer == OffloadTarget::kNvme;
+      const HostPlace place = swaps ? HostPlace::kNvme : HostPlace::kPageable;
+      const Bytes wide = bytes_of(Elements(Checked(share)), this->master_);
+      memory.add("fp32 partitions", "deepspeed.offload-partition3", place, wide);
+      memory.add("optimizer states", "deepspeed.offload-states", place,
+                 buffers_.at(stage).states.bytes);
+      const std::int64_t group = std::min(share, this->job_.buckets.sub_group);
+      const Bytes of_group = bytes_of(Elements(Checked(group)), this->master_);
+      if (swaps) {
+        memory.add("gradients of the step", "deepspeed.offload-gradients", place, wide);
+        memory.add_tensors("buffers that states pass through", "deepspeed.swap-buffers", true,
+                           of_group, kSwapBuffers);
+      } else {
+        memory.add_tensors("gradients of the step", "deepspeed.offload-gradients", pinned, of_group,
+                           share / group);
+        if (share % group > 0)
+          memory.add_tensors("gradients of the last sub-group", "deepspeed.offload-gradients",
+                             pinned, bytes_of(Elements(Checked(share % group)), this->master_));
+      }
+      memory.add_tensors("gradient partitions", "deepspeed.zero3-gradients", pinned,
+                         bytes_of(Elements(Checked(share)), accumulated_));
+    }
+    if (this->offloads_parameters()) {
+      const Bytes whole =
+          bytes_of(Elements(Checked(plain(share_elements(stage, Of::kAll)))), this->stored_);
+      if (this->job_.offload.parameters == OffloadTarget::kNvme) {
+        memory.add("parameter partitions", "deepspeed.offload-parameters", HostPlace::kNvme, whole);
+        const std::int64_t stays =
+            std::min(plain(share_elements(stage, Of::kAll)), kParametersOnHost);
+        memory.add_tensors("parameters that stay on the host", "deepspeed.swap-pool", true,
+                           bytes_of(Elements(Checked(stays)), this->stored_));
+        memory.add_tensors("buffers that parameters pass through", "deepspeed.swap-pool", true,
+                           bytes_of(Elements(Checked(kSwapPoolElements)), this->stored_));
+      } else {
+        memory.add_tensors("parameter partitions", "deepspeed.offload-parameters", pinned, whole);
+      }
+    }
+    return memory;
   }
 
  private:
+  void step_states(const Stage<N>& stage, Events& events) {
+    if (this->offloads_states() || this->steps_in_backward()) return;
+    const Buffers& buffers = buffers_.at(stage);
+    const bool casts = this->master_ != accumulated_;
+    this->step(buffers.states, events);
+    events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    this->norm_.hold(-2, events);
+    EngineModel<N>::hold(persistent_, stage, events);
+    this->norm_.hold(-1, events);
+  }
+  bool has_secondary() const {
+    return this->job_.parallel.secondary_shard > 1 && !this->offloads_parameters();
+  }
+  // Of each tensor that is not whole anyway.
+  SlotId secondary_of(const Unit<N>& unit) {
+    const std::int64_t ranks = this->job_.parallel.secondary_shard;
+    const N letter = Workbook<N>::symbol("H", ranks);
+    N elements{};
+    TensorSum tensors = this->book_.tensor_sum();
+    for (const TensorShare<N>& share : unit.tensors) {
+      if (persists(share)) continue;
+      const N part = ceil_divide(share.elements, letter);
+      elements = elements + N(share.copies) * part;
+      tensors.add(allocated_size(bytes_of(Elements(Checked(plain(part))), this->stored_)),
+                  share.copies, 0);
+    }
+    return this->book_.slot_of_tensors({unit.name, "second copy, divided", "deepspeed.secondary"},
+                                       Pile::kParameters, elements, this->stored_,
+                                       std::move(tensors));
+  }
   struct Buffers {
     SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
            stepped = -1, saved = -1, norm_copy = -1, hooked = -1;
+    bool keeps_all = false;  // what forward gathers stays until backward has used it
     std::int32_t sub_groups = 1;
     typename GradientNorm<N>::Copy largest;
     std::int64_t tensors = 0;  // of the sub-group that has most
@@ -204,9 +281,6 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool persists(const TensorShare<N>& share) const {
     return plain(share.elements) <= this->job_.buckets.persistence;
   }
-  // LOMO has no optimizer that DeepSpeed would wrap: parameters are cut, and each gradient is gone once it is applied.
-  bool steps_in_backward() const { return this->job_.training.optimizer.fused_into_backward; }
-  bool offloads_parameters() const { return this->job_.offload.parameters != OffloadTarget::kNone; }
   // Where all may be live, module by module; else as much as may be.
   void hold_gathered(const Stage<N>& stage, std::int32_t count, Events& events) const {
     if (here_.gathered >= 0)
@@ -341,7 +415,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     // Modules that come again soon are kept even beyond what may be fetched ahead; the module at work always is whole.
     const std::int64_t largest = this->largest_tensor(stage, Of::kAll);
     const std::int64_t live = std::max({buckets.live, buckets.reuse / 2, largest});
-    if (plain(all) > live)
+    buffers.keeps_all = plain(all) <= live;
+    if (!buffers.keeps_all)
       buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
                                     Pile::kParameters, this->at_most(all, live), this->stored_);
     buffers.scattered = this->slot("gradients", "reduce-scatter input", "deepspeed.zero3-scatter",
@@ -364,7 +439,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1, flags_ = -1;
-  SlotSet frozen_shares_, persistent_, fetched_, gathered_;  // by unit
+  SlotSet frozen_shares_, persistent_, fetched_, gathered_, secondary_;  // by unit
   bool traces_ = false;
   std::vector<SlotSet> constants_;  // of quantised weights
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket

@@ -329,6 +329,25 @@ Bytes EngineModel<N>::paged_states(const Stage<N>& stage) const {
 }
 
 template <class N>
+HostMemory EngineModel<N>::host(const Stage<N>& stage) const {
+  HostMemory memory;
+  memory.add("optimizer states in managed memory", "host.managed-states", HostPlace::kPageable,
+             paged_states(stage));
+  return memory;
+}
+
+template <class N>
+Bytes EngineModel<N>::state_bytes(const StateSlots& states, const Stage<N>& stage) const {
+  Bytes sum{};
+  const std::vector<std::int64_t>& count = counts(stage);
+  for (const SlotSet& set : states.sets)
+    for (std::size_t unit = 0; unit < set.slots.size(); ++unit)
+      if (count[unit] > 0 && set.slots[unit] >= 0)
+        sum += book_.program.slot_at(set.slots[unit]).bytes * Checked(count[unit]);
+  return sum;
+}
+
+template <class N>
 void EngineModel<N>::hold_states(const StateSlots& states, const Stage<N>& stage,
                                  Events& events) const {
   const std::vector<std::int64_t>& count = counts(stage);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/gradient_norm.h"
+#include "engine/host_memory.h"
 #include "engine/units.h"
 #include "model/freeze.h"
 #include "operators/graph.h"
@@ -118,8 +119,8 @@ class EngineModel {
   virtual void left_by_first_backward(const Stage<N>&, Events&) const {}
   virtual void left_by_first_step(const Stage<N>&, Events&) const {}
   virtual void checkpoint(const Stage<N>&, Events&) {}
-  // Host memory of this rank (offloaded states, staged checkpoints).
-  virtual Bytes host(const Stage<N>& stage) const { return paged_states(stage); }
+  // What this rank keeps beside the device: offloaded states, parameters and gradients.
+  virtual HostMemory host(const Stage<N>& stage) const;
 
  protected:
   // How a tensor is cut over the ranks that share its states.
@@ -184,8 +185,10 @@ class EngineModel {
   StateSlots state_slots(Sharding sharding, const ShardRanks& ranks, ElementType stepped);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
   // Gradients that appear in backward and go at once leave nothing to clip.
-  bool clips() const {
-    return job_.training.gradient_clip && !job_.training.optimizer.fused_into_backward;
+  bool clips() const { return job_.training.gradient_clip && !steps_in_backward(); }
+  // A gradient dies as soon as it is applied: LOMO, and any optimizer that hooks call.
+  bool steps_in_backward() const {
+    return job_.training.optimizer.fused_into_backward || job_.training.optimizer_in_backward;
   }
   // A loop that reports the norm holds it until the step is done: torchtitan's.
   bool loop_keeps_norm() const {
@@ -202,6 +205,25 @@ class EngineModel {
   void step_temporaries(const StateSlots& states, const Stage<N>& stage, Events& events);
   // Paged optimizers keep their large states in managed memory.
   Bytes paged_states(const Stage<N>& stage) const;
+  // States that the host keeps: what the sets of `states` would hold on the device.
+  Bytes state_bytes(const StateSlots& states, const Stage<N>& stage) const;
+  // Calls visit(elements of this rank's shard, times) for each tensor on the stage.
+  template <class Visit>
+  void for_each_shard(const Stage<N>& stage, Of of, Sharding sharding, const ShardRanks& ranks,
+                      Visit visit) const {
+    const std::vector<std::int64_t>& count = counts(stage);
+    const std::vector<const Unit<N>*> units = all_units(of);
+    for (std::size_t u = 0; u < units.size(); ++u)
+      for (const TensorShare<N>& share : units[u]->tensors) {
+        if (count[u] == 0) continue;
+        const N cut = sharding == Sharding::kWhole  ? share.elements
+                      : sharding == Sharding::kRows ? padded_shard(share, ranks)
+                                                    : flat_shard(share, ranks);
+        visit(Elements(Checked(plain(cut))), count[u] * share.copies);
+      }
+  }
+  bool offloads_parameters() const { return job_.offload.parameters != OffloadTarget::kNone; }
+  bool offloads_optimizer() const { return job_.offload.optimizer != OffloadTarget::kNone; }
 
   const EngineContext<N>& context_;
   const Job& job_;

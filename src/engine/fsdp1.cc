@@ -72,6 +72,7 @@ class Fsdp1 final : public EngineModel<N> {
     this->hold(constants_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_parameters()) return;
     this->hold_states(states_, stage, events);
     if (this->clips()) this->norm_.hold(1, events);  // the zero that stands for no gradient
   }
@@ -112,6 +113,8 @@ class Fsdp1 final : public EngineModel<N> {
       reduce_flat(*root, stage.embedding ? this->context_.gradients_of_embedding : none,
                   stage.head ? this->context_.gradients_of_head : none, !held_over_, first, events);
     free_untouched(stage, events);
+    // The final callback gives the optimizer what the host has, and lets the device's go.
+    if (this->offloads_parameters()) free_gradient_shards(stage, events);
   }
   void reduce(const Stage<N>& stage, Events& events) override {
     if (!held_over_) return;
@@ -123,6 +126,7 @@ class Fsdp1 final : public EngineModel<N> {
             {kinds_[unit].whole, static_cast<std::int32_t>(-stage.layers_of_kind[unit])});
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_parameters()) return;  // it steps on the host
     if (this->clips()) {
       this->norm_.one_by_one(tensors_of_a_rank(stage), ElementType::kFloat32, {}, false, events);
       this->norm_.numbers(2, events);  // its square, summed over the ranks, and the root of that
@@ -130,9 +134,22 @@ class Fsdp1 final : public EngineModel<N> {
     }
     this->step_temporaries(states_, stage, events);
     if (this->clips()) this->norm_.hold(-1, events);
+    free_gradient_shards(stage, events);
+  }
+  // CPUOffload: the shards of flat parameters and their gradients are pinned, the states are not.
+  HostMemory host(const Stage<N>& stage) const override {
+    HostMemory memory = EngineModel<N>::host(stage);
+    if (!this->offloads_parameters()) return memory;
+    const bool pinned = this->job_.offload.pinned;
     for_each(stage, [&](const Flat& flat, std::int32_t count) {
-      if (flat.has_gradient) events.push_back({flat.gradient_shard, -count});
+      memory.add_tensors("parameter shards", "fsdp.offload", pinned, bytes(flat.shard), count);
+      if (flat.has_gradient)
+        memory.add_tensors("gradient shards", "fsdp.offload", pinned, bytes(flat.gradient_shard),
+                           count);
     });
+    memory.add("optimizer states", "fsdp.offload", HostPlace::kPageable,
+               this->state_bytes(states_, stage));
+    return memory;
   }
   // FULL_STATE_DICT on rank 0, offloaded: the root is gathered in its stored type, then one layer after the other.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -211,10 +228,17 @@ class Fsdp1 final : public EngineModel<N> {
     return flat;
   }
 
-  static void wrap(const Flat& flat, std::int32_t count, Events& events) {
-    events.push_back({flat.shard, count});
+  void wrap(const Flat& flat, std::int32_t count, Events& events) const {
+    const bool leaves = this->offloads_parameters();  // for the host, before the next is wrapped
+    events.push_back({flat.shard, leaves ? 1 : count});
     events.push_back({flat.joined, 2});
     events.push_back({flat.joined, -2});
+    if (leaves) events.push_back({flat.shard, -1});
+  }
+  void free_gradient_shards(const Stage<N>& stage, Events& events) const {
+    for_each(stage, [&](const Flat& flat, std::int32_t count) {
+      if (flat.has_gradient) events.push_back({flat.gradient_shard, -count});
+    });
   }
   // What is frozen beside adapters; null: no flat parameter of its own.
   const Flat* frozen_kind(int unit) const {
@@ -267,9 +291,16 @@ class Fsdp1 final : public EngineModel<N> {
     return most;
   }
   void gather(const Flat& flat, Events& events) const {
-    if (flat.cast_shard >= 0) events.push_back({flat.cast_shard, 1});
+    // From the host comes the shard as it is stored; a cast takes its place.
+    const bool arrives = this->offloads_parameters();
+    const SlotId sent = flat.cast_shard >= 0 ? flat.cast_shard : arrives ? flat.shard : SlotId{-1};
+    if (sent >= 0) events.push_back({sent, 1});
+    if (arrives && sent != flat.shard) {
+      events.push_back({flat.shard, 1});
+      events.push_back({flat.shard, -1});
+    }
     events.push_back({flat.whole, 1});
-    if (flat.cast_shard >= 0) events.push_back({flat.cast_shard, -1});
+    if (sent >= 0) events.push_back({sent, -1});
   }
   // Autograd joins the gradients of the views into one flat tensor; the parameter goes before its gradient is reduced.
   void reduce_flat(const Flat& flat, const std::vector<SlotId>& gradients,
@@ -295,7 +326,7 @@ class Fsdp1 final : public EngineModel<N> {
       events.push_back({flat.gradient_shard, 1});
       events.push_back({received, -1});
     }
-    if (!first)
+    if (!first && !this->offloads_parameters())
       events.push_back(
           {flat.gradient_shard, -1});  // added to the shard that the first micro-batch has left
   }

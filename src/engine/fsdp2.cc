@@ -9,6 +9,7 @@
 // belong to the root, which stays gathered from its forward to the end of backward. zero_stage 2 keeps every layer
 // gathered as well (reshard_after_forward=False).
 #include <algorithm>
+#include <utility>
 
 #include "engine/engine.h"
 #include "engine/fsdp2_copies.h"
@@ -64,6 +65,11 @@ class Fsdp2 final : public EngineModel<N> {
     gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
                             true, Of::kTrained);
     reduction_is_cast_ = reduction != stored_;
+    if (this->offloads_parameters()) {
+      arriving_ = arriving_set("parameter shards from the host", compute);
+      if (compute != stored_)
+        arriving_wide_ = arriving_set("shard from the host before its cast", stored_, true);
+    }
     states_ = this->state_slots(Sharding::kRows, ranks_, precision.moments.value_or(stored_));
   }
 
@@ -74,18 +80,22 @@ class Fsdp2 final : public EngineModel<N> {
   bool uses_neighbours() const override { return true; }
 
   void load(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_parameters()) return;
     this->hold(shards_, stage, events);
     EngineModel<N>::hold(frozen_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_parameters()) return;
     this->hold_states(states_, stage, events);
   }
 
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     if (reduces_once_ && !first) return;  // gathered by the first micro-batch
-    root(cast_shards_, stage, events, 1);
+    root(shards_to_gather(), stage, events, 1);
+    root(arriving_wide_, stage, events, 1);
+    root(arriving_wide_, stage, events, -1);
     root(gathered_, stage, events, 1);
-    root(cast_shards_, stage, events, -1);
+    root(shards_to_gather(), stage, events, -1);
     root(parameters_, stage, events, 1);
     root(copy_out_, stage, events, 1);
     root(copy_out_, stage, events, -1);
@@ -126,7 +136,7 @@ class Fsdp2 final : public EngineModel<N> {
     copy_in(here.unit, events);
     const SlotId last = last_gradient_of(static_cast<std::size_t>(here.unit));
     drop_gradients(static_cast<std::size_t>(here.unit), last, events);
-    if (first) {
+    if (first || this->offloads_parameters()) {
       keep_gradients(here.unit, events);
     } else {
       one(reduce_output_, here.unit, 1, events);
@@ -181,6 +191,7 @@ class Fsdp2 final : public EngineModel<N> {
       root(reduce_input_, stage, events, -1);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
+    if (this->offloads_parameters()) return;  // it steps on the host
     if (this->clips()) {
       this->clip_by_foreach(stage, largest_shard(stage), stored_, events);
       this->norm_.numbers(3, events);  // summed over the ranks: its square, the sum, the root
@@ -203,7 +214,53 @@ class Fsdp2 final : public EngineModel<N> {
     events.push_back({largest, -1});
   }
 
+  // CPUOffloadPolicy: shards of parameters and gradients are pinned one by one, the states are not.
+  HostMemory host(const Stage<N>& stage) const override {
+    HostMemory memory = EngineModel<N>::host(stage);
+    if (!this->offloads_parameters()) return memory;
+    const bool pinned = this->job_.offload.pinned;
+    const auto add = [&](const char* name, Of of, ElementType type) {
+      this->for_each_shard(
+          stage, of, Sharding::kRows, ranks_, [&](Elements elements, std::int64_t times) {
+            memory.add_tensors(name, "fsdp.offload", pinned, bytes_of(elements, type), times);
+          });
+    };
+    add("parameter shards", Of::kAll, stored_);
+    add("gradient shards", Of::kTrained, stored_);
+    memory.add("optimizer states", "fsdp.offload", HostPlace::kPageable,
+               this->state_bytes(states_, stage));
+    return memory;
+  }
+
  private:
+  // What the gather starts from: what the host has sent, or what has been cast; nothing: the shards themselves.
+  const SlotSet& shards_to_gather() const {
+    return arriving_.slots.empty() ? cast_shards_ : arriving_;
+  }
+  // Each parameter comes by itself (FSDPParam.all_gather_inputs), `wide` one after the other.
+  SlotSet arriving_set(const char* name, ElementType type, bool wide = false) {
+    const auto slot = [&](const char* owner, const std::vector<const Unit<N>*>& units) {
+      N elements{}, largest{};
+      TensorSum tensors = this->book_.tensor_sum();
+      for (const Unit<N>* unit : units) {
+        elements = elements + padded_shard_elements(*unit, ranks_);
+        if (!wide) tensors = padded_shards(*unit, ranks_, type, std::move(tensors));
+        for (const TensorShare<N>& share : unit->tensors)
+          if (const N cut = padded_shard(share, ranks_); plain(cut) > plain(largest)) largest = cut;
+      }
+      if (plain(elements) == 0) return SlotId{-1};
+      const SlotName what{owner, name, "fsdp2.from-host"};
+      return wide ? this->book_.slot(what, Pile::kCommunication, largest, type)
+                  : this->book_.slot_of_tensors(what, Pile::kCommunication, elements, type,
+                                                std::move(tensors));
+    };
+    SlotSet set;
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+    for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, {unit}));
+    if (this->job_.parallel.pipeline == 1)
+      set.root = slot("root", {units.front(), units[units.size() - 2]});
+    return set;
+  }
   bool prefetches_before_loss() const {
     return !keeps_gathered_ && this->job_.implementation == Implementation::kTransformers;
   }
@@ -259,9 +316,11 @@ class Fsdp2 final : public EngineModel<N> {
     if (stage.head && !stage.embedding && this->job_.model->tied_head) put(set.slots.back());
   }
   void gather(int kind, Events& events) const {
-    one(cast_shards_, kind, 1, events);
+    one(shards_to_gather(), kind, 1, events);
+    one(arriving_wide_, kind, 1, events);
+    one(arriving_wide_, kind, -1, events);
     one(gathered_, kind, 1, events);
-    one(cast_shards_, kind, -1, events);
+    one(shards_to_gather(), kind, -1, events);
   }
   void copy_out(int kind, Events& events) const {
     one(parameters_, kind, 1, events);
@@ -278,6 +337,7 @@ class Fsdp2 final : public EngineModel<N> {
     if (reduction_is_cast_) one(reduce_output_, kind, 1, events);
     one(gradients_, kind, 1, events);
     if (reduction_is_cast_) one(reduce_output_, kind, -1, events);
+    if (this->offloads_parameters()) one(gradients_, kind, -1, events);  // sent to the host
   }
   void free_previous_gather(int previous, Events& events) const {
     if (previous >= 0)
@@ -310,7 +370,9 @@ class Fsdp2 final : public EngineModel<N> {
     const bool is_gradient = first && !reduction_is_cast_;
     if (!is_gradient) root(reduce_output_, stage, events, 1);
     if (first || reduction_is_cast_) root(gradients_, stage, events, 1);
-    if (!first && reduction_is_cast_) root(gradients_, stage, events, -1);
+    const bool goes = this->offloads_parameters() ? is_gradient || first || reduction_is_cast_
+                                                  : !first && reduction_is_cast_;
+    if (goes) root(gradients_, stage, events, -1);
     if (!is_gradient) root(reduce_output_, stage, events, -1);
     if (last >= 0) events.push_back({last, -1});
   }
@@ -357,6 +419,7 @@ class Fsdp2 final : public EngineModel<N> {
   int last_unit_ = -1;  // in forward's order
   SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;
   SlotSet copy_out_, copy_in_;
+  SlotSet arriving_, arriving_wide_;  // from the host, where that keeps the shards
   std::vector<SlotSet> frozen_;
   typename EngineModel<N>::StateSlots states_;
 };

@@ -4,15 +4,26 @@
 //   no distributed optimizer   2P parameters + 4P gradient buffer + 4P main + 8P moments
 //   distributed optimizer      2P + 4P + 12P/d; parameters are views of a second contiguous buffer
 //   16-bit gradients           2P in the buffer, and 4P (4P/d) of fp32 copies while the optimizer steps
+//   precision-aware optimizer  2P + 4P + (2 + 8)P/d: what is missing of the fp32 weights beside the bf16 ones, and moments
+//                            of any type; narrow moments are widened, all at once, while the optimizer steps
+//   optimizer on the host     2P + 4P, and of a part of the shard, from its first tensors on, nothing
 //   no contiguous buffers      2P of this step's gradients, 2P of the last one's, 4P fp32 copies: Megatron-LM of 2021
 //
 // Sources: megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py.
 // d counts data x context ranks; experts have buffers of their own, divided by the ranks that hold the same experts.
+#include <string_view>
+#include <utility>
+
 #include "engine/engine.h"
 
 namespace steelyard {
 
 namespace {
+
+// sm_100, sm_103, sm_120: 8-bit products in any layout.
+bool is_blackwell(std::string_view architecture) {
+  return architecture.starts_with("sm_10") || architecture.starts_with("sm_12");
+}
 
 template <class N>
 class Megatron final : public EngineModel<N> {
@@ -47,14 +58,30 @@ class Megatron final : public EngineModel<N> {
                                 main_gradient, 1);
     const bool master = precision.master.has_value();
     const Sharding sharding = distributed_ ? Sharding::kFlat : Sharding::kWhole;
-    if (master)
+    const bool aware = this->job_.training.precision_aware;
+    if (aware)
+      remainders_ = this->sharded_set("remainders of fp32 parameters", "megatron.remainders",
+                                      Pile::kMasterWeights, ElementType::kInt16, sharding, ranks);
+    else if (master && !offloads())
       master_ = this->sharded_set("main parameters", "megatron.main-parameters",
                                   Pile::kMasterWeights, *precision.master, sharding, ranks);
     // Without fp32 gradients the optimizer steps on fp32 copies of them.
-    if (master && bits_of(main_gradient) < 32)
+    if (master && bits_of(main_gradient) < 32 && !aware && !offloads())
       main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients",
                                           Pile::kGradients, ElementType::kFloat32, sharding, ranks);
+    if (multiplies_in_8_bits(precision)) copies_ = eight_bit_copies();
     states_ = this->state_slots(sharding, ranks, state_type(precision, true));
+    ranks_ = ranks;
+    if (aware) {
+      const std::vector<OptimizerSlot>& slots = this->job_.training.optimizer.slots;
+      for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (!slots[i].type || *slots[i].type == ElementType::kFloat32) continue;
+        widened_.push_back(this->sharded_set("moments, widened to fp32", "megatron.widened-moments",
+                                             Pile::kTemporary, ElementType::kFloat32, sharding,
+                                             ranks));
+        scales_.push_back(scales(bits_of(*slots[i].type) == 8 ? 3 : 1));
+      }
+    }
     const OperatorStyle& style = context.style;
     const std::int64_t gathering =
         style.expert * (style.sequence_parallel || style.tensor == 1 ? style.expert_tensor : 1);
@@ -75,6 +102,8 @@ class Megatron final : public EngineModel<N> {
     this->hold(frozen_, stage, events);
     if (contiguous_) this->hold(gradients_, stage, events);
     this->hold(master_, stage, events);
+    this->hold(remainders_, stage, events);
+    this->hold(copies_, stage, events);
     if (gathered_tokens_ >= 0 && has_experts(stage)) events.push_back({gathered_tokens_, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
@@ -84,7 +113,12 @@ class Megatron final : public EngineModel<N> {
       this->hold(main_gradients_, stage, events);
       this->hold(left_, stage, events);
     }
-    this->hold_states(states_, stage, events);
+    if (offloads()) {
+      for (SlotId slot : rest_of(stage).held) events.push_back({slot, 1});
+    } else {
+      this->hold_states(states_, stage, events);
+    }
+    for (const SlotSet& set : scales_) this->hold(set, stage, events);
     if (this->clips()) this->norm_.hold(1, events);  // of the step before, until the next is there
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
@@ -93,7 +127,16 @@ class Megatron final : public EngineModel<N> {
       this->norm_.in_one_pass(events);
       this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; a flag
     }
-    this->step_temporaries(states_, stage, events);
+    for (const SlotSet& set : widened_) this->hold(set, stage, events);
+    for (const SlotSet& set : widened_) this->hold(set, stage, events, -1);
+    if (offloads()) {
+      for (SlotId slot : rest_of(stage).passing) {
+        events.push_back({slot, 1});
+        events.push_back({slot, -1});
+      }
+    } else {
+      this->step_temporaries(states_, stage, events);
+    }
     if (this->clips()) this->norm_.hold(-1, events);
     if (contiguous_) {
       this->hold(main_gradients_, stage, events, -1);
@@ -103,7 +146,115 @@ class Megatron final : public EngineModel<N> {
     }
   }
 
+  // HybridDeviceOptimizer: fp32 parameters and their gradients of the part that it takes, and the states.
+  HostMemory host(const Stage<N>& stage) const override {
+    HostMemory memory = EngineModel<N>::host(stage);
+    if (!offloads()) return memory;
+    const Elements taken{Checked(taken_by_host(stage))};
+    memory.add("fp32 parameters", "megatron.offload-optimizer", HostPlace::kPageable,
+               bytes_of(taken, ElementType::kFloat32));
+    memory.add("gradients of the step", "megatron.offload-optimizer",
+               this->job_.offload.pinned ? HostPlace::kPinned : HostPlace::kPageable,
+               bytes_of(taken, ElementType::kFloat32));
+    const std::int64_t states = static_cast<std::int64_t>(states_.sets.size());
+    memory.add("optimizer states", "megatron.offload-optimizer", HostPlace::kPageable,
+               bytes_of(taken, ElementType::kFloat32) * Checked(states));
+    return memory;
+  }
+
  private:
+  bool offloads() const { return this->offloads_optimizer(); }
+  // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.
+  SlotSet eight_bit_copies() {
+    const Precision& precision = this->job_.training.precision;
+    const double bytes = is_blackwell(this->job_.cluster.device->architecture)
+                             ? precision.float8_copy_blackwell
+                             : precision.float8_copy_hopper;
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units(Of::kAll)) {
+      const bool of_layer =
+          unit >= this->context_.units.kinds.data() &&
+          unit < this->context_.units.kinds.data() + this->context_.units.kinds.size();
+      N elements{};
+      TensorSum copies = this->book_.tensor_sum();
+      for (const TensorShare<N>& share : unit->tensors) {
+        if (!of_layer || share.tensor->role != TensorRole::kMatrix || share.shape.size() < 2)
+          continue;
+        const auto each =
+            static_cast<std::int64_t>(static_cast<double>(plain(share.elements)) * bytes);
+        elements = elements + N(share.copies * each);
+        copies.add(allocated_size(Bytes(each)), share.copies, 0);
+      }
+      set.slots.push_back(plain(elements) == 0
+                              ? SlotId{-1}
+                              : this->book_.slot_of_tensors(
+                                    {unit->name, "8-bit copies of weights", "float8.weight-copies"},
+                                    Pile::kParameters, elements, ElementType::kInt8,
+                                    std::move(copies)));
+    }
+    return set;
+  }
+  // One number, or three where it has 8 bits, in a block of its own for each tensor and narrow moment.
+  SlotSet scales(std::int64_t each) {
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
+      TensorSum numbers = this->book_.tensor_sum();
+      numbers.add(Bytes(kAllocationGranularity), unit->tensor_count * each, 0);
+      set.slots.push_back(this->book_.slot_of_tensors(
+          {unit->name, "scales of narrow moments", "megatron.moment-scales"},
+          Pile::kOptimizerMoments, N(unit->tensor_count * each), ElementType::kFloat32,
+          std::move(numbers)));
+    }
+    return set;
+  }
+  // Tensors are taken in the order of the groups, matrices and then vectors, until their share is reached.
+  std::int64_t taken_by_host(const Stage<N>& stage) const {
+    std::int64_t all = 0, taken = 0;
+    const auto visit = [&](auto act) {
+      const std::vector<std::int64_t>& count = this->counts(stage);
+      const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+      for (const bool matrices : {true, false})
+        for (std::size_t u = 0; u < units.size(); ++u)
+          for (const TensorShare<N>& share : units[u]->tensors)
+            if (count[u] > 0 && (share.shape.size() > 1) == matrices)
+              act(plain(flat_shard(share, ranks_)), count[u] * share.copies);
+    };
+    visit([&](std::int64_t elements, std::int64_t times) { all += elements * times; });
+    const double threshold = static_cast<double>(all) * this->job_.offload.fraction;
+    visit([&](std::int64_t elements, std::int64_t times) {
+      for (std::int64_t i = 0; i < times && static_cast<double>(taken) < threshold; ++i)
+        taken += elements;
+    });
+    return taken;
+  }
+  // What stays on the device of master weights and states, and what it needs to step.
+  struct Rest {
+    std::vector<std::int64_t> units;
+    std::vector<SlotId> held, passing;
+  };
+  const Rest& rest_of(const Stage<N>& stage) {
+    for (const Rest& known : rests_)
+      if (known.units == stage.units) return known;
+    std::int64_t all = 0;
+    this->for_each_shard(
+        stage, Of::kTrained, Sharding::kFlat, ranks_,
+        [&](Elements elements, std::int64_t times) { all += plain(elements.value()) * times; });
+    Rest rest{stage.units, {}, {}};
+    const std::int64_t left = all - taken_by_host(stage);
+    if (left > 0) {
+      const auto slot = [&](const char* name, Pile pile) {
+        return this->book_.slot({"optimizer", name, "megatron.offload-rest"}, pile, N(left),
+                                ElementType::kFloat32);
+      };
+      rest.held.push_back(slot("main parameters that stay", Pile::kMasterWeights));
+      for (std::size_t i = 0; i < states_.sets.size(); ++i)
+        rest.held.push_back(slot("states that stay", Pile::kOptimizerMoments));
+      if (this->job_.training.gradients.value_or(ElementType::kFloat32) != ElementType::kFloat32)
+        rest.passing.push_back(slot("gradients of what stays, in fp32", Pile::kGradients));
+    }
+    rests_.push_back(std::move(rest));
+    return rests_.back();
+  }
   bool has_experts(const Stage<N>& stage) const {
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
       if (stage.layers_of_kind[kind] > 0 &&
@@ -115,7 +266,11 @@ class Megatron final : public EngineModel<N> {
   bool distributed_ = false;
   SlotId gathered_tokens_ = -1;  // made by the first layer that gathers, and never let go
   bool contiguous_ = true;
-  SlotSet parameters_, frozen_, gradients_, master_, main_gradients_, left_;
+  ShardRanks ranks_;
+  SlotSet parameters_, frozen_, gradients_, master_, remainders_, main_gradients_, left_;
+  SlotSet copies_;
+  std::vector<SlotSet> widened_, scales_;
+  std::vector<Rest> rests_;
   typename EngineModel<N>::StateSlots states_;
 };
 

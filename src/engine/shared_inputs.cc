@@ -65,8 +65,10 @@ class Inputs {
  private:
   void add(const SlotName& name, const N& elements, ElementType type, bool kept,
            const Readers& readers, std::int32_t count = 1) {
+    // Saved copies of it are on the host; only what runs again asks for the tensor itself.
+    const bool stays = kept && (again_ || !style_.offloads_saved);
     inputs_.push_back(
-        {book_.slot(name, Pile::kActivations, elements, type), count, kept, false, readers});
+        {book_.slot(name, Pile::kActivations, elements, type), count, stays, false, readers});
   }
   Readers all() const {
     return readers_of(model_, [](const Layer&) { return true; });

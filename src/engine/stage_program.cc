@@ -111,7 +111,9 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
 template <class N>
 void StagePrograms<N>::play(Tapes& tapes) {
   Graph<N>& graph = tapes.composer->graph;
+  if (tapes.composer->style.offloads_saved) graph.offload_saved();
   graph.finish();
+  tapes.host_copies = graph.host_copies();
   tapes.forward = graph.forward();
   tapes.kept = graph.kept();
   tapes.lingering = graph.lingering();
@@ -125,6 +127,7 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, layer.parameters);
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
+  composer.in_layer = true;
   if (!recomputed && (job_.recompute.mode == RecomputeMode::kSelective ||
                       job_.recompute.mode == RecomputeMode::kModules)) {
     const bool of_experts = std::holds_alternative<ExpertMlp>(layer.mlp);
@@ -200,6 +203,24 @@ bool StagePrograms<N>::recomputes(std::int64_t layer_in_stage, std::int64_t laye
 template <class N>
 const std::vector<SlotId>& StagePrograms<N>::kept_of_kind(std::size_t kind, bool recomputed) const {
   return layers_[kind * 2 + (recomputed ? 1 : 0)].kept;
+}
+
+template <class N>
+HostMemory StagePrograms<N>::host(std::int64_t index) {
+  const Stage<N> stage = stage_of(index);
+  HostMemory memory = engine_->host(stage);
+  if (!style_.offloads_saved) return memory;
+  const auto add = [&](const Tapes& tapes, std::int64_t times) {
+    for (const Bytes copy : tapes.host_copies)
+      memory.add_tensors("saved activations", "offload.activations", job_.offload.pinned, copy,
+                         times);
+  };
+  if (stage.embedding) add(embedding_, 1);
+  if (stage.head) add(head_, 1);
+  for (const std::int64_t part : parts_on(index))
+    for (const Group& group : groups_of(part))
+      for (const Run& run : group.runs) add(tapes(run.variant), run.count * group.times);
+  return memory;
 }
 
 template <class N>

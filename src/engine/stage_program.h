@@ -66,6 +66,8 @@ class StagePrograms {
   Stage<N> stage_of(std::int64_t index) const;
   PipelineWork work();
   EngineModel<N>& engine() { return *engine_; }
+  // Beside the device: what the engine keeps there, and activations that wait.
+  HostMemory host(std::int64_t stage);
   // What one layer of `kind` keeps for backward of one micro-batch (slots of the workbook).
   const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;
   const std::vector<SlotId>& kept_of_head() const { return head_.kept; }
@@ -85,6 +87,7 @@ class StagePrograms {
     std::array<SplitTapes, 3> split;
     std::array<std::size_t, 3> before_products{};
     std::vector<SlotId> kept, lingering, outliving, gradients;
+    std::vector<Bytes> host_copies;
     const std::vector<Event>& backward_under(GradientPolicy policy) {
       std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
       if (events.empty())

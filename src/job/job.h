@@ -79,6 +79,7 @@ struct Training {
   OptimizerForm optimizer_form = OptimizerForm::kForeach;
   AttentionKernel attention = AttentionKernel::kFlash;
   LossKernel loss = LossKernel::kPlain;
+  std::int64_t loss_chunks = 8;  // pieces of the logits where loss is kChunked
   KernelLibrary kernels = KernelLibrary::kOwn;
   bool compile = false;
   std::optional<double> hidden_dropout;  // absent: as the model's config says
@@ -86,15 +87,21 @@ struct Training {
   std::int64_t vocabulary_multiple =
       1;  // the vocabulary is padded up to a multiple of this x tensor
   bool gradient_clip = false;
+  bool optimizer_in_backward = false;    // each tensor is stepped when its gradient is there
   bool loss_parallel = true;             // logits stay divided over the tensor ranks
   std::optional<ElementType> gradients;  // [types] gradients; absent: as the precision says
-  std::vector<std::string> frozen;       // patterns of tensor names without gradients
+  // megatron --use-precision-aware-optimizer: [types] master, first_moment, second_moment; the moments' types are the
+  // optimizer's slots'.
+  bool precision_aware = false;
+  std::vector<std::string> frozen;  // patterns of tensor names without gradients
 };
 
 struct Parallel {
   Ranks data{1};  // all data-parallel ranks: replicas x shards; context apart
   int zero_stage = 0;
   Ranks replicate{1};
+  Ranks secondary_shard{1};  // ZeRO++: ranks of the copy that backward gathers from
+  Ranks shard_group{0};      // MiCS: ranks that share one copy; 0: all of data
   Ranks tensor{1};
   bool sequence_parallel = false;  // already false when tensor == 1
   Ranks context{1};
@@ -107,7 +114,8 @@ struct Parallel {
   Ranks expert_tensor{1};
   // Interleaving: micro-batches that a chunk takes before the next one does; 0: as the engine does.
   std::int64_t pipeline_group = 0;
-  bool scattered_transfers = false;  // hidden states go to the next stage in parts, one a tensor rank
+  bool scattered_transfers =
+      false;  // hidden states go to the next stage in parts, one a tensor rank
   // Layers of each part of the model, from the embedding on: one for each stage, or for each chunk of each stage. Sums
   // to the model's layers; always filled.
   std::vector<Layers> stage_layers;
@@ -141,6 +149,8 @@ struct Offload {
   OffloadTarget optimizer = OffloadTarget::kNone;
   OffloadTarget parameters = OffloadTarget::kNone;
   OffloadTarget activations = OffloadTarget::kNone;
+  double fraction = 1;  // of what the optimizer steps on (megatron optimizer_offload_fraction)
+  bool pinned = true;   // the host's memory is page-locked
 };
 
 struct Adapter {

@@ -79,6 +79,30 @@ void choose_replicas(Draft& draft) {
   }
 }
 
+// ZeRO++'s second copy and MiCS's groups: both divide data, and both are of ZeRO-3.
+void choose_shard_groups(Draft& draft) {
+  Job& job = draft.job();
+  Parallel& parallel = job.parallel;
+  const auto choose = [&](KeyId id, std::int64_t ranks) {
+    if (job.engine != Engine::kDeepSpeed || parallel.zero_stage != 3 || parallel.data % ranks != 0)
+      draft.refuse(
+          id, "E216", fmt::format("{} {}", key_of(id).name, ranks),
+          fmt::format("needs deepspeed, zero_stage 3 and a divisor of data ({})", parallel.data),
+          "leave it out: all data ranks share one copy");
+    return Ranks(ranks);
+  };
+  const std::int64_t second = draft.count_or(KeyId::kSecondaryShard, 1);
+  if (second > 1) parallel.secondary_shard = choose(KeyId::kSecondaryShard, second);
+  if (!draft.has(KeyId::kShardGroup)) return;
+  parallel.shard_group = choose(KeyId::kShardGroup, draft.count_or(KeyId::kShardGroup, 1));
+  if (second > 1)
+    draft.refuse(KeyId::kShardGroup, "E213", "shard_group beside secondary_shard",
+                 "MiCS and ZeRO++ are two ways", "one of them");
+  if (parallel.context > 1)
+    draft.refuse(KeyId::kShardGroup, "E320", "not weighed yet: shard_group with context",
+                 "known without sequence parallelism", "context = 1");
+}
+
 void check_engine_has(Draft& draft) {
   Job& job = draft.job();
   const EngineRules& rules = rules_of(job.engine);
@@ -192,6 +216,7 @@ void choose_schedule(Draft& draft) {
 void choose_parallel(Draft& draft) {
   choose_zero_stage(draft);
   choose_replicas(draft);
+  choose_shard_groups(draft);
   check_engine_has(draft);
   choose_sequence_parallel(draft);
   choose_schedule(draft);

@@ -98,6 +98,9 @@ void choose_precision(Draft& draft) {
                  old ? "the device has no bf16 units" : "what most training runs use");
   }
   if (const Precision* known = find_precision(name)) job.training.precision = *known;
+  // Transformer Engine's recipes: what goes into a product has 8 bits, what comes out of it those of the parameters.
+  if (multiplies_in_8_bits(job.training.precision))
+    job.training.precision.compute = job.training.precision.parameters;
   leave_out_mixed_precision(draft);
 }
 
@@ -201,6 +204,40 @@ void choose_vocabulary_multiple(Draft& draft) {
   }
 }
 
+// --use-precision-aware-optimizer: types of moments and of what completes the bf16 weights to fp32.
+void choose_precision_aware(Draft& draft) {
+  Job& job = draft.job();
+  Training& training = job.training;
+  constexpr std::array kTypes = {ElementType::kFloat32, ElementType::kBFloat16,
+                                 ElementType::kFloat16, ElementType::kFloat8E4M3};
+  constexpr std::array kKeys = {KeyId::kTypeMaster, KeyId::kTypeFirstMoment,
+                                KeyId::kTypeSecondMoment};
+  for (const KeyId id : kKeys) {
+    if (!draft.has(id)) continue;
+    const int index = draft.settings().name(id).value_or(0);
+    if (job.engine != Engine::kMegatron || job.parallel.zero_stage != 1 ||
+        training.optimizer.name != "adamw" || !training.precision.master ||
+        training.precision.parameters != ElementType::kBFloat16 ||
+        job.offload.optimizer != OffloadTarget::kNone || draft.has(KeyId::kOffloadOptimizer)) {
+      draft.refuse(id, "E320",
+                   fmt::format("not weighed yet: {} with {}", key_of(id).path, name_of(job.engine)),
+                   "known for megatron with zero_stage 1, adamw on the device and bf16 parameters "
+                   "(--use-precision-aware-optimizer)",
+                   "leave it out: the precision says it");
+      continue;
+    }
+    if (id == KeyId::kTypeMaster && index != 0) {
+      draft.refuse(id, "E320", "not weighed yet: types.master other than fp32",
+                   "fp32 is kept as what bf16 parameters lack of it", "types.master = \"fp32\"");
+      continue;
+    }
+    training.precision_aware = true;
+    const std::size_t slot = id == KeyId::kTypeSecondMoment ? 1 : 0;
+    if (id != KeyId::kTypeMaster && slot < training.optimizer.slots.size())
+      training.optimizer.slots[slot].type = kTypes[static_cast<std::size_t>(index)];
+  }
+}
+
 // What Megatron's code can be told beside the precision; other engines know one way.
 void choose_megatron_types(Draft& draft) {
   Job& job = draft.job();
@@ -209,6 +246,7 @@ void choose_megatron_types(Draft& draft) {
   if (!job.training.loss_parallel && job.implementation != Implementation::kMegatron)
     draft.refuse(KeyId::kLossParallel, "E320", "not weighed yet: training.loss_parallel = false",
                  "known for megatron's model code", "leave it out: true with tensor is weighed");
+  choose_precision_aware(draft);
   const Setting* gradients = draft.settings().find(KeyId::kTypeGradients);
   if (gradients == nullptr) return;
   constexpr std::array kTypes = {ElementType::kFloat32, ElementType::kBFloat16,
@@ -221,6 +259,32 @@ void choose_megatron_types(Draft& draft) {
     return;
   }
   job.training.gradients = kTypes[static_cast<std::size_t>(index)];
+}
+
+// Hooks that step each tensor: what needs all gradients at once, or keeps them, cannot go with it.
+void choose_step_in_backward(Draft& draft) {
+  Job& job = draft.job();
+  Training& training = job.training;
+  training.optimizer_in_backward = draft.truth_or(KeyId::kOptimizerInBackward, false);
+  if (!training.optimizer_in_backward) return;
+  const auto refuse = [&](const char* code, std::string_view what, std::string_view why,
+                          std::string_view help) {
+    draft.refuse(KeyId::kOptimizerInBackward, code, std::string(what), std::string(why),
+                 std::string(help));
+  };
+  if (job.engine != Engine::kDdp || job.parallel.data > 1)
+    refuse("E320", "not weighed yet: optimizer_in_backward on several ranks",
+           "known for one device", "engine = \"ddp\" with one device");
+  if (training.gradient_accumulation > 1)
+    refuse("E213", "optimizer_in_backward with gradient_accumulation",
+           "a gradient that is applied at once is not added to", "gradient_accumulation = 1");
+  if (training.gradient_clip)
+    refuse("E213", "optimizer_in_backward with gradient_clip",
+           "the norm of all gradients is known when the last one is there",
+           "gradient_clip = false");
+  if (training.precision.master && training.optimizer.keeps_master)
+    refuse("E213", "optimizer_in_backward with master weights",
+           "hooks step the parameters themselves", "precision = \"bf16-pure\"");
 }
 
 }  // namespace
@@ -241,6 +305,12 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
   choose_attention(draft);
   job.training.loss =
       draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
+  job.training.loss_chunks = draft.count_or(KeyId::kLossChunks, job.training.loss_chunks);
+  if (draft.has(KeyId::kLossChunks) && job.training.loss != LossKernel::kChunked &&
+      job.training.loss_chunks > 1)
+    draft.refuse(KeyId::kLossChunks, "E213",
+                 fmt::format("loss_chunks with loss = \"{}\"", name_of(job.training.loss)),
+                 "a number of pieces for the chunked loss", "loss = \"chunked\"");
   job.training.kernels = static_cast<KernelLibrary>(
       draft.settings().name(KeyId::kKernels).value_or(static_cast<int>(KernelLibrary::kOwn)));
   if (job.training.kernels == KernelLibrary::kLiger &&
@@ -272,6 +342,7 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
   const std::string_view clips = rules_of(job.engine).clip_reason;
   job.training.gradient_clip =
       draft.truth_or(KeyId::kGradientClip, !clips.empty(), clips.empty() ? "not given" : clips);
+  choose_step_in_backward(draft);
   choose_dropout(draft, config_states_dropout);
   choose_vocabulary_multiple(draft);
 }

@@ -95,6 +95,25 @@ void warn_of_unused(Draft& draft, KeyId id, bool used) {
              "changes nothing");
 }
 
+// Megatron's words for full recomputation: uniform with one layer in a unit is all of them, block the first ones of a
+// stage.
+void choose_method(Draft& draft) {
+  Recompute& recompute = draft.job().recompute;
+  const auto method = draft.settings().name(KeyId::kRecomputeMethod);
+  if (!method) return;
+  if (recompute.mode != RecomputeMode::kFull && recompute.mode != RecomputeMode::kBlock) {
+    draft.refuse(KeyId::kRecomputeMethod, "E219",
+                 fmt::format("recompute.method with mode {}", name_of(recompute.mode)),
+                 "a way of full recomputation", "mode = \"full\"");
+  } else if (*method == 1) {
+    recompute.mode = RecomputeMode::kBlock;
+  } else if (draft.count_or(KeyId::kRecomputeLayers, 1) > 1) {
+    draft.refuse(KeyId::kRecomputeMethod, "E320",
+                 "not weighed yet: units of several layers that are computed again together",
+                 "known with one layer in a unit", "recompute.layers = 1, or method = \"block\"");
+  }
+}
+
 }  // namespace
 
 void choose_recompute(Draft& draft) {
@@ -104,6 +123,7 @@ void choose_recompute(Draft& draft) {
   recompute.reentrant = draft.truth_or(KeyId::kReentrant, false);
   const std::int64_t layers = job.model == nullptr ? 0 : job.model->layers;
 
+  choose_method(draft);
   if (recompute.mode == RecomputeMode::kEvery) {
     if (!draft.has(KeyId::kRecomputeEvery))
       draft.refuse(KeyId::kRecomputeMode, "E108", "mode every without recompute.every",
@@ -133,18 +153,9 @@ void choose_recompute(Draft& draft) {
       recompute.mode == RecomputeMode::kSelective || recompute.mode == RecomputeMode::kModules;
   if (by_module) choose_modules(draft);
   warn_of_unused(draft, KeyId::kRecomputeEvery, recompute.mode == RecomputeMode::kEvery);
-  warn_of_unused(draft, KeyId::kRecomputeLayers, recompute.mode == RecomputeMode::kBlock);
+  warn_of_unused(draft, KeyId::kRecomputeLayers,
+                 recompute.mode == RecomputeMode::kBlock || draft.has(KeyId::kRecomputeMethod));
   warn_of_unused(draft, KeyId::kRecomputeModules, by_module);
-}
-
-void choose_offload(Draft& draft) {
-  Offload& offload = draft.job().offload;
-  const auto target = [&](KeyId id) {
-    return static_cast<OffloadTarget>(draft.settings().name(id).value_or(0));
-  };
-  offload.optimizer = target(KeyId::kOffloadOptimizer);
-  offload.parameters = target(KeyId::kOffloadParameters);
-  offload.activations = target(KeyId::kOffloadActivations);
 }
 
 void choose_buffers(Draft& draft) {

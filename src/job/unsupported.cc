@@ -20,20 +20,14 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kCudaGraphs, 0},
     OnlyValue{KeyId::kPacking, 0},
     OnlyValue{KeyId::kMethod, 0, 1},
-    OnlyValue{KeyId::kOptimizerInBackward, 0},
-    OnlyValue{KeyId::kLossChunks, 1},
     OnlyValue{KeyId::kPipelineMicroBatches},
     OnlyValue{KeyId::kStrategy},
-    OnlyValue{KeyId::kSecondaryShard, 1},
-    OnlyValue{KeyId::kShardGroup},
     OnlyValue{KeyId::kQuantizedGather, 0},
     OnlyValue{KeyId::kQuantizedReduce, 0},
     OnlyValue{KeyId::kWeightShards},
     OnlyValue{KeyId::kExpertWeightShards},
-    OnlyValue{KeyId::kRecomputeMethod, 0},
     OnlyValue{KeyId::kRecomputeBudget, 1},
     OnlyValue{KeyId::kRecomputeDistribute, 0},
-    OnlyValue{KeyId::kOffloadFraction, 1},
     OnlyValue{KeyId::kOffloadLayers},
     OnlyValue{KeyId::kOffloadModules},
     OnlyValue{KeyId::kAdapterSaved},
@@ -47,9 +41,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kWrapMinimum},
     OnlyValue{KeyId::kTypeParameters},
     OnlyValue{KeyId::kTypeReduction},
-    OnlyValue{KeyId::kTypeMaster},
-    OnlyValue{KeyId::kTypeFirstMoment},
-    OnlyValue{KeyId::kTypeSecondMoment},
     OnlyValue{KeyId::kTypeTrainable},
     OnlyValue{KeyId::kExpertGrouped, 1},
     OnlyValue{KeyId::kExpertTensorSplit, 1},
@@ -93,35 +84,29 @@ constexpr std::array kFeatures = {
             },
             "chunked and fused losses over a divided vocabulary",
             "loss = \"plain\" is weighed with tensor; tensor = 1 with this loss"},
-    Feature{KeyId::kOffloadOptimizer,
-            [](const Draft& d) {
-              const OffloadTarget target = d.job().offload.optimizer;
-              const bool weighed = target == OffloadTarget::kCpu &&
-                                   d.job().engine == Engine::kDeepSpeed &&
-                                   d.job().parallel.zero_stage >= 1;
-              return target != OffloadTarget::kNone && !weighed;
-            },
-            "offload of the optimizer but DeepSpeed's ZeRO to the CPU",
-            "offload.optimizer = \"none\" is weighed"},
-    Feature{KeyId::kOffloadParameters,
-            [](const Draft& d) { return d.job().offload.parameters != OffloadTarget::kNone; },
-            "offload of parameters", "offload.parameters = \"none\" is weighed"},
-    Feature{KeyId::kOffloadActivations,
-            [](const Draft& d) { return d.job().offload.activations != OffloadTarget::kNone; },
-            "offload of activations", "offload.activations = \"none\" is weighed"},
     Feature{
         KeyId::kRecomputeMode,
         [](const Draft& d) {
           return name_from(d, KeyId::kRecomputeMode, static_cast<int>(RecomputeMode::kModules) + 1);
         },
         "this form of recomputation", "mode = \"selective\" and mode = \"modules\" are weighed"},
-    Feature{KeyId::kPrecision,
+    Feature{
+        KeyId::kPrecision,
+        [](const Draft& d) {
+          return multiplies_in_8_bits(d.job().training.precision) &&
+                 (d.job().engine != Engine::kMegatron ||
+                  d.job().training.precision.float8_recipe == "rowwise");
+        },
+        "8-bit matrix products of this code",
+        "Transformer Engine's are weighed (engine = \"megatron\": delayed, tensorwise, blockwise, "
+        "mxfp8)"},
+    Feature{KeyId::kRecomputeMode,
             [](const Draft& d) {
-              const std::string& recipe = d.job().training.precision.float8_recipe;
-              return !recipe.empty() && recipe != "nanotron";
+              return multiplies_in_8_bits(d.job().training.precision) &&
+                     d.job().recompute.mode == RecomputeMode::kModules;
             },
-            "8-bit matrix products",
-            "precision = \"bf16-mixed\" has the same parameters, gradients and states"},
+            "recomputation of modules around 8-bit products",
+            "mode = \"full\" and mode = \"selective\" are weighed"},
 };
 
 bool passes(const OnlyValue& row, const Setting& setting) {

@@ -140,6 +140,14 @@ class Composer {
   Few<BackwardStep, 14> attention_workspaces(const N& heads, const N& key_value_heads,
                                              const N& query_width, const N& value_width,
                                              const N& queries, const N& keys);
+  // What a product keeps for its weight's gradient: x, or, inside layers with 8-bit products, a copy in 8 bits.
+  void keep_input(Operator& operation, ValueId x, const char* owner);
+  // The gradient of a product's output in 8 bits, both ways round, while it runs backward.
+  void quantise_gradient(Operator& operation, const char* owner, const N& elements);
+  bool in_layer = false;
+  bool eight_bits() const { return style.eight_bits && in_layer; }
+  // Where what is saved goes to the host, a weight that an operator refers to goes with it.
+  void keep_weight(Operator& operation, const char* owner, const N& elements);
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
   void recompute_from(int begin, bool discards_output = false) {

@@ -282,7 +282,10 @@ class DispatchedExperts {
     for (std::size_t i = 0; i < weight_indices.size(); ++i) {
       const int gradient = c_.uncast_parameter(weight_indices[i], weight_elements[i]);
       if (gradient < 0) continue;
-      operation.saved = {x};
+      if (operation.saved.empty()) {
+        c_.keep_input(operation, x, kOwner);
+        c_.quantise_gradient(operation, kOwner, elements);
+      }
       operation.backward.push_back({BackwardStep::kParameterGradient, gradient, -1});
     }
     operation.backward.push_back(kGradient0);

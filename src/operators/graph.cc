@@ -109,7 +109,8 @@ template <class N>
 std::vector<SlotId> Graph<N>::kept() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
-    if (storage.first_saver >= 0 && storage.released) slots.push_back(storage.slot);
+    if (storage.first_saver >= 0 && storage.released && !waits_on_host(storage))
+      slots.push_back(storage.slot);
   return slots;
 }
 

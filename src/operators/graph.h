@@ -68,6 +68,8 @@ struct Operator {
   struct Launches {
     std::int8_t forward = 0, backward = 0;
   } more_launches;
+  Few<SlotId, 2>
+      saved_weights;  // parameters that it keeps a reference to: copied where what is saved is offloaded
   bool recorded = true;  // set by Graph::add; false: nothing needs its gradient, nothing is kept
 };
 
@@ -77,6 +79,7 @@ struct GradientSlots {
   SlotId computed = -1;  // first computed in another type and cast (autocast); -1: same
   // One weight read by two graphs (a tied head): what the first makes waits in autograd's input buffer for what the
   // second makes, and their sum is a new tensor (torch/csrc/autograd/input_buffer.cpp).
+  SlotId stepped = -1;  // what an optimizer that steps at once needs while it steps
   bool waits = false;   // of the first
   SlotId waiting = -1;  // of the second: what has waited; -1: nothing
   bool waiting_was_cast = false;
@@ -149,6 +152,12 @@ class Graph {
   // Where gradients of the input arrive and of the result start: shared by neighbouring graphs.
   void gradient_slot(ValueId value, SlotId slot) { values_[at(value)].gradient = slot; }
 
+  // What would be kept waits on the host instead: each operator that saves a tensor sends a copy of its own there when
+  // it has run, and has it back, on the device, while it runs backward (torch.autograd.graph.save_on_cpu). A region that
+  // runs again has its input back before it does.
+  void offload_saved() { offloads_ = true; }
+  // Bytes of each of those copies.
+  std::vector<Bytes> host_copies() const;
   // Sorts storages into kept activations and temporaries, and works out lifetimes; call once, when the graph is complete.
   void finish();
   std::vector<Event> forward() const;
@@ -216,6 +225,11 @@ class Graph {
   void plan_reruns();
   void play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const;
   int last_run_again(const Region& region, const Rerun& rerun) const;
+  void plan_copies();
+  bool is_read_by(const Region& region, std::size_t storage) const;
+  bool waits_on_host(const Storage& storage) const {
+    return offloads_ && storage.released && !storage.lingers && !storage.outlives;
+  }
   double bytes_of_value(ValueId value) const;
   void run_forward(int index, bool again, Kernels& kernels) const;
   void run_backward(int index, GradientPolicy policy, std::vector<int>& arrivals,
@@ -229,6 +243,14 @@ class Graph {
   std::vector<Region> regions_;
   std::vector<int> region_of_;  // by operator; -1: none
   std::vector<Rerun> reruns_;   // by region
+  // Copies from the host: of an operator's saved tensors, and of the inputs of a region (storages), with the operator
+  // whose backward is the last to need them; -1: the second run itself.
+  std::vector<Few<SlotId, 12>> copies_;
+  struct RegionInput {
+    int storage = -1, until = -1;
+  };
+  std::vector<std::vector<RegionInput>> region_inputs_;
+  bool offloads_ = false;
   bool borrows_result_gradient_ = false;
   bool keeps_graph_ = false;
 };

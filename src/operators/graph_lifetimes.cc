@@ -15,10 +15,11 @@ void Graph<N>::finish() {
   find_savers();
   plan_reruns();
   find_uses();
+  plan_copies();
   // What nobody keeps for backward is a temporary of forward.
   for (const Storage& storage : storages_)
-    if (!storage.external && !storage.result && !storage.outlives && storage.first_saver < 0 &&
-        storage.rerun_first_saver < 0)
+    if (!storage.external && !storage.result && !storage.outlives &&
+        ((storage.first_saver < 0 && storage.rerun_first_saver < 0) || waits_on_host(storage)))
       book_.program.sort_into(storage.slot, Pile::kTemporary);
   // Gradients need slots of their own; what arrives and leaves has one already.
   for (const Operator& operation : operators_) {

@@ -18,8 +18,8 @@ std::vector<Event> Graph<N>::forward() const {
     for (SlotId slot : operation.passing) events.push_back({slot, 1});
     for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
-      if (storage.last_use == i && storage.first_saver < 0 && !storage.result && storage.released &&
-          !storage.lingers && !storage.outlives)
+      if (storage.last_use == i && (storage.first_saver < 0 || waits_on_host(storage)) &&
+          !storage.result && storage.released && !storage.lingers && !storage.outlives)
         events.push_back({storage.slot, -1});
   }
   return events;
@@ -240,6 +240,16 @@ class BackwardPlayer {
     const auto& storage = graph_.storages_[index];
     return storage.released && !storage.outlives && !overwritten_[index];
   }
+  // What a region has back from the host before it runs again.
+  void fetch_inputs(std::size_t region) {
+    for (const auto& input : graph_.region_inputs_[region])
+      put(graph_.storages_[at(input.storage)].slot, 1);
+  }
+  // Inputs go with the operator `last` that saved them; -1: nobody has, and they go when the region has run.
+  void drop_inputs(std::size_t region, int last) {
+    for (const auto& input : graph_.region_inputs_[region])
+      if (input.until == last) put(graph_.storages_[at(input.storage)].slot, -1);
+  }
   // What an operator kept goes once it has run backward.
   void release(int operation) {
     for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
@@ -247,9 +257,12 @@ class BackwardPlayer {
       if (!goes_with_saver(index)) continue;
       const bool first_waits = split_ && (graph_.keeps_graph_ || first_user_[index] >= 0);
       const bool second_waits = split_ && !graph_.keeps_graph_ && second_user_[index] >= 0;
-      if (storage.first_saver == operation && !first_waits) put(storage.slot, -1);
+      if (storage.first_saver == operation && !first_waits && !graph_.waits_on_host(storage))
+        put(storage.slot, -1);
       if (storage.rerun_first_saver == operation && !second_waits) put(storage.slot, -1);
     }
+    const int region = graph_.region_at(operation);
+    if (region >= 0) drop_inputs(at(region), operation);
   }
   void drop(int index) {
     Carried& buffer = carried_[at(index)];
@@ -293,16 +306,27 @@ class BackwardPlayer {
       }
       put(slots.kept, -1);
       if (slots.computed >= 0) put(slots.computed, -1);
+      if (policy_ == GradientPolicy::kAdd && slots.stepped >= 0) {
+        put(slots.stepped, 1);
+        put(slots.stepped, -1);
+      }
       if (policy_ == GradientPolicy::kAdd) put(slots.waiting, -1);
     } else if (policy_ == GradientPolicy::kAdd && !slots.waits) {
+      if (slots.stepped >= 0) {
+        put(slots.stepped, 1);
+        put(slots.stepped, -1);
+      }
       put(slots.kept, -1);
     }
   }
 
   void play_back(int i) {
     for (std::size_t r = 0; r < graph_.regions_.size(); ++r)
-      if (graph_.reruns_[r].trigger == i && graph_.is_recorded(graph_.regions_[r]))
+      if (graph_.reruns_[r].trigger == i && graph_.is_recorded(graph_.regions_[r])) {
+        fetch_inputs(r);
         graph_.play_again(graph_.regions_[r], graph_.reruns_[r], *events_);
+        drop_inputs(r, -1);
+      }
     const Operator& operation = graph_.operators_[at(i)];
     if (!product_ran_ && operation.arithmetic.some() && operation.recorded) {
       product_ran_ = true;
@@ -312,6 +336,7 @@ class BackwardPlayer {
       release(i);
       return;
     }
+    for (SlotId copy : graph_.copies_[at(i)]) put(copy, 1);
     Few<int, 6> incoming;
     for (ValueId output : operation.outputs) incoming.push_back(gradient_[at(output)]);
     const bool deferred = split_ && graph_.is_deferred(operation);
@@ -374,6 +399,7 @@ class BackwardPlayer {
       }
     }
     for (SlotId slot : temporaries) put(slot, -1);
+    for (SlotId copy : graph_.copies_[at(i)]) put(copy, -1);
     if (deferred)
       deferred_.push_back({i, incoming});
     else

@@ -368,7 +368,7 @@ class LossWriter {
   // Cross entropy in eight pieces along the tokens, each with its own backward (torchtitan components/loss.py).
   void chunked(ValueId x, const N& width, ValueId) {
     const Sizes<N>& sizes = c_.sizes;
-    const N chunk = ceil_divide(sizes.tokens, N(8));
+    const N chunk = ceil_divide(sizes.tokens, N(c_.style.loss_chunks));
     const N piece = chunk * sizes.vocabulary;
     const ValueId gradient = graph_.tensor(
         {"loss", "gradient of the hidden states, fp32", "op.chunked-loss.gradient-buffer"},

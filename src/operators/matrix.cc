@@ -72,6 +72,9 @@ GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& element
   if (of_product && style.weight_gradient != style.gradient)
     slots.computed = book.slot({name.owner, "gradient before its cast", "autocast.gradient-cast"},
                                Pile::kTemporary, elements, style.weight_gradient);
+  if (style.stepped_copies > 0)
+    slots.stepped = book.slot({name.owner, "temporaries of its step", "optimizer.in-backward"},
+                              Pile::kTemporary, N(style.stepped_copies) * elements, style.gradient);
   return slots;
 }
 
@@ -125,8 +128,10 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   operation.label = "linear";
   operation.inputs = {input};
   operation.outputs = {y};
-  if (trains) operation.saved.push_back(input);
+  if (trains) keep_input(operation, input, owner);
   if (weight != kNoValue && graph.needs_gradient(x)) operation.saved.push_back(weight);
+  if (weight == kNoValue && graph.needs_gradient(x)) keep_weight(operation, owner, in * out);
+  quantise_gradient(operation, owner, rows * out);
   // mm: the weight's gradient first; addmm (with bias): the input's first, then weight, then bias.
   const BackwardStep of_weight{BackwardStep::kParameterGradient, factor.weight_gradient, -1};
   if (!factor.biased) operation.backward.push_back(of_weight);
@@ -136,6 +141,13 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   graph.add(operation);
   return y;
+}
+
+template <class N>
+void Composer<N>::keep_weight(Operator& operation, const char* owner, const N& elements) {
+  if (!style.offloads_saved) return;
+  operation.saved_weights.push_back(
+      graph.temporary({owner, "weight", "offload.copy-from-host"}, elements, style.compute));
 }
 
 template <class N>
@@ -221,15 +233,17 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   operation.label = "column linear";
   operation.inputs = {x};
   operation.outputs = {y};
-  if (has_gradient(linear.weight_index)) operation.saved = {x};
+  if (has_gradient(linear.weight_index)) keep_input(operation, x, owner);
+  quantise_gradient(operation, owner, sizes.tokens * local_out);
   operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(in), plain(local_out)};
   if (!style.distributed_tensors) exchange_input(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, in * local_out), -1};
   if (style.distributed_tensors && !linear.bias) operation.backward.push_back(of_weight);  // mm
   if (style.sequence_parallel && !style.distributed_tensors) {
-    const SlotId gathered_input = book.slot({owner, "gathered input", "tensor.gathered-input"},
-                                            Pile::kCommunication, whole, style.compute);
+    const SlotId gathered_input =
+        book.slot({owner, "gathered input", "tensor.gathered-input"}, Pile::kCommunication, whole,
+                  eight_bits() ? ElementType::kFloat8E4M3 : style.compute);
     if (!style.gathers_into_buffers) operation.passing = {gathered_input};
     const SlotId partial =
         book.slot({owner, "input gradient before reduce-scatter", "tensor.partial-input-gradient"},
@@ -265,7 +279,8 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   operation.label = "row linear";
   operation.inputs = {x};
   operation.outputs = {y};
-  if (has_gradient(linear.weight_index)) operation.saved = {x};
+  if (has_gradient(linear.weight_index)) keep_input(operation, x, owner);
+  quantise_gradient(operation, owner, sizes.tokens * out);
   operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(local_in), plain(out)};
   exchange_output(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,

@@ -82,6 +82,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
     weigh.outputs.push_back(plus_one);
     if (needs) weigh.saved.push_back(plus_one);
   }
+  if (needs) keep_weight(weigh, owner, width);
   weigh.backward.push_back(kGradient0);
   if (has_gradient(norm.weight_index)) {
     const SlotId unreduced =

@@ -20,6 +20,18 @@ bool has_biased_product(const std::vector<ParameterTensor>& tensors) {
   });
 }
 
+// What step() makes beside a single tensor and its states: square roots in foreach's list, or the loop's.
+std::int64_t copies_of_step(const Training& training) {
+  const Optimizer& optimizer = training.optimizer;
+  const bool loop =
+      optimizer.only_form == "loop" ||
+      (optimizer.only_form.empty() && training.optimizer_form == OptimizerForm::kLoop);
+  if (loop) return static_cast<std::int64_t>(optimizer.loop_largest_tensor);
+  const bool foreach =
+      optimizer.only_form.empty() && training.optimizer_form == OptimizerForm::kForeach;
+  return foreach ? static_cast<std::int64_t>(optimizer.foreach_list_of_second_moment) : 0;
+}
+
 }  // namespace
 
 OperatorStyle style_of(const Job& job) {
@@ -46,6 +58,7 @@ OperatorStyle style_of(const Job& job) {
   }
   style.attention = job.training.attention;
   style.loss = job.training.loss;
+  style.loss_chunks = job.training.loss_chunks;
   style.compiled = job.training.compile;
   style.liger = job.training.kernels == KernelLibrary::kLiger;
   style.tensor = job.parallel.tensor;
@@ -77,6 +90,11 @@ OperatorStyle style_of(const Job& job) {
       (has_biased_product(job.model->head_parameters) ||
        std::any_of(job.model->kinds.begin(), job.model->kinds.end(),
                    [](const Layer& layer) { return has_biased_product(layer.parameters); }));
+  style.eight_bits = multiplies_in_8_bits(precision);
+  style.eight_bit_blocks =
+      precision.float8_recipe == "blockwise" || precision.float8_recipe == "mxfp8";
+  style.offloads_saved = job.offload.activations != OffloadTarget::kNone;
+  if (job.training.optimizer_in_backward) style.stepped_copies = copies_of_step(job.training);
   style.schedule_asks_for_loss = runs_on_torch_pipelining(job);
   style.ends_meet = job.parallel.pipeline == 1;
   // Megatron's own checkpoint runs all of its region again (megatron/core/tensor_parallel/random.py, CheckpointFunction).

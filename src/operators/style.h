@@ -32,6 +32,7 @@ struct OperatorStyle {
   bool autocast = false;
   AttentionKernel attention = AttentionKernel::kFlash;
   LossKernel loss = LossKernel::kPlain;
+  std::int64_t loss_chunks = 8;
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).
   bool compiled = false;
@@ -60,6 +61,11 @@ struct OperatorStyle {
   // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
   bool schedule_asks_for_loss = false;
   std::int64_t multiprocessors = 132;  // of the device
+  // Transformer Engine's 8-bit products (layers alone, not the head): inputs are kept in 8 bits, with a scale for each
+  // block of them or one for the tensor.
+  bool eight_bits = false, eight_bit_blocks = false;
+  bool offloads_saved = false;      // what autograd saves waits on the host
+  std::int64_t stepped_copies = 0;  // of a tensor, while an optimizer in backward steps it
   // Adapters (null: none): the type their matrices have when they multiply, and that of products with quantised weights.
   const Adapter* adapter = nullptr;
   ElementType adapter_compute = ElementType::kFloat32;

@@ -140,7 +140,13 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
                                      : estimated_reserve(stages.program(), built);
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
-    prediction.host = std::max(prediction.host, stages.engine().host(stages.stage_of(stage)));
+    const HostMemory host = stages.host(stage);
+    if (host.on_host() + host.in(HostPlace::kNvme) > prediction.host + prediction.nvme) {
+      prediction.host = host.on_host();
+      prediction.pinned = host.in(HostPlace::kPinned);
+      prediction.nvme = host.in(HostPlace::kNvme);
+      prediction.holdings = host.holdings();
+    }
     // It fits when every rank fits.
     const Piles& piles = reading.phases[static_cast<std::size_t>(rank.phase)].piles;
     const Band band =
@@ -160,6 +166,8 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     prediction.ranks.push_back(std::move(rank));
   }
 
+  const std::int64_t of_node = std::min(job.cluster.devices, job.cluster.devices_per_node);
+  prediction.host_of_node = prediction.host * Checked(of_node);
   std::size_t worst = 0;
   for (std::size_t i = 1; i < prediction.ranks.size(); ++i)
     if (prediction.ranks[i].device > prediction.ranks[worst].device) worst = i;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cost/step_time.h"
+#include "engine/host_memory.h"
 #include "job/job.h"
 #include "ledger/pile.h"
 #include "quantity/quantity.h"
@@ -103,7 +104,10 @@ struct Prediction {
   Bytes usable{};    // capacity
   PeakPrediction peak;
   std::vector<RankPrediction> ranks;  // one for each distinct rank, rank 0 first
-  Bytes host{}, nvme{};
+  // Beside the device, of the rank that keeps most there, and what it is.
+  Bytes host{}, pinned{}, nvme{};
+  std::vector<HostHolding> holdings;
+  Bytes host_of_node{};  // of all ranks of one machine
   Bytes
       weights_alone{};  // parameters of one rank for inference, in the compute type: "it fits for inference"
   std::optional<StepTime> time;  // see predict_time

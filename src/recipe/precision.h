@@ -39,6 +39,11 @@ struct Precision {
   std::string source;
 };
 
+// Products of 8-bit factors in code that keeps everything else in 16 bits (Transformer Engine, torchao).
+inline bool multiplies_in_8_bits(const Precision& precision) {
+  return !precision.float8_recipe.empty() && precision.float8_recipe != "nanotron";
+}
+
 // All known precisions, from data/precisions; the order is that of `steelyard list precisions`.
 const std::vector<Precision>& precisions();
 const Precision* find_precision(std::string_view name);

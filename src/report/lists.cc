@@ -16,6 +16,7 @@
 #include "report/error_codes.h"
 #include "report/model_list.h"
 #include "report/table.h"
+#include "report/techniques.h"
 #include "schedule/orders.h"
 
 namespace steelyard {
@@ -288,6 +289,8 @@ const std::vector<List>& lists() {
       {"optimizers", "optimizers and their state", optimizers_text, optimizers_json},
       {"precisions", "recipes of types, and number formats", precisions_text, precisions_json},
       {"schedules", "pipeline schedules", schedules_text, schedules_json},
+      {"techniques", "what can be asked for, how a run file says it, and the rules that weigh it",
+       techniques_text, techniques_json},
       {"rules", "every modelling rule, with its source", rules_text, rules_json},
       {"keys", "keys of the run file and their flags", keys_text, keys_json},
       {"errors", "codes of problems", errors_text, errors_json},

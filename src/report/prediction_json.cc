@@ -127,7 +127,16 @@ Json json_of(const Job& job, const Prediction& prediction,
   if (brief) return result;
 
   result["host_bytes"] = number(prediction.host);
+  result["host_pinned_bytes"] = number(prediction.pinned);
+  result["host_bytes_of_node"] = number(prediction.host_of_node);
   result["nvme_bytes"] = number(prediction.nvme);
+  Json holdings = Json::array();
+  for (const HostHolding& holding : prediction.holdings)
+    holdings.push_back({{"name", holding.name},
+                        {"place", name_of(holding.place)},
+                        {"bytes", number(holding.bytes)},
+                        {"rule", holding.rule}});
+  result["beside_the_device"] = std::move(holdings);
   result["weights_alone_bytes"] = number(prediction.weights_alone);
   Json suggested = Json::array();
   for (const Suggestion& suggestion : suggestions) suggested.push_back(json_of(suggestion));

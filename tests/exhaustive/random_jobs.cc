@@ -80,6 +80,7 @@ class JobWriter {
       job["buckets"]["sub_group"] =
           dice_.one_of<std::int64_t>({1'000'000, 30'000'000, 1'000'000'000});
     }
+    elsewhere(job);
     if (dice_.chance(15))
       job["environment"]["PYTORCH_ALLOC_CONF"] = dice_.one_of<const char*>(
           {"expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:8", ""});
@@ -95,6 +96,41 @@ class JobWriter {
   }
 
  private:
+  // What waits on the host, is kept twice, or is stepped at once.
+  void elsewhere(RunFile& job) {
+    const bool fsdp = engine_.engine == Engine::kFsdp1 || engine_.engine == Engine::kFsdp2;
+    const std::int64_t stage =
+        parallel_.contains("zero_stage") ? parallel_["zero_stage"].get<std::int64_t>() : 0;
+    if (fsdp && dice_.chance(15)) {
+      job["offload"]["parameters"] = "cpu";
+    } else if (engine_.engine == Engine::kDeepSpeed && stage > 0 && dice_.chance(25)) {
+      job["offload"]["optimizer"] = dice_.one_of<const char*>({"cpu", stage == 3 ? "nvme" : "cpu"});
+      if (stage == 3 && dice_.chance(50))
+        job["offload"]["parameters"] = dice_.one_of<const char*>({"cpu", "nvme"});
+    } else if (engine_.engine == Engine::kMegatron && stage == 1 && dice_.chance(40)) {
+      if (dice_.chance(50)) {
+        job["offload"]["optimizer"] = "cpu";
+        job["offload"]["optimizer_fraction"] = dice_.one_of<double>({0.0, 0.3, 0.5, 1.0});
+      } else {
+        job["training"]["optimizer"] = "adamw";
+        job["training"]["precision"] = "bf16-mixed";
+        job["types"]["first_moment"] = dice_.one_of<const char*>({"fp32", "bf16", "fp16", "fp8"});
+        if (dice_.chance(50))
+          job["types"]["second_moment"] = dice_.one_of<const char*>({"fp32", "bf16", "fp8"});
+        if (dice_.chance(50)) job["types"]["master"] = "fp32";
+      }
+    }
+    if (job.contains("offload") && dice_.chance(20)) job["offload"]["pinned"] = false;
+    if (engine_.engine == Engine::kDeepSpeed && stage == 3 && dice_.chance(25))
+      job["parallel"][dice_.one_of<const char*>({"secondary_shard", "shard_group"})] =
+          dice_.one_of<std::int64_t>({1, 2, 4});
+    if (!engine_.divides && dice_.chance(10)) job["offload"]["activations"] = "cpu";
+    if (engine_.engine == Engine::kDdp && cluster_["devices"] == 1 && dice_.chance(20)) {
+      job["training"]["optimizer_in_backward"] = true;
+      job["training"]["gradient_accumulation"] = 1;
+      job["training"]["gradient_clip"] = false;
+    }
+  }
   void layout() {
     std::int64_t tensor = 1, pipeline = 1;
     // A few throws: most numbers of ranks do not divide most models.
@@ -222,6 +258,9 @@ class JobWriter {
         {"fp32", "tf32", "fp16-mixed", "bf16-mixed", "bf16-mixed", "bf16-mixed-fp32-gradients",
          "bf16-pure", "bf16-autocast", "bf16-autocast", "fp8-nanotron"});
     training_["precision"] = precision;
+    if (engine_.engine == Engine::kMegatron && dice_.chance(15))
+      training_["precision"] =
+          dice_.one_of<const char*>({"fp8-delayed", "fp8-tensorwise", "fp8-blockwise", "mxfp8"});
     static const std::vector<const char*> optimizers = {
         "sgd",       "momentum",   "adam",        "adamw",
         "adamw",     "adamw-8bit", "adamw-paged", "adamw-paged-8bit",
@@ -247,6 +286,8 @@ class JobWriter {
     const bool of_torch = code == "transformers" || code == "torchtitan";
     training_["loss"] = dice_.one_of<const char*>(
         {"plain", "plain", "chunked", "fused-linear", of_torch ? "fused" : "plain"});
+    if (training_["loss"] == "chunked" && dice_.chance(50))
+      training_["loss_chunks"] = dice_.from(1, 12);
     if (code == "transformers" && dice_.chance(20)) training_["kernels"] = "liger";
     if (of_torch && precision != "bf16-autocast" && dice_.chance(15)) training_["compile"] = true;
     if (code == "megatron" && dice_.chance(20)) training_["loss_parallel"] = false;
@@ -298,6 +339,7 @@ class JobWriter {
     if (choice == 3) recompute_["every"] = dice_.from(1, model_.layers);
     if (choice == 4)
       recompute_["layers"] = dice_.from(1, (model_.layers + pipeline_ - 1) / pipeline_);
+    if (choice == 4 && dice_.chance(30)) recompute_["method"] = "block";
     if (choice == 5) recompute_["modules"] = some_modules();
     if (dice_.chance(30)) recompute_["reentrant"] = dice_.chance(50);
   }
