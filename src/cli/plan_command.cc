@@ -160,7 +160,9 @@ tl::expected<Value, Diagnostics> with_words(const Value& document, const std::st
     const Key* key = find_key_by_path(name);
     if (key == nullptr || equals == std::string::npos) {
       std::vector<std::string> names;
-      for (const Key& known : run_file_keys()) names.push_back(std::string(known.name));
+      for (const Key& known : run_file_keys())
+        if (std::find(names.begin(), names.end(), known.name) == names.end())
+          names.emplace_back(known.name);
       problems.push_back(command_line_problem(
           "E104", fmt::format("--why {}: \"{}\" is no key = value", words, part),
           did_you_mean("key", nearest_names(name, names))));

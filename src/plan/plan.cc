@@ -337,9 +337,9 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
         answer.sensitivity.push_back({what.change, what.step.value(), what.gain});
     return answer;
   }
-  if (answer.rows.empty())
+  if (answer.rows.empty() && !answer.space.layouts.empty())
     answer.ways_out = ways_out(question, help);
-  else
+  else if (!answer.rows.empty())
     answer.sensitivity = sensitivity_of(question, answer.rows.front(), help);
   return answer;
 }

@@ -221,6 +221,8 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
             fmt::format("   no layout of {} on {} x {}\n", question.target.model->name,
                         print_count(question.target.devices), question.target.device->name);
     text += lines_of(style, "batch", {batch_words(question)});
+    if (answer.space.layouts.empty())
+      text += "       what is said does not divide the devices, the batch or the model\n";
     if (answer.first_question) text += question_text(*answer.first_question, style);
     if (!answer.ways_out.empty()) text += ways_text(answer.ways_out, style);
     text += "\n";
