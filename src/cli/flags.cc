@@ -32,6 +32,8 @@ const std::vector<Flag>& flags() {
        "of one device for an hour: for --tokens, and for plan's --minimize cost"},
       {"why", 0, kRepeated, "LAYOUT", "", "plan",
        "why not tensor=4,pipeline=2: its fastest, or what excludes it"},
+      {"seconds", 0, kValue, "N", "", "plan",
+       "search for so long at most, then say the best so far; 30"},
       {"pareto", 0, kSwitch, "", "", "plan",
        "every layout that no other beats in both time and memory"},
       {"to-folder", 0, kValue, "FOLDER", "", "export",

@@ -30,6 +30,8 @@ namespace steelyard {
 namespace {
 
 constexpr int kInterrupted = 130;
+// Then the best so far is said, and that it is no more than that.
+constexpr double kUsualSeconds = 30;
 std::atomic<bool> stopped{false};
 extern "C" void stop_the_search(int) { stopped = true; }
 
@@ -68,7 +70,8 @@ class Workers {
 // One line on a terminal, from half a second on.
 class ProgressLine {
  public:
-  explicit ProgressLine(bool terminal) : terminal_(terminal), start_(Clock::now()) {}
+  ProgressLine(bool terminal, double seconds)
+      : terminal_(terminal), seconds_(seconds), start_(Clock::now()) {}
   ~ProgressLine() {
     if (shown_) remark("\r\033[K");
   }
@@ -88,11 +91,12 @@ class ProgressLine {
                              : std::string("none fits yet"),
                          rest));
     }
-    return !stopped;
+    return !stopped && elapsed < seconds_;
   }
 
  private:
   bool terminal_, shown_ = false;
+  double seconds_;
   double last_ = 0;
   Clock::time_point start_;
 };
@@ -156,7 +160,9 @@ tl::expected<Value, Diagnostics> with_words(const Value& document, const std::st
     const Key* key = find_key_by_path(name);
     if (key == nullptr || equals == std::string::npos) {
       std::vector<std::string> names;
-      for (const Key& known : run_file_keys()) names.push_back(std::string(known.name));
+      for (const Key& known : run_file_keys())
+        if (std::find(names.begin(), names.end(), known.name) == names.end())
+          names.emplace_back(known.name);
       problems.push_back(command_line_problem(
           "E104", fmt::format("--why {}: \"{}\" is no key = value", words, part),
           did_you_mean("key", nearest_names(name, names))));
@@ -199,11 +205,20 @@ int plan_command(const Invocation& invocation) {
   if (!input) return refuse(invocation, input.error(), "nothing planned");
   Value document = input->document;
   use_canonical_keys(document);
-  const std::vector<KeyEdit> said = edits_of(invocation.keys);
-  lay_over(document, said);
+  lay_over(document, edits_of(invocation.keys));
 
   const Workers workers(std::thread::hardware_concurrency());
-  const auto progress = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1);
+  double longest = kUsualSeconds;
+  if (const std::string* said = invocation.value("seconds")) {
+    const auto amount = amount_in(*said);
+    if (!amount)
+      return refuse(invocation,
+                    {command_line_problem("E005", fmt::format("--seconds {}: not a time", *said),
+                                          "--seconds 60 searches for a minute at most")},
+                    "nothing planned");
+    longest = *amount;
+  }
+  const auto progress = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1, longest);
   SearchHelp help;
   help.read = [&](const Value& run) { return job_of(run, input->folder); };
   help.share = [&](std::size_t count, const std::function<void(std::size_t)>& work) {
@@ -239,8 +254,8 @@ int plan_command(const Invocation& invocation) {
     answer(document_text(json_of(*question, answered)));
   else
     print_plan(invocation,
-          plan_text(*question, answered, seconds, arguments_of(invocation), invocation.style));
-  if (answered.result.interrupted) return kInterrupted;
+               plan_text(*question, answered, seconds, arguments_of(invocation), invocation.style));
+  if (stopped) return kInterrupted;
   return answered.rows.empty() ? kFinding : kDone;
 }
 

@@ -327,12 +327,19 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
         answer.simplest =
             row_of(question, answer.space, answer.space.layouts[simple->layout], help);
   }
-  if (!wish.explain || result.interrupted) return answer;
+  if (!wish.explain) return answer;
   answer.rule_of_thumb = rule_of_thumb(question, answer.space, help);
   answer.first_question = first_question(question, help);
-  if (answer.rows.empty())
+  if (result.interrupted) {
+    // Searches that follow have no time left; what needs none is still said.
+    if (!answer.rows.empty())
+      for (const WhatIf& what : what_would_help(answer.rows.front().job))
+        answer.sensitivity.push_back({what.change, what.step.value(), what.gain});
+    return answer;
+  }
+  if (answer.rows.empty() && !answer.space.layouts.empty())
     answer.ways_out = ways_out(question, help);
-  else
+  else if (!answer.rows.empty())
     answer.sensitivity = sensitivity_of(question, answer.rows.front(), help);
   return answer;
 }

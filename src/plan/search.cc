@@ -290,35 +290,50 @@ class Search {
     std::vector<std::uint32_t> members;  // of open_
     double seconds = kNever;
   };
+  // What most runs are comes first: a good answer early excludes more of the rest.
+  static bool is_unusual(const Layout& layout) {
+    return layout.chunks > 1 || layout.replicate > 1 || layout.micro_batch > 4 ||
+           layout.schedule != PipelineSchedule::kOneForwardOneBackward ||
+           (layout.context > 1 && layout.context_method == ContextMethod::kUlysses);
+  }
   struct Turn {
     double seconds = 0;
+    bool unusual = false;
     bool group = false;
     std::uint32_t at = 0;  // of groups_, or of open_
     // Least first; a group before the layouts that it may hold.
     friend bool operator<(const Turn& a, const Turn& b) {
-      return std::tuple(b.seconds, a.group, b.at) < std::tuple(a.seconds, b.group, a.at);
+      return std::tuple(b.unusual, b.seconds, a.group, b.at) <
+             std::tuple(a.unusual, a.seconds, b.group, a.at);
     }
   };
 
   void form_groups() {
-    std::map<std::tuple<std::uint32_t, std::int32_t, std::uint8_t, std::int32_t>, std::uint32_t>
+    std::map<std::tuple<std::uint32_t, std::int32_t, std::uint8_t, std::int32_t, bool>,
+             std::uint32_t>
         known;
     for (std::uint32_t i = 0; i < open_.size(); ++i) {
       const Layout& layout = space_.layouts[open_[i].layout];
       if (wish_.first_that_fits) {
-        turns_.push({static_cast<double>(i), false, i});
+        turns_.push({static_cast<double>(i), false, false, i});
         continue;
       }
-      const auto [found, fresh] = known.try_emplace(
-          {space_.form_of[open_[i].layout], layout.data, layout.zero_stage, layout.replicate},
-          static_cast<std::uint32_t>(groups_.size()));
+      const auto [found, fresh] =
+          known.try_emplace({space_.form_of[open_[i].layout], layout.data, layout.zero_stage,
+                             layout.replicate, is_unusual(layout)},
+                            static_cast<std::uint32_t>(groups_.size()));
       if (fresh) groups_.push_back({open_[i].layout, {}, kNever});
       Group& group = groups_[found->second];
       group.members.push_back(i);
       group.seconds = std::min(group.seconds, open_[i].seconds);
     }
-    for (std::uint32_t i = 0; i < groups_.size(); ++i) turns_.push({groups_[i].seconds, true, i});
+    for (std::uint32_t i = 0; i < groups_.size(); ++i)
+      turns_.push({groups_[i].seconds, is_unusual(space_.layouts[groups_[i].first]), true, i});
     result_.counts.groups = static_cast<std::int64_t>(groups_.size());
+  }
+
+  std::int64_t held_by(const Turn& turn) const {
+    return turn.group ? static_cast<std::int64_t>(groups_[turn.at].members.size()) : 1;
   }
 
   GroupTime time_of_group(const Group& group) const {
@@ -374,9 +389,15 @@ class Search {
       batch.clear();
       std::vector<Turn> waiting;
       std::vector<std::uint32_t> cells;
-      while (!turns_.empty() && batch.size() < kBatch && turns_.top().seconds <= most) {
+      while (!turns_.empty() && batch.size() < kBatch) {
         const Turn turn = turns_.top();
+        // No usual layout is left that can be wanted; the others have their turn.
+        if (turn.seconds > most && turn.unusual) break;
         turns_.pop();
+        if (turn.seconds > most) {
+          result_.counts.cannot_be_faster += held_by(turn);
+          continue;
+        }
         if (!turn.group && is_beaten(open_[turn.at])) {
           ++result_.counts.cannot_be_faster;
           continue;
@@ -426,7 +447,7 @@ class Search {
           Open& open = open_[member];
           open.seconds =
               std::max(open.seconds, bounds.least_seconds(space_.layouts[open.layout], times[i]));
-          turns_.push({open.seconds, false, member});
+          turns_.push({open.seconds, batch[i].unusual, false, member});
         }
         group.members.clear();
       }
@@ -437,9 +458,8 @@ class Search {
       }
     }
     for (; !turns_.empty(); turns_.pop())
-      result_.counts.cannot_be_faster +=
-          turns_.top().group ? static_cast<std::int64_t>(groups_[turns_.top().at].members.size())
-                             : 1;
+      (turns_.top().seconds > limit() ? result_.counts.cannot_be_faster
+                                      : result_.counts.not_asked) += held_by(turns_.top());
   }
 
   Weighing weigh(std::uint32_t at, bool timed = true) const {

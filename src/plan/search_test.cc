@@ -91,7 +91,7 @@ void expect_same(const std::vector<WeighedLayout>& a, const std::vector<WeighedL
 
 std::int64_t sum_of(const SearchCounts& counts) {
   return counts.not_allowed + counts.certainly_too_large + counts.cannot_be_faster +
-         counts.weighed();
+         counts.not_asked + counts.weighed();
 }
 
 void judge(unsigned seed, int problems) {

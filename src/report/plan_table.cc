@@ -165,6 +165,7 @@ std::string counts_text(const SearchCounts& counts, const Style& style) {
   add(counts.not_allowed, "not allowed");
   add(counts.certainly_too_large, "certainly too large");
   add(counts.cannot_be_faster, "that cannot be faster");
+  add(counts.not_asked, "not asked");
   add(counts.weighed(), "weighed");
   std::string text = fmt::format("{} layouts = ", print_count(counts.layouts));
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : " + ") + parts[i];
@@ -220,6 +221,8 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
             fmt::format("   no layout of {} on {} x {}\n", question.target.model->name,
                         print_count(question.target.devices), question.target.device->name);
     text += lines_of(style, "batch", {batch_words(question)});
+    if (answer.space.layouts.empty())
+      text += "       what is said does not divide the devices, the batch or the model\n";
     if (answer.first_question) text += question_text(*answer.first_question, style);
     if (!answer.ways_out.empty()) text += ways_text(answer.ways_out, style);
     text += "\n";
@@ -255,7 +258,12 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
   }
   text += fmt::format("{}, in {:.2f} s\n", counts_text(answer.result.counts, style), seconds);
   text += rejected_text(question, answer, style);
-  if (answer.result.interrupted) text += "interrupted: the best so far\n";
+  if (answer.result.interrupted)
+    text += wrapped(style,
+                    "stopped before the end: the best so far; those not asked may be faster, "
+                    "--seconds N searches for longer",
+                    2) +
+            "\n";
   for (const std::string& note : answer.notes) text += wrapped(style, note, 2) + "\n";
   if (!rows.empty())
     text += fmt::format("next: steelyard plan {} --why tensor=2 · --pareto · --write best.toml\n",
@@ -349,6 +357,7 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
                     {"not_allowed", counts.not_allowed},
                     {"certainly_too_large", counts.certainly_too_large},
                     {"cannot_be_faster", counts.cannot_be_faster},
+                    {"not_asked", counts.not_asked},
                     {"weighed", counts.weighed()},
                     {"fits", counts.fits},
                     {"tight", counts.tight},
