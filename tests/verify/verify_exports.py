@@ -32,7 +32,7 @@ RUNS = {
                    "llama-3.1-8b --precision bf16-pure"],
     "axolotl": ["llama-3.1-8b --engine fsdp2", "llama-3.2-1b --engine ddp --precision bf16-autocast",
                 "llama-3.1-8b --engine deepspeed --zero-stage 3 --recompute-mode full",
-                "llama-3.2-1b --engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 16 --base nf4",
+                "llama-3.2-1b --engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 16 --adapter-base nf4",
                 "llama-3.2-1b --engine ddp --precision bf16-autocast --adapter-method dora --adapter-rank 8"],
     "nanotron": ["llama-3.2-1b", "llama-3.1-8b --tensor 8 --zero-stage 1"],
     "megatron": ["llama-3.1-8b --tensor 2 --zero-stage 1", "llama-3-70b --tensor 8 --recompute-mode full",

@@ -238,6 +238,7 @@ void write_axolotl(ConfigWriter& writing) {
   write_clip(writing, "max_grad_norm");
   write_attention(writing, "attn_implementation");
   const std::string method = writing.word("adapter.method");
+  take_peft_defaults(writing);
   if (!method.empty()) {
     const std::string base = writing.word("adapter.base");
     writing.put("adapter", base == "nf4" ? "qlora" : "lora",

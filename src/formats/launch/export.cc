@@ -175,9 +175,13 @@ Value completed(const Value& run, const Job& job) {
           continue;
         value = Value::string(assumption.value);
         break;
+      case KeyKind::kTexts:  // "all-linear"; a list is not an assumption's word
+        if (assumption.value.find_first_of(" ,") != std::string::npos) continue;
+        value = Value::string(assumption.value);
+        break;
       default:
         if (key->kind == KeyKind::kModel || key->kind == KeyKind::kNames ||
-            key->kind == KeyKind::kTexts || key->kind == KeyKind::kCounts)
+            key->kind == KeyKind::kCounts)
           continue;
         value = Value::string(assumption.value);
     }
@@ -228,6 +232,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
                             "training.dropout",
                             "parallel.data"})
       own.take(key);
+    take_peft_defaults(own);
     if (own.look_word("implementation") == "transformers") own.take("implementation");
     return flags.theirs;
   };

@@ -227,6 +227,11 @@ void write_targets(ConfigWriter& writing, std::string_view path, std::string_vie
     writing.put(path, *targets, "modules that get an adapter");
 }
 
+void take_peft_defaults(ConfigWriter& writing) {
+  if (writing.look_word("adapter.type") == "fp32") writing.take("adapter.type");
+  writing.take("adapter.upcast");
+}
+
 void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view path) {
   const Value* value = reading.take(path);
   if (value == nullptr || value->is_bool()) return;

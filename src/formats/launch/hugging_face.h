@@ -38,6 +38,9 @@ HalfPrecision half_precision(ConfigWriter& writing);
 void write_targets(ConfigWriter& writing, std::string_view path, std::string_view all);
 void read_targets(ConfigReader& reading, std::string_view path, std::string_view all);
 
+// What PEFT decides by itself: adapters in fp32, and what is upcast beside a quantised base.
+void take_peft_defaults(ConfigWriter& writing);
+
 // `deepspeed: file.json` or a mapping.
 void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view path);
 // `fsdp` and `fsdp_config` of TrainingArguments.

@@ -149,6 +149,7 @@ void write_llama_factory(ConfigWriter& writing) {
   if (const Value* reentrant = writing.take("recompute.reentrant"))
     writing.put("use_reentrant_gc", *reentrant);
   const std::string method = writing.word("adapter.method");
+  take_peft_defaults(writing);
   writing.put("finetuning_type", method.empty() ? "full" : "lora",
               "full, or an adapter beside frozen weights");
   if (!method.empty()) {

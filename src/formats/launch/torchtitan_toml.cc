@@ -139,6 +139,7 @@ void read_torchtitan(const Value& document, Launch& launch) {
   ConfigReader reading(document, "torchtitan", launch.into);
   launch.into.formats.emplace_back("torchtitan TOML");
   reading.say("implementation", "torchtitan", document);
+  reading.take("job.config_file");
   const std::string name = reading.word("model.name").value_or("llama3");
   const std::string flavor = reading.word("model.flavor").value_or("debugmodel");
   const Value* model = document.at("model.flavor");

@@ -50,6 +50,7 @@ void read_adapter(ConfigReader& reading) {
 
 void write_adapter(ConfigWriter& writing) {
   const std::string method = writing.word("adapter.method");
+  take_peft_defaults(writing);
   if (method.empty()) return;
   writing.put("use_peft", Value::boolean(true), "an adapter is trained beside frozen weights");
   if (method == "dora") writing.put("use_dora", Value::boolean(true));
