@@ -14,7 +14,7 @@ void Composer<N>::keep_input(Operator& operation, ValueId x, const char* owner) 
     operation.saved.push_back(x);
     return;
   }
-  const N& elements = graph.elements(x);
+  const N elements = graph.elements(x);  // a copy: new tensors move the others
   const ElementType type = ElementType::kFloat8E4M3;
   Operator quantise;
   quantise.label = "quantise";
