@@ -214,9 +214,9 @@ NodeId StagePrograms<N>::weight_backward_node(const Stage<N>& stage, const Chunk
   Program& program = book_.program;
   return program.sequence(
       "weights", {program.tape(Phase::kBackward, "weights of the head", start),
-           layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty(),
-                       BackwardPart::kWeight),
-           program.tape(Phase::kBackward, "", finish)});
+                  layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty(),
+                              BackwardPart::kWeight),
+                  program.tape(Phase::kBackward, "", finish)});
 }
 
 template class StagePrograms<Checked>;

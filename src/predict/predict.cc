@@ -149,10 +149,10 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     }
     // It fits when every rank fits.
     const Piles& piles = reading.phases[static_cast<std::size_t>(rank.phase)].piles;
-    const Band band =
-        observed.widened({reserve.least + runtime.low, reserve.most + runtime.high}, {piles, true});
-    peak.low = std::max(peak.low, band.low);
-    peak.high = std::max(peak.high, band.high);
+    const Band ends{reserve.least + runtime.low, reserve.most + runtime.high};
+    // The least holds no slack that could be less.
+    peak.low = std::max(peak.low, observed.widened(ends, {piles, false}).low);
+    peak.high = std::max(peak.high, observed.widened(ends, {piles, true}).high);
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
