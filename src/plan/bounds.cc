@@ -116,16 +116,18 @@ FormFacts memory_facts(const Job& job, const Job* again) {
   facts.weight = std::min(bytes_each(precision.parameters), bytes_each(precision.compute));
   if (!has_plain_states(job.training.optimizer)) return facts;
   const BytesPerParameter bytes = bytes_per_parameter(job.training.optimizer, precision);
-  facts.states = bytes.master + bytes.states;
+  // nanotron steps its parameters themselves unless it accumulates in fp32.
+  facts.states = bytes.states + (job.engine == Engine::kNanotron ? 0 : bytes.master);
   return facts;
 }
 
-double micro_batch_seconds(const StepTime& of_form) {
+double micro_batch_seconds(const StepTime& of_form, bool with_host) {
+  const TimeTerms& terms = of_form.terms;
   double seconds = 0;
   for (const TimeTerm term : {TimeTerm::kCompute, TimeTerm::kRecompute, TimeTerm::kTensor,
-                              TimeTerm::kContext, TimeTerm::kExpert, TimeTerm::kHost})
-    seconds += of_form.terms[term];
-  return seconds;
+                              TimeTerm::kContext, TimeTerm::kExpert})
+    seconds += terms[term];
+  return seconds + (with_host ? terms[TimeTerm::kHost] : 0);
 }
 
 const Bounds::Flight& Bounds::flight_of(const Layout& layout, std::int64_t rank) {
@@ -209,6 +211,13 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   const std::vector<std::int64_t>& starts = starts_of(layout);
   if (starts.empty()) return facts.elements.back() * held / layout.pipeline;
   double most = facts.elements.back() * held / layout.pipeline;
+  // torch's pipelines lend the first layer its input, and the next stage the last one's output: buffers of their own.
+  const bool torch = layout.engine == Engine::kFsdp2 || layout.engine == Engine::kFsdp1 ||
+                     layout.engine == Engine::kDdp;
+  const double hidden =
+      static_cast<double>(target_.sequence_length * target_.model->hidden * micro_batch) /
+      layout.context / layout.tensor;
+  const double borrowed = torch ? 2 * 4 * hidden : 0;  // 4 bytes of each number at most
   const PipelineOrder& order = order_of(layout.schedule);
   const PipelineShape shape = {.ranks = layout.pipeline, .chunks = layout.chunks};
   for (std::int64_t rank = 0; rank < std::min<std::int64_t>(2, layout.pipeline); ++rank) {
@@ -222,7 +231,8 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
       states += (facts.elements[static_cast<std::size_t>(starts[part + 1])] -
                  facts.elements[static_cast<std::size_t>(starts[part])]) *
                 (held + kept_gathered);
-      chunks[chunk] = {kept(starts[part], starts[part + 1]), flight.by_chunk[chunk]};
+      chunks[chunk] = {std::max(0.0, kept(starts[part], starts[part + 1]) - borrowed),
+                       flight.by_chunk[chunk]};
     }
     // Which chunks are in flight at the moment when most are: the emptiest, at least.
     std::sort(chunks.begin(), chunks.begin() + static_cast<std::ptrdiff_t>(count));
@@ -249,21 +259,38 @@ double Bounds::computed_again(const Layout& layout, bool alike) const {
          static_cast<double>(target_.model->layers);
 }
 
+namespace {
+
+// Where a part of the layers is computed again: no less than with none of them, nor than the device needs.
+template <class Time>
+double micro_batch(const Time& time, double plain, double again, double share) {
+  if (share >= 1) return std::max(plain, again);
+  return std::max(plain, time.device + std::max(0.0, time.device_again - time.device) * share);
+}
+
+}  // namespace
+
 double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const {
-  const double again = std::max(0.0, facts.seconds_again - facts.seconds);
-  return (facts.seconds + again * computed_again(layout, facts.alike)) * layout.accumulation /
-         layout.pipeline;
+  return micro_batch(facts, facts.seconds, facts.seconds_again,
+                     computed_again(layout, facts.alike)) *
+         layout.accumulation / layout.pipeline;
 }
 
 double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
   const double share = computed_again(layout, time.alike);
-  const double micro = time.micro + std::max(0.0, time.micro_again - time.micro) * share;
-  // What backward hides is less where it is shorter.
-  const double rest = layout.recompute == RecomputeMode::kFull ? time.rest_again
-                      : layout.recompute == RecomputeMode::kNone
-                          ? time.rest
-                          : std::min(time.rest, time.rest_again);
-  double seconds = (micro * layout.accumulation + rest) / layout.pipeline;
+  const double micro = micro_batch(time, time.micro, time.micro_again, share);
+  double seconds = micro * layout.accumulation;
+  if (share >= 1) {
+    seconds += time.rest_again;
+  } else if (layout.recompute == RecomputeMode::kEvery ||
+             layout.recompute == RecomputeMode::kBlock) {
+    // Exchanges hide behind what is computed again, and slow it down: no step is shorter than without any of it.
+    seconds =
+        std::max(seconds + time.rest_beside_data, time.micro * layout.accumulation + time.rest);
+  } else {
+    seconds += time.rest;
+  }
+  seconds /= layout.pipeline;
   if (layout.pipeline > 1 && !order_of(layout.schedule).splits_backward)
     seconds += micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
   return seconds;

@@ -40,6 +40,7 @@ struct FormFacts {
   double weight = 0, states = 0;          // bytes of each parameter
   double largest = 0;                     // parameters of the largest layer
   double kept_of_head = 0;                // bytes
+  double device = 0, device_again = 0;    // of these, on the device
   double seconds = 0, seconds_again = 0;  // of one micro-batch: nothing, all layers computed again
   bool alike = true;                      // one kind of layer
   std::string code, words;                // refused by the readers
@@ -48,12 +49,15 @@ struct FormFacts {
 // `again` is the form's job with every layer computed again; null: the engine cannot.
 FormFacts memory_facts(const Job& job, const Job* again);
 // Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
-double micro_batch_seconds(const StepTime& of_form);
+// What the host's launches add to the device's time belongs to whole stretches, and is no sum of layers.
+double micro_batch_seconds(const StepTime& of_form, bool with_host = true);
 
 // The time of a group of layouts: the same form with the same data ranks, cut into any stages.
 struct GroupTime {
-  double micro = 0, micro_again = 0;  // of one micro-batch: nothing, all layers computed again
-  double rest = 0, rest_again = 0;    // of the step: what data ranks exchange, and the optimizer
+  double micro = 0, micro_again = 0;    // of one micro-batch: nothing, all layers computed again
+  double device = 0, device_again = 0;  // of these, on the device
+  double rest_beside_data = 0;          // of the rest, what is no exchange
+  double rest = 0, rest_again = 0;      // of the step: what data ranks exchange, and the optimizer
   bool alike = true;
 };
 

@@ -164,13 +164,17 @@ class Search {
       if (!job) return refused(job.error().front());
       facts.alike = job->model->kinds.size() == 1;
       const auto time = predict_time(*job);
-      if (time) facts.seconds = facts.seconds_again = micro_batch_seconds(*time);
+      if (time) {
+        facts.seconds = facts.seconds_again = micro_batch_seconds(*time);
+        facts.device = facts.device_again = micro_batch_seconds(*time, false);
+      }
       if (!with_again) return facts;
       Layout all = form;
       all.recompute = RecomputeMode::kFull;
       if (const ReadJob again = help_.read(form_run(all)))
         if (const auto longer = predict_time(*again))
-          facts.seconds_again = micro_batch_seconds(*longer);
+          std::tie(facts.seconds_again, facts.device_again) =
+              std::tuple(micro_batch_seconds(*longer), micro_batch_seconds(*longer, false));
     } catch (const OverflowError&) {
       facts.seconds = facts.seconds_again = 0;
     }
@@ -349,17 +353,20 @@ class Search {
       time.alike = read->model->kinds.size() == 1;
       // All of the group have as many micro-batches.
       const std::int64_t rounds = first.accumulation;
-      const auto measure = [&](Job job, double& micro, double& rest) {
+      const auto measure = [&](Job job, double& micro, double& device, double& rest) {
         job.training.gradient_accumulation = rounds;
         job.training.global_batch *= rounds;
         const auto answer = predict_time(job);
         if (!answer) return;
         const auto times = static_cast<double>(rounds);
         micro = micro_batch_seconds(*answer) / times;
+        device = micro_batch_seconds(*answer, false) / times;
         rest = std::max(0.0, answer->step.value() - micro * times);
+        time.rest_beside_data = std::max(0.0, rest - answer->terms[TimeTerm::kData]);
       };
-      measure(*read, time.micro, time.rest);
+      measure(*read, time.micro, time.device, time.rest);
       time.micro_again = time.micro;
+      time.device_again = time.device;
       time.rest_again = time.rest;
       const auto again = [&](std::uint32_t member) {
         const RecomputeMode mode = space_.layouts[open_[member].layout].recompute;
@@ -370,7 +377,7 @@ class Search {
         Job job = *read;
         job.recompute = {};
         job.recompute.mode = RecomputeMode::kFull;
-        measure(std::move(job), time.micro_again, time.rest_again);
+        measure(std::move(job), time.micro_again, time.device_again, time.rest_again);
       }
     } catch (const OverflowError&) {
       return {};
