@@ -56,10 +56,10 @@ int export_command(const Invocation& invocation) {
   lay_over(document, edits_of(invocation.keys));
   Value settled = document;
   settle_for(settled, target);
-  for (const char* key : {"engine", "implementation"})
-    if (document.find(key) == nullptr && settled.find(key) != nullptr)
+  for (const char* key : {"engine", "implementation", "training.precision"})
+    if (document.at(key) == nullptr && settled.at(key) != nullptr)
       remark(fmt::format("taken: {} = \"{}\", which is what {} runs\n", key,
-                         word_of(*settled.find(key)), target));
+                         word_of(*settled.at(key)), target));
   document = std::move(settled);
   const auto job = job_of(document, input->folder);
   if (!job) return refuse(invocation, job.error(), "nothing exported");

@@ -73,6 +73,9 @@ void say_devices(Launch& launch, const Value* nodes, const Value* each, std::str
   if (!per_node)
     return reading.lacks("cluster.devices", "the launcher counts the devices when it starts");
   if (*per_node < 1 || machines < 1 || *per_node > 100'000 || machines > 10'000'000) return;
+  if (each == nullptr && nodes == nullptr)
+    return reading.take_default("cluster.devices", Value::integer(1),
+                                fmt::format("{} starts one process unless told", launcher));
   const Value& at = each != nullptr ? *each : *nodes;
   reading.say("cluster.devices", Value::integer(machines * *per_node), at);
   reading.say("cluster.devices_per_node", Value::integer(*per_node), at);

@@ -144,6 +144,8 @@ void settle_for(Value& run, std::string_view target) {
       set_path(run, "engine", Value::string(std::string(target)), Place{});
     if (target == "torchtitan") set_path(run, "engine", Value::string("fsdp2"), Place{});
   }
+  if (target == "nanotron" && run.at("training.precision") == nullptr)
+    set_path(run, "training.precision", Value::string("bf16-mixed-fp32-gradients"), Place{});
   if (target == "torchtitan" && run.find("implementation") == nullptr)
     set_path(run, "implementation", Value::string("torchtitan"), Place{});
 }

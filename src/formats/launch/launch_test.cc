@@ -223,6 +223,13 @@ TEST(Import, ConflictsBetweenFilesAreErrors) {
       << render(imported.problems, "");
 }
 
+TEST(Import, ALauncherWithoutCountsStartsOneProcess) {
+  const Imported imported = import_launch(
+      "torchrun train.py --model_name_or_path gpt2 --per_device_train_batch_size 1\n", "job.sh");
+  ASSERT_FALSE(imported.failed());
+  EXPECT_EQ(imported.run.at("cluster.devices")->as_integer(), 1);
+}
+
 TEST(Import, MoreRanksThanDevicesAreAnError) {
   const Imported imported = import_launch(
       "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n"

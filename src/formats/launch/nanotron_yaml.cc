@@ -157,6 +157,10 @@ void write_nanotron(ConfigWriter& writing) {
   fill("model.init_method.std", Value::number(0.02));
   fill("tokens.train_steps", Value::integer(10));
   fill("optimizer.learning_rate_scheduler.learning_rate", Value::number(0.0003));
+  fill("optimizer.learning_rate_scheduler.lr_warmup_steps", Value::integer(1));
+  fill("optimizer.learning_rate_scheduler.lr_warmup_style", Value::string("linear"));
+  fill("optimizer.learning_rate_scheduler.lr_decay_style", Value::string("cosine"));
+  fill("optimizer.learning_rate_scheduler.min_decay_lr", Value::number(0.00003));
   fill("optimizer.weight_decay", Value::number(0.1));
   fill("optimizer.optimizer_factory.adam_beta1", Value::number(0.9));
   fill("optimizer.optimizer_factory.adam_beta2", Value::number(0.95));
