@@ -253,7 +253,7 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
     for (const Sensitivity& what : answer.sensitivity)
       more.push_back(what.step > 0 ? fmt::format("{} {:+.1f} %", what.change, -100 * what.gain)
                                    : what.change);
-    if (!more.empty()) text += lines_of(style, "step if", more);
+    if (!more.empty()) text += lines_of(style, "with", more);
     text += "\n";
   }
   text += fmt::format("{}, in {:.2f} s\n", counts_text(answer.result.counts, style), seconds);
