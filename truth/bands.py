@@ -11,7 +11,7 @@ The terms of a prediction, and which reading speaks for one:
 
 Of a row that prints only what is reserved, `working` is held to both; where all rows are such, slack is not counted again. An error is what was
 measured less what was predicted, in parts of the term; each run counts once for a term, with its highest reading. From the errors of
-one engine and model code the 5th and 95th percentile are written, and for engines without evidence those of all, each source
+one engine and model code the 2.5th and 97.5th percentile are written, and for engines without evidence those of all, each source
 weighing the same. Sources in HELD_BACK are not looked at: they judge (`steelyard validate` prints the share of readings inside the band).
 Readings of whole devices are not used either: what stands outside the allocator has a band of its own (data/runtime.json).
 """
@@ -25,7 +25,7 @@ import sys
 OUT = pathlib.Path(__file__).resolve().parent.parent / "data/bands.json"
 STATES = ("parameters", "gradients", "master_weights", "optimizer_moments")
 WORKING = ("activations", "temporary", "communication")
-QUANTILES = (0.05, 0.95)
+QUANTILES = (0.025, 0.975)
 FEWEST = 10  # errors from which a percentile is worth its name
 HELD_BACK = ("yeung-2024", "torchao-docs", "mosaicml-mpt")
 # What these rows ran is known to be another thing than what is weighed (docs/open-differences.md): no evidence of an error.

@@ -1,6 +1,6 @@
 // How far a prediction may be off: the observed errors of its terms, put together.
 //
-//   term      GiB    observed, 5 to 95 %      from
+//   term      GiB    observed, 2.5 to 97.5 % from
 //   states    40.0   -1 % to +2 %             -0.4 ... +0.8
 //   working   30.0   -5 % to +10 %            -1.5 ... +3.0       activations, temporaries, communication
 //   slack      2.0   -1 % to +1.5 % of both   -0.7 ... +1.0       what the allocator reserves beyond them
