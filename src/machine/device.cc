@@ -48,10 +48,10 @@ BytesPerSecond read_host_link(const Fact& fact) {
 
 double read_watts(const Fact& fact) {
   const std::string text = fact.text();
-  double watts = 0;
+  std::int64_t watts = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), watts);
   if (fault != std::errc() || std::string_view(end) != " W") fact.fail("is no power: " + text);
-  return watts;
+  return static_cast<double>(watts);
 }
 
 DeviceRates read_rates(const Fact& fact) {
