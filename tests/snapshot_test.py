@@ -7,42 +7,20 @@ The viewer (torch/utils/viz/MemoryViz.js) knows the opcodes below, starts from t
 last event, and undoes the events backwards: every address has to be where it looks for it.
 """
 
-import json
-import pathlib
 import pickle
 import pickletools
-import subprocess
 import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from agreement import FOUR_STAGES, ONE_DEVICE, expect, failures, written
+
 KNOWN_TO_THE_VIEWER = set("""PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT
     SHORT_BINUNICODE BINUNICODE EMPTY_LIST LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT DICT SETITEM
     SETITEMS BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET""".split())
 RUNS = {
-    "one device": ["gpt2", "--on", "1xa100-sxm-40gb", "--sequence-length", "1024", "--gradient-accumulation", "2"],
+    "one device": ONE_DEVICE,
     "sharded": ["examples/llama-3.1-8b", "--on", "8xh100-sxm-80gb", "--engine", "fsdp2", "--sequence-length", "2048"],
-    "a later stage": ["llama-3.2-1b", "--on", "4xa100-sxm-80gb", "--engine", "megatron", "--sequence-length", "1024",
-                      "--pipeline", "4", "--gradient-accumulation", "8", "--rank", "2"],
+    "a later stage": [*FOUR_STAGES, "--rank", "2"],
 }
-
-
-class Disagreement(Exception):
-    pass
-
-
-def expect(truth, what):
-    if not truth:
-        raise Disagreement(what)
-
-
-def written(binary, arguments):
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "out.pickle")
-        done = subprocess.run([binary, "weigh", *arguments, "--snapshot", path, "--json"], cwd=ROOT,
-                              capture_output=True, text=True, check=False)
-        expect(done.returncode in (0, 1), done.stderr)
-        return path.read_bytes(), json.loads(done.stdout)
 
 
 def check_opcodes(data):
@@ -98,7 +76,7 @@ def highest(trace):
 
 
 def check(binary, arguments):
-    data, prediction = written(binary, arguments)
+    data, prediction = written(binary, arguments, "--snapshot")
     check_opcodes(data)
     snapshot = pickle.loads(data)  # our own file
     expect(set(snapshot) == {"segments", "device_traces", "allocator_settings"}, "keys")
@@ -118,21 +96,8 @@ def check(binary, arguments):
                 if r["rank"] <= int(arguments[-1] if "--rank" in arguments else 0))
     expect(highest(trace) == rank["allocated_bytes"],
            f"the timeline rises to {highest(trace)}, the prediction to {rank['allocated_bytes']}")
-    return len(trace)
-
-
-def main():
-    if len(sys.argv) != 2:
-        raise SystemExit(__doc__)
-    failures = 0
-    for name, arguments in RUNS.items():
-        try:
-            print(f"{name}: {check(pathlib.Path(sys.argv[1]).resolve(), arguments):,} events")
-        except Disagreement as disagreement:
-            failures += 1
-            print(f"{name}: {disagreement}")
-    return 1 if failures else 0
+    return f"{len(trace):,} events"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(1 if failures(RUNS, lambda arguments: check(sys.argv[1], arguments)) else 0)

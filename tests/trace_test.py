@@ -7,38 +7,16 @@ Where the `perfetto` package is installed, its trace processor also opens each f
 """
 
 import json
-import pathlib
-import subprocess
 import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MEGATRON = ["llama-3.2-1b", "--on", "4xa100-sxm-80gb", "--engine", "megatron", "--sequence-length", "1024", "--pipeline", "4"]
+from agreement import FOUR_STAGES, ONE_DEVICE, expect, failures, written
+
 RUNS = {
-    "one device": ["gpt2", "--on", "1xa100-sxm-40gb", "--sequence-length", "1024", "--gradient-accumulation", "2"],
-    "1f1b": [*MEGATRON, "--gradient-accumulation", "8"],
-    "dualpipe": [*MEGATRON, "--gradient-accumulation", "8", "--schedule", "dualpipe", "--virtual-pipeline", "2"],
+    "one device": ONE_DEVICE,
+    "1f1b": FOUR_STAGES,
+    "dualpipe": [*FOUR_STAGES, "--schedule", "dualpipe", "--virtual-pipeline", "2"],
 }
 EDGE = 0.0021  # microseconds: edges are rounded to the nanosecond
-
-
-class Disagreement(Exception):
-    pass
-
-
-def expect(truth, what):
-    if not truth:
-        raise Disagreement(what)
-
-
-def written(binary, arguments):
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "trace.json")
-        done = subprocess.run([binary, "weigh", *arguments, "--trace", path, "--json"], cwd=ROOT,
-                              capture_output=True, text=True, check=False)
-        expect(done.returncode in (0, 1), done.stderr)
-        open_with_perfetto(path)
-        return json.loads(path.read_text()), json.loads(done.stdout)
 
 
 def open_with_perfetto(path):
@@ -65,8 +43,8 @@ def check_nesting(slices):
 
 
 def check(binary, arguments):
-    trace, prediction = written(binary, arguments)
-    events = trace["traceEvents"]
+    trace, prediction = written(binary, arguments, "--trace", open_with_perfetto)
+    events = json.loads(trace)["traceEvents"]
     ranks = {e["pid"] for e in events if e["ph"] == "M"}
     expect(len(ranks) == len(prediction["ranks"]) or len(ranks) > 0, "no ranks")
     longest = 0
@@ -84,19 +62,8 @@ def check(binary, arguments):
                f"stage {stage}: the trace rises to {high}")
     step = prediction["time"]["step_seconds"] * 1e6
     expect(longest <= step * 1.01 + 1, f"the trace takes {longest} us, the step {step}")
-
-
-def main():
-    failed = 0
-    for name, arguments in RUNS.items():
-        try:
-            check(sys.argv[1], arguments)
-        except Disagreement as problem:
-            failed += 1
-            print(f"{name}: {problem}")
-    print(f"{len(RUNS) - failed} of {len(RUNS)} traces read")
-    return 1 if failed else 0
+    return f"{len(events):,} events"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(1 if failures(RUNS, lambda arguments: check(sys.argv[1], arguments)) else 0)

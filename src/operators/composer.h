@@ -84,7 +84,7 @@ class Composer {
   void exchange_input(Operator& operation, double payload) const;
   void exchange_output(Operator& operation, double payload) const;
   static double payload_of(const N& elements, ElementType type) {
-    return static_cast<double>(plain(elements)) * static_cast<double>(bits_of(type)) / 8.0;
+    return static_cast<double>(plain(elements)) * bytes_each(type);
   }
   ValueId row_linear(ValueId x, const Linear& linear, const N& in, const N& out);
 

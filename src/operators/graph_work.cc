@@ -7,23 +7,28 @@ namespace steelyard {
 
 namespace {
 
-double as_bytes(double elements, ElementType type) {
-  return elements * static_cast<double>(bits_of(type)) / 8.0;
-}
-
 double of_slot(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
 
 // Both factors and the result.
 double product_traffic(const Arithmetic& product, ElementType type) {
   const auto rows = static_cast<double>(product.rows), inner = static_cast<double>(product.inner),
              columns = static_cast<double>(product.columns);
-  return as_bytes(
-      (rows * inner + inner * columns + rows * columns) * static_cast<double>(product.batch), type);
+  return (rows * inner + inner * columns + rows * columns) * static_cast<double>(product.batch) *
+         bytes_each(type);
 }
 
 // A collective's kernel, and the waits of its stream for computation's and the other way round (c10d
 // ProcessGroupNCCL.cpp: syncStreams, synchronizeStream).
 constexpr std::int64_t kLaunchesOfExchange = 3;
+
+void run_exchanges(const Few<Exchange, 3>& exchanges, const Kernel& like, Kernels& kernels) {
+  for (const Exchange& exchange : exchanges) {
+    Kernel kernel = like;
+    kernel.kind = Kernel::kExchange;
+    kernel.exchange = exchange;
+    kernels.push_back(kernel);
+  }
+}
 
 std::int64_t queued(const Kernels& kernels) {
   std::int64_t launches = 0;
@@ -37,23 +42,16 @@ std::int64_t queued(const Kernels& kernels) {
 template <class N>
 double Graph<N>::bytes_of_value(ValueId value) const {
   const Value& known = values_[at(value)];
-  return as_bytes(static_cast<double>(plain(known.elements)), known.type);
+  return static_cast<double>(plain(known.elements)) * bytes_each(known.type);
 }
 
 template <class N>
 void Graph<N>::run_forward(int index, bool again, Kernels& kernels) const {
   const Operator& operation = operators_[at(index)];
-  for (const Exchange& exchange : operation.forward_exchanges) {
-    Kernel kernel;
-    kernel.kind = Kernel::kExchange;
-    kernel.label = operation.label;
-    kernel.again = again;
-    kernel.exchange = exchange;
-    kernels.push_back(kernel);
-  }
   Kernel kernel;
   kernel.label = operation.label;
   kernel.again = again;
+  run_exchanges(operation.forward_exchanges, kernel, kernels);
   kernel.arithmetic = operation.arithmetic;
   if (!operation.outputs.empty()) kernel.type = values_[at(operation.outputs[0])].type;
   double written = 0, read = 0;
@@ -98,17 +96,10 @@ template <class N>
 void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& arrivals,
                             Kernels& kernels) const {
   const Operator& operation = operators_[at(index)];
-  for (const Exchange& exchange : operation.backward_exchanges) {
-    Kernel kernel;
-    kernel.kind = Kernel::kExchange;
-    kernel.label = operation.label;
-    kernel.backward = true;
-    kernel.exchange = exchange;
-    kernels.push_back(kernel);
-  }
   Kernel kernel;
   kernel.label = operation.label;
   kernel.backward = true;
+  run_exchanges(operation.backward_exchanges, kernel, kernels);
   if (!operation.outputs.empty()) kernel.type = values_[at(operation.outputs[0])].type;
   kernel.arithmetic = operation.arithmetic;
   const Arithmetic& forward = operation.arithmetic;

@@ -153,6 +153,9 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     // The least holds no slack that could be less.
     peak.low = std::max(peak.low, observed.widened(ends, {piles, false}).low);
     peak.high = std::max(peak.high, observed.widened(ends, {piles, true}).high);
+    // What a device that is behind withholds comes back before the allocator fails, but not before others do: a
+    // communicator or a workspace made late asks the device, which has what the allocator left.
+    peak.high = std::max(peak.high, rank.reserved + runtime.high);
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
@@ -184,8 +187,6 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     peak.low = std::min(peak.low, predict_with(balanced, read, by).peak.low);
   }
   prediction.verdict = verdict_of(peak, prediction.usable);
-  // What a device that is behind withholds is no reason to die, but it is reserved.
-  peak.high = std::max(peak.high, peak.device);
   if (unsimulated)
     prediction.assumptions.push_back(
         {"reserved", "estimated", "too many tensors to play each through the allocator"});
