@@ -10,6 +10,7 @@ imported PyTorch and has not touched the device.
 """
 
 import argparse
+import contextlib
 import fnmatch
 import json
 import os
@@ -28,13 +29,26 @@ def prepare(arguments):
     if arguments.device == "paper" or arguments.dry_run:
         from recorder import paper
         paper.load(device_bytes=arguments.device_bytes)
-    import torch.distributed.fsdp
-    import torch.distributed.pipelining
-    import torch.distributed.tensor.parallel
-    import training  # noqa: F401
-    import transformers.models.llama.modeling_llama
-    from recorder.record import Recorder  # noqa: F401
+    import torch
+    with no_device_in_sight():
+        import torch.distributed.fsdp
+        import torch.distributed.pipelining
+        import torch.distributed.tensor.parallel
+        import training  # noqa: F401
+        import transformers.models.llama.modeling_llama
+        from recorder.record import Recorder  # noqa: F401
     assert not torch.cuda.is_initialized()
+
+
+@contextlib.contextmanager
+def no_device_in_sight():
+    """torchao, which transformers imports where it is there, asks while it is imported what the device can do: then no process
+    forked from this one could use it."""
+    import torch
+    there, count = torch.cuda.is_available, torch.cuda.device_count
+    torch.cuda.is_available, torch.cuda.device_count = lambda: False, lambda: 0
+    yield
+    torch.cuda.is_available, torch.cuda.device_count = there, count
 
 
 def record_one(name, out, snapshots):

@@ -177,6 +177,19 @@ ENGINES = {
     "fsdp2-8-qwen3": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model": FAMILIES["qwen3-0.6b"]},
 }
 
+# torchao's 8-bit products; without compilation each step of their casts is a tensor of its own
+FLOAT8 = {
+    f"fsdp2-8-{recipe}{name}": {"engine": "fsdp2", "cluster.devices": 8, P: f"fp8-{recipe}", **changes}
+    for recipe in ("tensorwise", "rowwise")
+    for name, changes in {
+        "": {},
+        "-small-vocabulary": {"model.vocab_size": 8000},
+        "-small-vocabulary-full": {"model.vocab_size": 8000, **FULL},
+        "-long": {"model.vocab_size": 8000, "training.sequence_length": 8192, "training.micro_batch": 1},
+        "-qwen3": {"model": FAMILIES["qwen3-0.6b"]},
+    }.items()
+}
+
 FSDP1 = {
     **{f"fsdp1-{n}{name}": {"engine": "fsdp1", "cluster.devices": n, P: "bf16-mixed", **changes}
        for n in (2, 8, 64)
@@ -356,7 +369,8 @@ def cases():
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
-    for name, changes in {**ENGINES, **FSDP1, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **ELSEWHERE}.items():
+    for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON,
+                          **ELSEWHERE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA}.items():
         table[name] = changed(ONE_DEVICE, changes)

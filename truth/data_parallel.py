@@ -4,7 +4,7 @@ import contextlib
 
 import torch
 from ranks import fsdp_policy, join
-from training import Unsupported, build_model, build_optimizer, layers_of, recompute, train, value
+from training import Unsupported, build_model, build_optimizer, layers_of, multiply_in_8_bits, recompute, train, value
 
 
 def train_ddp(recorder, run):
@@ -49,6 +49,7 @@ def train_fsdp2(recorder, run):
     with recorder.phase("load"):
         with torch.device("meta"):
             model = build_model(run)
+        multiply_in_8_bits(run, model)
         recompute(run, model)
         for layer in layers_of(model):
             fully_shard(layer, **how)

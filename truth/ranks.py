@@ -59,6 +59,8 @@ KEPT = []
 
 def fsdp_policy(run, policy):
     return {
+        "fp8-tensorwise": policy(torch.bfloat16, torch.bfloat16),
+        "fp8-rowwise": policy(torch.bfloat16, torch.bfloat16),
         "bf16-mixed": policy(torch.bfloat16, torch.bfloat16),
         "bf16-mixed-fp32-gradients": policy(torch.bfloat16, torch.float32),
         "fp32": policy(),

@@ -22,6 +22,7 @@ struct NamedFraction {
 };
 constexpr NamedFraction kFractions[] = {{"product", &AchievedRates::product},
                                         {"weight_product", &AchievedRates::weight_product},
+                                        {"eight_bit_product", &AchievedRates::eight_bit_product},
                                         {"attention_forward", &AchievedRates::attention_forward},
                                         {"attention_backward", &AchievedRates::attention_backward},
                                         {"memory", &AchievedRates::memory},

@@ -25,6 +25,7 @@ struct AchievedRates {
   std::string architecture;     // "sm_80"
   Fraction product;             // of the peak rate, for a product that fills the device with tiles
   Fraction weight_product;      // of that again, where tokens are summed: the gradient of a weight
+  Fraction eight_bit_product;   // of `product` again, where both factors have 8 bits
   Fraction attention_forward;   // of the peak rate, fused kernel; a causal square counts half
   Fraction attention_backward;  // the same, with five products for two
   Fraction memory;              // of the memory's bandwidth, for kernels that only read and write

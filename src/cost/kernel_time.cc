@@ -68,8 +68,10 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
   const double peak = peak_rate(device_, kernel.type).value();
   switch (kernel.kind) {
     case Kernel::kProduct: {
-      const double part = tile_fraction(kernel.arithmetic, device_.multiprocessors) *
-                          (kernel.of_weights ? at(rates_.weight_product, outlook_) : 1.0);
+      const double part =
+          tile_fraction(kernel.arithmetic, device_.multiprocessors) *
+          (kernel.of_weights ? at(rates_.weight_product, outlook_) : 1.0) *
+          (bits_of(kernel.type) == 8 ? at(rates_.eight_bit_product, outlook_) : 1.0);
       return Seconds(std::max(kernel.flops / (peak * at(rates_.product, outlook_) * part), moving) +
                      start);
     }

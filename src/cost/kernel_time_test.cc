@@ -36,6 +36,18 @@ TEST(KernelTime, AProductTakesItsArithmeticOrItsBytes) {
               thin.bytes / (2.039e12 * rates.memory.expected) + rates.kernel_start.value(), 1e-6);
 }
 
+TEST(KernelTime, FactorsOfEightBitsRunAtTheirOwnRate) {
+  const Device& device = *find_device("h100-sxm-80gb").device;
+  const KernelClock clock(device, Outlook::kExpected);
+  const AchievedRates& rates = achieved_rates(device);
+  Kernel wide = product(8192, 8192, 8192), narrow = wide;
+  narrow.type = ElementType::kFloat8E4M3;
+  const double start = rates.kernel_start.value();
+  const double ratio =
+      (clock.device_time(wide).value() - start) / (clock.device_time(narrow).value() - start);
+  EXPECT_NEAR(ratio, 1979.0 / 989 * rates.eight_bit_product.expected, 1e-9);
+}
+
 TEST(KernelTime, EveryDeviceHasRatesInOrder) {
   for (const Device& device : devices()) {
     const AchievedRates& rates = achieved_rates(device);

@@ -22,8 +22,10 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
   const Bytes workspace = job_.cluster.device->cublas_workspace;
   workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"},
                           Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
-  if (context.style.adds_biases)
-    bias_workspace_ =
+  float8_ = context.style.eight_bits == EightBitCode::kFloat8Linear;
+  row_scales_ = context.style.row_scales;
+  if (context.style.adds_biases || float8_)
+    lt_workspace_ =
         book_.slot({"matrix products", "cuBLASLt workspace", "runtime.cublaslt-workspace"},
                    Pile::kTemporary, N(kCublasLtWorkspace.value().value()), ElementType::kInt8);
 }
@@ -31,15 +33,16 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
 template <class N>
 void EngineModel<N>::hold_forward_workspaces(Events& events) const {
   events.push_back({workspace_, 1});
-  if (bias_workspace_ >= 0) events.push_back({bias_workspace_, 1});
+  // With a scale for each row forward multiplies by kernels of PyTorch's own (cuda/ScaledBlas.cpp).
+  if (lt_workspace_ >= 0 && !(float8_ && row_scales_)) events.push_back({lt_workspace_, 1});
 }
 
 template <class N>
 void EngineModel<N>::hold_backward_workspaces(Events& events) const {
   events.push_back({workspace_, 1});
-  // Backward adds no bias, but what it computes again does.
-  if (bias_workspace_ >= 0 && job_.recompute.mode != RecomputeMode::kNone)
-    events.push_back({bias_workspace_, 1});
+  // Backward adds no bias, but what it computes again does; factors of 8 bits it has itself.
+  if (lt_workspace_ >= 0 && (float8_ || job_.recompute.mode != RecomputeMode::kNone))
+    events.push_back({lt_workspace_, 1});
 }
 
 template <class N>

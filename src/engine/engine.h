@@ -236,7 +236,8 @@ class EngineModel {
                         ElementType stepped);
   // The unit whose temporaries of the loop are largest; -1: none has any.
   int largest_loop_unit(const Stage<N>& stage) const;
-  SlotId workspace_ = -1, bias_workspace_ = -1;
+  SlotId workspace_ = -1, lt_workspace_ = -1;
+  bool float8_ = false, row_scales_ = false;  // torchao's products, with a scale for each row
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit
 };

@@ -218,6 +218,20 @@ class SavedByNanotron : public testing::Test {
   static constexpr std::int64_t kGrouped = 4 * kHidden + 4 * kKeyValue + 8 * kFeed + 4 * kHeads;
 };
 
+// torchao's products make their 8-bit factors again in backward: what is kept has 16 bits, compiled or not.
+TEST(SavedBytes, EightBitFactorsOfTorchaoAreNotKept) {
+  for (const char* compile : {"false", "true"}) {
+    const auto kept = [&](const char* precision) {
+      return kept_of(
+          {.engine = "fsdp2",
+           .training = fmt::format(R"("precision": "{}", "compile": {})", precision, compile),
+           .devices = 8});
+    };
+    for (const char* precision : {"fp8-tensorwise", "fp8-rowwise"})
+      EXPECT_EQ(kept(precision).formula, kept("bf16-mixed").formula) << precision << compile;
+  }
+}
+
 TEST_F(SavedByNanotron, OnOneRank) {
   EXPECT_EQ(of("llama-3-8b", 1, false, 1).bytes, kNorms + kGrouped);
   // Several sequences: the output projection keeps a copy of attention's output.

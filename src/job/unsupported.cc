@@ -93,13 +93,19 @@ constexpr std::array kFeatures = {
     Feature{
         KeyId::kPrecision,
         [](const Draft& d) {
-          return multiplies_in_8_bits(d.job().training.precision) &&
-                 (d.job().engine != Engine::kMegatron ||
-                  d.job().training.precision.float8_recipe == "rowwise");
+          const Job& job = d.job();
+          if (!multiplies_in_8_bits(job.training.precision)) return false;
+          const std::string& recipe = job.training.precision.float8_recipe;
+          if (job.engine == Engine::kFsdp2)  // torchao's
+            return (recipe != "tensorwise" && recipe != "rowwise") || job.parallel.tensor > 1 ||
+                   job.adapter.has_value();
+          return job.engine != Engine::kMegatron || recipe == "rowwise";
         },
         "8-bit matrix products of this code",
         "Transformer Engine's are weighed (engine = \"megatron\": delayed, tensorwise, blockwise, "
-        "mxfp8)"},
+        "mxfp8), and torchao's (engine = \"fsdp2\": tensorwise, rowwise; without tensor "
+        "parallelism "
+        "and adapters)"},
     Feature{KeyId::kRecomputeMode,
             [](const Draft& d) {
               return multiplies_in_8_bits(d.job().training.precision) &&

@@ -86,6 +86,13 @@ class Composer {
   static double payload_of(const N& elements, ElementType type) {
     return static_cast<double>(plain(elements)) * bytes_each(type);
   }
+  // operators/float8_linear.cc
+  ValueId float8_product(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
+  std::pair<ValueId, ValueId> float8_factor(ValueId x, const char* owner, const N& elements,
+                                            const N& scales);
+  void float8_backward_factor(Operator& operation, const char* owner, const N& elements,
+                              const N& scales);
+  ValueId biased(ValueId y, const Linear& linear, const N& elements, const N& out);
   ValueId row_linear(ValueId x, const Linear& linear, const N& in, const N& out);
 
   // --- parts of a layer
@@ -145,7 +152,9 @@ class Composer {
   // The gradient of a product's output in 8 bits, both ways round, while it runs backward.
   void quantise_gradient(Operator& operation, const char* owner, const N& elements);
   bool in_layer = false;
-  bool eight_bits() const { return style.eight_bits && in_layer; }
+  bool eight_bits() const {
+    return style.eight_bits == EightBitCode::kTransformerEngine && in_layer;
+  }
   // Where what is saved goes to the host, a weight that an operator refers to goes with it.
   void keep_weight(Operator& operation, const char* owner, const N& elements);
   // Opens and closes recompute regions.

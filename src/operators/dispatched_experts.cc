@@ -279,6 +279,10 @@ class DispatchedExperts {
     operation.label = "grouped product";
     operation.inputs = {x};
     operation.outputs = {y};
+    // Pairs spread evenly over the experts that stand here.
+    operation.arithmetic = {Arithmetic::kProduct, plain(ceil_divide(pairs, experts_)),
+                            plain(graph_.elements(x) / pairs), plain(elements / pairs),
+                            plain(experts_)};
     for (std::size_t i = 0; i < weight_indices.size(); ++i) {
       const int gradient = c_.uncast_parameter(weight_indices[i], weight_elements[i]);
       if (gradient < 0) continue;
@@ -289,10 +293,6 @@ class DispatchedExperts {
       operation.backward.push_back({BackwardStep::kParameterGradient, gradient, -1});
     }
     operation.backward.push_back(kGradient0);
-    // Pairs spread evenly over the experts that stand here.
-    operation.arithmetic = {Arithmetic::kProduct, plain(ceil_divide(pairs, experts_)),
-                            plain(graph_.elements(x) / pairs), plain(elements / pairs),
-                            plain(experts_)};
     graph_.add(operation);
     return y;
   }

@@ -34,6 +34,7 @@ void Composer<N>::keep_input(Operator& operation, ValueId x, const char* owner) 
 template <class N>
 void Composer<N>::quantise_gradient(Operator& operation, const char* owner, const N& elements) {
   if (!eight_bits()) return;
+  operation.arithmetic.eight_bits = true;
   operation.backward.push_back(
       {BackwardStep::kTemporary, 0,
        graph.temporary({owner, "output gradient, 8 bits, both ways round", "float8.both-ways"},

@@ -9,12 +9,18 @@ namespace {
 
 double of_slot(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
 
+// In which the units multiply.
+ElementType type_of(const Arithmetic& product, ElementType result) {
+  return product.eight_bits ? ElementType::kFloat8E4M3 : result;
+}
+
 // Both factors and the result.
 double product_traffic(const Arithmetic& product, ElementType type) {
   const auto rows = static_cast<double>(product.rows), inner = static_cast<double>(product.inner),
              columns = static_cast<double>(product.columns);
-  return (rows * inner + inner * columns + rows * columns) * static_cast<double>(product.batch) *
-         bytes_each(type);
+  return ((rows * inner + inner * columns) * bytes_each(type_of(product, type)) +
+          rows * columns * bytes_each(type)) *
+         static_cast<double>(product.batch);
 }
 
 // A collective's kernel, and the waits of its stream for computation's and the other way round (c10d
@@ -64,6 +70,7 @@ void Graph<N>::run_forward(int index, bool again, Kernels& kernels) const {
       kernel.kind = Kernel::kProduct;
       kernel.flops = operation.arithmetic.flops();
       kernel.bytes = product_traffic(operation.arithmetic, kernel.type);
+      kernel.type = type_of(operation.arithmetic, kernel.type);
       for (int time = 0; time < operation.arithmetic.forward_times; ++time)
         kernels.push_back(kernel);
       return;
@@ -126,6 +133,7 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
     }
     product.flops = product.arithmetic.flops();
     product.bytes = product_traffic(product.arithmetic, product.type);
+    product.type = type_of(product.arithmetic, product.type);
     kernels.push_back(product);
   };
   // Where forward has made the gradients, backward only scales them.
@@ -135,7 +143,7 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
     switch (step.kind) {
       case BackwardStep::kTemporary:
       case BackwardStep::kPassing:
-        if (is_product || forward.kind == Arithmetic::kAttention) break;
+        if ((is_product && !forward.eight_bits) || forward.kind == Arithmetic::kAttention) break;
         written += 2 * of_slot(book_.program.slot_at(step.slot).bytes);
         ++launches;
         break;

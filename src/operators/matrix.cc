@@ -83,6 +83,8 @@ ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, cons
                             const N& out) {
   const std::optional<ElementType> stored = stored_type(linear.weight_index);
   const bool quantised = stored && is_quantised(*stored);
+  if (style.eight_bits == EightBitCode::kFloat8Linear && in_layer && !quantised)
+    return float8_product(x, linear, rows, in, out);
   Factor factor;
   factor.weight_gradient = parameter(linear.weight_index, in * out);
   factor.bias_gradient = parameter(linear.bias_index, out);
@@ -131,6 +133,7 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   if (trains) keep_input(operation, input, owner);
   if (weight != kNoValue && graph.needs_gradient(x)) operation.saved.push_back(weight);
   if (weight == kNoValue && graph.needs_gradient(x)) keep_weight(operation, owner, in * out);
+  operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   quantise_gradient(operation, owner, rows * out);
   // mm: the weight's gradient first; addmm (with bias): the input's first, then weight, then bias.
   const BackwardStep of_weight{BackwardStep::kParameterGradient, factor.weight_gradient, -1};
@@ -138,7 +141,6 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   operation.backward.push_back(kGradient0);
   if (factor.biased) operation.backward.push_back(of_weight);
   operation.backward.push_back({BackwardStep::kParameterGradient, factor.bias_gradient, -1});
-  operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   graph.add(operation);
   return y;
 }
@@ -234,8 +236,8 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   operation.inputs = {x};
   operation.outputs = {y};
   if (has_gradient(linear.weight_index)) keep_input(operation, x, owner);
-  quantise_gradient(operation, owner, sizes.tokens * local_out);
   operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(in), plain(local_out)};
+  quantise_gradient(operation, owner, sizes.tokens * local_out);
   if (!style.distributed_tensors) exchange_input(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, in * local_out), -1};
@@ -280,8 +282,8 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   operation.inputs = {x};
   operation.outputs = {y};
   if (has_gradient(linear.weight_index)) keep_input(operation, x, owner);
-  quantise_gradient(operation, owner, sizes.tokens * out);
   operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(local_in), plain(out)};
+  quantise_gradient(operation, owner, sizes.tokens * out);
   exchange_output(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, local_in * out), -1};

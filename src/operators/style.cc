@@ -90,7 +90,10 @@ OperatorStyle style_of(const Job& job) {
       (has_biased_product(job.model->head_parameters) ||
        std::any_of(job.model->kinds.begin(), job.model->kinds.end(),
                    [](const Layer& layer) { return has_biased_product(layer.parameters); }));
-  style.eight_bits = multiplies_in_8_bits(precision);
+  if (multiplies_in_8_bits(precision))
+    style.eight_bits = job.engine == Engine::kMegatron ? EightBitCode::kTransformerEngine
+                                                       : EightBitCode::kFloat8Linear;
+  style.row_scales = precision.float8_recipe == "rowwise";
   style.eight_bit_blocks =
       precision.float8_recipe == "blockwise" || precision.float8_recipe == "mxfp8";
   style.offloads_saved = job.offload.activations != OffloadTarget::kNone;

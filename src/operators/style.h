@@ -23,6 +23,9 @@ struct Sizes {
 // Whose code divides attention over the ranks of a sequence.
 enum class ContextCode : std::uint8_t { kTorch, kTransformerEngine, kDeepSpeed };
 
+// Whose code multiplies factors of 8 bits.
+enum class EightBitCode : std::uint8_t { kNone, kTransformerEngine, kFloat8Linear };
+
 struct OperatorStyle {
   Implementation implementation = Implementation::kTransformers;
   ElementType compute = ElementType::kBFloat16;          // of matrix products
@@ -61,9 +64,10 @@ struct OperatorStyle {
   // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
   bool schedule_asks_for_loss = false;
   std::int64_t multiprocessors = 132;  // of the device
-  // Transformer Engine's 8-bit products (layers alone, not the head): inputs are kept in 8 bits, with a scale for each
-  // block of them or one for the tensor.
-  bool eight_bits = false, eight_bit_blocks = false;
+  // Products of 8-bit factors, in layers alone, not in the head. Transformer Engine keeps inputs in 8 bits, with a scale
+  // for each block of them or one for the tensor; torchao quantises factors with a scale for each row or one for all.
+  EightBitCode eight_bits = EightBitCode::kNone;
+  bool eight_bit_blocks = false, row_scales = false;
   bool offloads_saved = false;      // what autograd saves waits on the host
   std::int64_t stepped_copies = 0;  // of a tensor, while an optimizer in backward steps it
   // Adapters (null: none): the type their matrices have when they multiply, and that of products with quantised weights.

@@ -261,6 +261,8 @@ class JobWriter {
     if (engine_.engine == Engine::kMegatron && dice_.chance(15))
       training_["precision"] =
           dice_.one_of<const char*>({"fp8-delayed", "fp8-tensorwise", "fp8-blockwise", "mxfp8"});
+    if (engine_.engine == Engine::kFsdp2 && tensor_ == 1 && dice_.chance(10))
+      training_["precision"] = dice_.one_of<const char*>({"fp8-tensorwise", "fp8-rowwise"});
     static const std::vector<const char*> optimizers = {
         "sgd",       "momentum",   "adam",        "adamw",
         "adamw",     "adamw-8bit", "adamw-paged", "adamw-paged-8bit",

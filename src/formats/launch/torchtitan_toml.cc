@@ -284,14 +284,21 @@ void write_torchtitan(ConfigWriter& writing) {
   const std::string precision = writing.word("training.precision", "bf16-mixed");
   if (precision == "bf16-pure") {
     writing.put("training.dtype", "bfloat16");
-  } else if (precision == "bf16-mixed" || precision == "fp32") {
+  } else if (precision == "bf16-mixed" || precision == "fp32" || precision == "fp8-tensorwise" ||
+             precision == "fp8-rowwise") {
     writing.put("training.dtype", "float32", "what is stored");
     writing.put("training.mixed_precision_param", precision == "fp32" ? "float32" : "bfloat16",
                 "what is computed in");
+    if (precision.starts_with("fp8-")) {
+      writing.put("model.converters", Value::array({Value::string("quantize.linear.float8")}));
+      writing.put("quantize.linear.float8.recipe_name", precision.substr(4));
+      writing.put("quantize.linear.float8.filter_fqns", Value::array({Value::string("output")}),
+                  "the head multiplies in 16 bits");
+    }
   } else {
     writing.refuse("training.precision",
                    fmt::format("torchtitan is not written with {}", precision),
-                   "bf16-mixed, bf16-pure and fp32 are");
+                   "bf16-mixed, bf16-pure, fp8-tensorwise, fp8-rowwise and fp32 are");
   }
   writing.put("compile.enable", Value::boolean(writing.truth("training.compile", false)));
   if (const Value* divided = writing.take("training.loss_parallel"))
