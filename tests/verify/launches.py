@@ -46,6 +46,9 @@ LAUNCHES = [
     Launch("torchtitan", "--tensor 2 --recompute-mode full", "FSDPModule", 4, "llama-3.1-8b"),
     Launch("torchtitan", "--zero-stage 2 --recompute-mode every --recompute-every 2 --gradient-accumulation 2", "FSDPModule",
            2, "llama-3.1-8b"),
+    Launch("llama-factory", "--engine ddp --precision bf16-autocast --recompute-mode full", "LlamaForCausalLM"),
+    Launch("llama-factory", "--engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 4 "
+           "--gradient-accumulation 2", "PeftModel"),
     Launch("megatron", "--tensor 2 --sequence-parallel=false --recompute-mode selective", "Optimizer"),
     Launch("megatron", "--zero-stage 1 --recompute-mode full --gradient-accumulation 2", "DistributedOptimizer"),
     Launch("megatron", "--tensor 2 --pipeline 2 --sequence-parallel=false --gradient-accumulation 4", "Optimizer", 4),
@@ -53,19 +56,30 @@ LAUNCHES = [
 
 
 def write_tokenizer(folder):
-    """What torchtitan loads beside its model, and a text for it."""
+    """A tokenizer of 250 words, and a text for it: what engines load beside their model."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = {f"w{index}": index for index in range(250)} | {"<unk>": 250, "<s>": 251, "</s>": 252}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    (folder / "assets").mkdir()
-    tokenizer.save(str(folder / "assets" / "tokenizer.json"))
-    (folder / "assets" / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>"}))
+
+
+def write_text(folder):
+    lines = [" ".join(f"w{row * word % 250}" for word in range(200)) for row in range(200)]
     (folder / "text").mkdir()
-    rows = [json.dumps({"text": " ".join(f"w{row * word % 250}" for word in range(200))}) for row in range(200)]
-    (folder / "text" / "text.jsonl").write_text("\n".join(rows) + "\n")
+    (folder / "text" / "text.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    (folder / "text" / "dialogues.json").write_text(json.dumps([{"instruction": line[:40], "input": "", "output": line[40:90]}
+                                                                for line in lines]))
+    (folder / "text" / "dataset_info.json").write_text(json.dumps({"dialogues": {"file_name": "dialogues.json"}}))
+
+
+def write_weights(folder):
+    program = ("import sys; from transformers import AutoConfig, AutoModelForCausalLM as Model; "
+               "Model.from_config(AutoConfig.from_pretrained(sys.argv[1])).save_pretrained(sys.argv[1])")
+    subprocess.run([sys.executable, "-c", program, folder], capture_output=True, check=True)
 
 
 def on_the_cpu(launch, folder):
@@ -88,12 +102,15 @@ def on_the_cpu(launch, folder):
         setup.write_text(setup.read_text().replace('"cuda"', '"cpu"').replace("flash_attention_2", "sdpa"))
         script = script.replace(" train.py  # imports setup_fsdp2", f" {PROGRAMS / 'train_fsdp2.py'}")
     elif launch.target == "torchtitan":
-        write_tokenizer(folder)
         document = folder / "torchtitan.toml"
         document.write_text(re.sub('flavor = ".*"', 'flavor = "debugmodel"', document.read_text()))
         script = script.replace("-m torchtitan.train", str(PROGRAMS / "train_torchtitan.py")).rstrip()
-        script += (" --model.hf_assets_path assets --training.dataset c4_test --training.dataset_path text "
+        script += (" --model.hf_assets_path tiny --training.dataset c4_test --training.dataset_path text "
                    "--training.steps 2\n")
+    elif launch.target == "llama-factory":
+        script = script.replace("src/train.py", str(PROGRAMS / "train_llama_factory.py")).rstrip()
+        script += " dataset_dir=text dataset=dialogues max_steps=2 learning_rate=0.01 use_cpu=true report_to=none\n"
+        environment["DISABLE_VERSION_CHECK"] = "1"
     elif launch.target == "megatron":
         # Transformer Engine and Apex, which need CUDA to be built, are replaced by Megatron's own plain layers.
         script = script.replace("pretrain_gpt.py", str(PROGRAMS / "train_megatron.py")).rstrip()
@@ -107,16 +124,19 @@ def launch(what, binary, more_paths=()):
         folder = pathlib.Path(name)
         (folder / "tiny").mkdir()
         (folder / "tiny" / "config.json").write_text(json.dumps(MODEL))
+        write_tokenizer(folder / "tiny")
+        write_text(folder)
         command = [binary, "export", what.target, what.model, "--on", f"{what.processes}xh100-sxm-80gb",
                    "--sequence-length", "32", *what.flags.split(), "--to-folder", "."]
-        if what.target in ("accelerate", "deepspeed"):
+        if what.target in ("accelerate", "deepspeed", "llama-factory"):
             command += ["--attention", "eager"]  # the flash kernel is CUDA's
         exported = subprocess.run(command, capture_output=True, text=True, cwd=folder)
         if exported.returncode != 0:
             return exported.stderr or exported.stdout
+        if what.target == "llama-factory":
+            write_weights(folder / "tiny")
         script, environment = on_the_cpu(what, folder)
-        paths = [str(path) for path in more_paths if path]
-        environment["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join([*map(str, more_paths), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
         environment["PATH"] = str(pathlib.Path(sys.executable).parent) + os.pathsep + os.environ["PATH"]
         try:
             ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=folder, timeout=300,

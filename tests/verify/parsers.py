@@ -111,12 +111,21 @@ def axolotl(files):
     unknown = set(document) - set(AxolotlInputConfig.model_fields) - plugins
     assert not unknown, f"keys that Axolotl ignores: {unknown}"
     AxolotlInputConfig(**document)
+    # The same with what a machine can do, as its command asks it.
+    from axolotl.utils.config import validate_config
+    from axolotl.utils.dict import DictDefault
+
+    validate_config(DictDefault(dict(document, datasets=[{"path": "text", "type": "alpaca"}])),
+                    capabilities={"bf16": True, "fp8": True, "n_gpu": DEVICES, "n_node": 1, "compute_capability": "sm_90"},
+                    env_capabilities={"torch_version": "2.11.0"})
 
 
 def llama_factory(files):
     import yaml
 
-    os.environ.update(DISABLE_VERSION_CHECK="1", LOCAL_RANK="-1")
+    # As torchrun starts it, one process; it takes DeepSpeed's file only so.
+    os.environ.update(DISABLE_VERSION_CHECK="1", RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1",
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     for name, text in files.items():
         pathlib.Path(name).write_text(text)
     from llamafactory.hparams import parser

@@ -57,11 +57,11 @@ PACKAGES = {"trainer": "transformers", "megatron": "megatron-core", "llama-facto
 NOT_LAUNCHED = {
     "trainer": "accelerate's launches run it",
     "trl": "accelerate's launches run its Trainer",
-    "axolotl": "its installation pins CUDA packages: flash attention, bitsandbytes, Triton kernels",
-    "llama-factory": "pins transformers to 5.6, accelerate to 1.11: no common environment",
+    "axolotl": "requires xformers, flash-linear-attention and Triton, whose kernels need CUDA",
     "nanotron": "its layers import flash attention, which needs CUDA to be built",
 }
-MEGATRON = pathlib.Path(sys.prefix) / "megatron"  # apart: its wheels are for Python 3.12, its code also runs before
+# Installed apart: Megatron-core's wheels are for Python 3.12 (its code also runs before), LLaMA-Factory wants older neighbours.
+APART = {engine: pathlib.Path(sys.prefix) / engine for engine in ("megatron", "llama-factory")}
 
 
 def first_error(text):
@@ -76,7 +76,7 @@ def parsed(engine, binary, run, paths):
     exported = subprocess.run(command, capture_output=True, text=True)
     if exported.returncode != 0:
         return exported.stderr or exported.stdout
-    path = os.pathsep.join([*[str(path) for path in paths if path], os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    path = os.pathsep.join([*map(str, paths), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     with tempfile.TemporaryDirectory() as folder:
         reader = pathlib.Path(__file__).resolve().parent / "parsers.py"
         read = subprocess.run([sys.executable, "-W", "ignore", str(reader), engine], input=exported.stdout,
@@ -88,7 +88,8 @@ def parsed(engine, binary, run, paths):
 def version_of(engine, arguments):
     if engine == "nanotron":
         return "source" if arguments.nanotron else ""
-    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions(path=[*sys.path, str(MEGATRON)])}
+    where = [str(APART[engine])] if engine in APART else sys.path
+    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions(path=where)}
     return found.get(PACKAGES.get(engine, engine), "")
 
 
@@ -114,7 +115,8 @@ def main():
     which.add_argument("--launches", action="store_true")
     arguments = parser.parse_args()
     binary = str(pathlib.Path(arguments.binary).resolve())
-    paths = [MEGATRON if MEGATRON.is_dir() else None, arguments.nanotron and pathlib.Path(arguments.nanotron) / "src"]
+    paths_of = {**{engine: [path] for engine, path in APART.items()},
+                "nanotron": [pathlib.Path(arguments.nanotron or ".") / "src"]}
     failed = 0
     begin = time.monotonic()
     print(f"{'engine':<14} {'version':<9} {'files accepted':>14}  two steps launched on CPU")
@@ -126,7 +128,7 @@ def main():
             failed += engine != "nanotron"
             print(f"{engine:<14} {'-':<9} {'-':>14}  {why}", flush=True)
             continue
-        row = Row()
+        row, paths = Row(), paths_of.get(engine, [])
         files = started = "-"
         if engine in RUNS and not arguments.launches:
             files = row.tried([(run, run) for run in RUNS[engine]], lambda run: parsed(engine, binary, run, paths))

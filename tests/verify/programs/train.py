@@ -8,7 +8,8 @@ import torch
 if os.environ.get("STEELYARD_CPU_AS_DEVICE"):
     import cpu_as_device  # noqa: F401  before Accelerate looks for devices
 
-from transformers import AutoConfig, AutoModelForCausalLM, HfArgumentParser, Trainer, TrainerCallback, TrainingArguments
+from transformers import AutoConfig, AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+from watch import Watch
 
 
 @dataclasses.dataclass
@@ -17,24 +18,6 @@ class Script:
     max_length: int = 32
     attn_implementation: str = "sdpa"
     dtype: str = "float32"
-
-
-def shards(model):
-    """What of each parameter is here."""
-    for parameter in model.parameters():
-        parameter = getattr(parameter, "ds_tensor", parameter)
-        yield (parameter.to_local() if hasattr(parameter, "to_local") else parameter).detach().float().clone()
-
-
-class Watch(TrainerCallback):
-    before, moved = None, False
-
-    def on_step_begin(self, arguments, state, control, model=None, **_):
-        if state.global_step == 0:
-            self.before = list(shards(model))
-
-    def on_step_end(self, arguments, state, control, model=None, **_):
-        self.moved = any((old != new).any() for old, new in zip(self.before, shards(model)) if old.shape == new.shape)
 
 
 def main():

@@ -64,5 +64,5 @@ moved = any((old != new).any() for old, new in zip(before, model.parameters()))
 chained = getattr(optimizer, "chained_optimizers", [optimizer])
 if torch.distributed.get_rank() == 0:
     print(f"TRAINED steps={steps} moved={moved} processes={torch.distributed.get_world_size()} "
-          f"kinds={",".join(type(inner).__name__ for inner in chained)} micro_batches={micro_batches}", flush=True)
+          f"kinds={','.join(type(inner).__name__ for inner in chained)} micro_batches={micro_batches}", flush=True)
 torch.distributed.destroy_process_group()
