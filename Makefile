@@ -3,13 +3,14 @@
 # make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
 # make bench    benchmarks        make fuzz    libFuzzer over every reader
-# make verify   installs the engines (gigabytes) and has their own parsers load what `export` writes
+# make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
+#               then a Slurm of one machine refuses a job that would not fit (make verify-exports, make verify-slurm)
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz verify format docs rebase clean
+.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz verify verify-exports verify-slurm format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -71,12 +72,28 @@ fuzz:
 	@cmake/install.sh build fuzz
 	$(call tier,fuzz)
 
-# MEGATRON_LM: a checkout of Megatron-LM, whose package has no parser of arguments.
-verify: build
-	python3 -m venv build/verify
-	build/verify/bin/pip install --quiet --requirement tests/verify/requirements.txt
-	build/verify/bin/pip install --quiet --no-deps --requirement tests/verify/without_dependencies.txt
-	build/verify/bin/python tests/verify/verify_exports.py --binary $(STEELYARD)
+# The engines are gigabytes, and none of them is needed to use or to test the rest: a virtual environment of their own.
+# NANOTRON: a checkout of huggingface/nanotron, whose released package is older than its format.
+VERIFY := build/verify
+VERIFY_PIP = $(VERIFY)/bin/pip install --quiet --disable-pip-version-check
+
+verify: verify-exports verify-slurm
+
+verify-exports: build
+	python3 -m venv $(VERIFY)
+	@# torch without CUDA is a tenth of the size; where its index cannot be reached, PyPI's own is taken.
+	-$(VERIFY_PIP) --retries 0 --timeout 10 --index-url https://download.pytorch.org/whl/cpu \
+	  $$(grep -E '^torch(audio|vision)?==' tests/verify/requirements.txt) 2>/dev/null
+	$(VERIFY_PIP) --requirement tests/verify/requirements.txt
+	$(VERIFY_PIP) --no-deps --requirement tests/verify/without_dependencies.txt
+	$(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/llama-factory --requirement tests/verify/apart_llama_factory.txt
+	$(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/megatron --ignore-requires-python --python-version 3.12 \
+	  --only-binary=:all: --requirement tests/verify/apart_megatron.txt
+	$(VERIFY)/bin/python tests/verify/verify_exports.py --binary $(STEELYARD)
+
+verify-slurm: build
+	@cmake/install.sh slurm
+	python3 tests/verify/verify_slurm.py --binary $(STEELYARD)
 
 format:
 	clang-format -i $$(git ls-files --cached --others --exclude-standard '*.h' '*.cc')

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench ...
+# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm ...
 # On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
 set -eu
 
@@ -8,6 +8,7 @@ test="libgtest-dev clang-tidy clang-format"
 web="emscripten node-acorn"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
+slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
 for task in "$@"; do

@@ -63,7 +63,11 @@ int export_command(const Invocation& invocation) {
   document = std::move(settled);
   const auto job = job_of(document, input->folder);
   if (!job) return refuse(invocation, job.error(), "nothing exported");
-  const Value whole = completed(document, *job);
+  Value whole = completed(document, *job);
+  // These are told sizes, where others load what the run names.
+  if (target == "megatron" || target == "nanotron")
+    if (auto config = model_file_of(document, input->folder))
+      set_path(whole, "model", std::move(*config), document.find("model")->place());
   ExportChoice choice;
   choice.slurm = target == "slurm" || invocation.has("slurm");
   choice.name = input->name;

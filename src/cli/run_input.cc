@@ -200,6 +200,19 @@ tl::expected<std::shared_ptr<const Architecture>, Diagnostics> model_of(const Ru
   return choice->architecture;
 }
 
+std::optional<Value> model_file_of(const Value& document, const std::string& folder) {
+  const Value* model = document.find("model");
+  if (model == nullptr || !model->is_string()) return std::nullopt;
+  const std::filesystem::path path = std::filesystem::path(folder) / model->as_string();
+  for (const std::filesystem::path& file : {path, path / "config.json"}) {
+    const auto text = read_file_for_core(file.string());
+    if (!text) continue;
+    ReadValue config = read_json(*text, file.string());
+    if (config && config->is_table()) return std::move(*config);
+  }
+  return std::nullopt;
+}
+
 tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& folder) {
   JobContext context;
   context.folder = folder;

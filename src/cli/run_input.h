@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -45,6 +46,9 @@ KeyEdit edit_of(std::string_view key, std::string_view text, std::string_view so
 
 // The model alone, for questions that need no device.
 tl::expected<std::shared_ptr<const Architecture>, Diagnostics> model_of(const RunInput& input);
+
+// config.json of a model that is named by its file or folder; nothing for presets and names of a hub.
+std::optional<Value> model_file_of(const Value& document, const std::string& folder);
 
 tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& folder);
 

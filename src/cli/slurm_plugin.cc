@@ -37,7 +37,7 @@ function slurm_job_submit(job, partitions, uid)
   if job.comment and job.comment:find("steelyard:skip", 1, true) then return slurm.SUCCESS end
   local status, line = gate(job.script)
   if status == 1 then
-    for part in line:gmatch("[^;:]+") do slurm.log_user("steelyard: %s", (part:gsub("^%s+", ""))) end
+    for part in line:gmatch("[^;]+") do slurm.log_user("steelyard: %s", (part:gsub("^%s+", ""))) end
     slurm.log_user("override: --comment=steelyard:skip")
     return slurm.ERROR
   end

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "formats/launch/formats.h"
+#include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
 
 namespace steelyard {
@@ -75,21 +76,20 @@ constexpr Row kParallelism[] = {
     {"parallelism_config.parallelism_config_tp_size", "parallel.tensor"},
 };
 
-// A key of fsdp_config with or without its prefix.
-const Value* fsdp_key(ConfigReader& reading, std::string_view name) {
-  if (const Value* value = reading.take(fmt::format("fsdp_config.fsdp_{}", name))) return value;
-  return reading.take(fmt::format("fsdp_config.{}", name));
-}
-
-void read_fsdp(ConfigReader& reading, const Value& at) {
-  const Value* version = fsdp_key(reading, "version");
+void read_fsdp(ConfigReader& reading) {
+  // With or without its prefix.
+  const FsdpKey key = [&](std::string_view name) -> const Value* {
+    if (const Value* value = reading.take(fmt::format("fsdp_config.fsdp_{}", name))) return value;
+    return reading.take(fmt::format("fsdp_config.{}", name));
+  };
+  const Value* version = key("version");
   const bool second = version != nullptr && word_of(*version) == "2";
   if (version == nullptr)
     reading.take_default("engine", Value::string("fsdp1"), "Accelerate takes FSDP version 1");
   else
     reading.say("engine", second ? "fsdp2" : "fsdp1", *version);
-  const Value* strategy = fsdp_key(reading, "sharding_strategy");
-  const Value* reshard = fsdp_key(reading, "reshard_after_forward");
+  const Value* strategy = key("sharding_strategy");
+  const Value* reshard = key("reshard_after_forward");
   if (second) {
     const auto after = reshard == nullptr ? std::optional(true) : truth_of(*reshard);
     if (!after)
@@ -127,7 +127,7 @@ void read_fsdp(ConfigReader& reading, const Value& at) {
                      "FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD or HYBRID_SHARD_ZERO2");
     }
   }
-  if (const Value* policy = fsdp_key(reading, "auto_wrap_policy")) {
+  if (const Value* policy = key("auto_wrap_policy")) {
     const std::string name = word_of(*policy);
     if (name == "TRANSFORMER_BASED_WRAP")
       reading.say("wrap.policy", "block", *policy);
@@ -139,24 +139,13 @@ void read_fsdp(ConfigReader& reading, const Value& at) {
     reading.take_default("wrap.policy", Value::string("none"),
                          "Accelerate wraps the whole model as one unit");
   }
-  if (const Value* offload = fsdp_key(reading, "offload_params");
-      offload != nullptr && truth_of(*offload).value_or(false)) {
-    reading.say("offload.parameters", "cpu", *offload);
-    reading.say("offload.optimizer", "cpu", *offload);
-  }
-  if (const Value* again = fsdp_key(reading, "activation_checkpointing");
-      again != nullptr && truth_of(*again).value_or(false))
-    reading.say("recompute.mode", "full", *again);
-  if (const Value* save = fsdp_key(reading, "state_dict_type"))
-    reading.say("checkpoint.save", word_of(*save) == "FULL_STATE_DICT" ? "full-rank0" : "sharded",
-                *save);
-  else if (!second)
-    reading.take_default("checkpoint.save", Value::string("full-rank0"),
-                         "Accelerate saves whole in version 1");
-  else
+  if (read_fsdp_switches(reading, key)) return;
+  if (second)
     reading.take_default("checkpoint.save", Value::string("sharded"),
                          "Accelerate saves shards in version 2");
-  (void)at;
+  else
+    reading.take_default("checkpoint.save", Value::string("full-rank0"),
+                         "Accelerate saves whole in version 1");
 }
 
 void read_megatron_plugin(ConfigReader& reading) {
@@ -202,7 +191,7 @@ void read_accelerate(const Value& document, Launch& launch) {
     launch.mixed.set_mark(mixed->mark());
   }
   if (engine == "FSDP") {
-    read_fsdp(reading, *type);
+    read_fsdp(reading);
   } else if (engine == "DEEPSPEED") {
     reading.say("engine", "deepspeed", *type);
     if (const Value* file = reading.take("deepspeed_config.deepspeed_config_file")) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "formats/launch/formats.h"
+#include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
 
 namespace steelyard {
@@ -24,25 +25,20 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
 };
 
-const Value* on(ConfigReader& reading, std::string_view path) {
-  const Value* value = reading.take(path);
-  return value != nullptr && truth_of(*value).value_or(false) ? value : nullptr;
-}
-
 void read_adapter(ConfigReader& reading) {
   const Value* adapter = reading.take("adapter");
-  const Value* four = on(reading, "load_in_4bit");
-  const Value* eight = on(reading, "load_in_8bit");
+  const Value* four = reading.on("load_in_4bit");
+  const Value* eight = reading.on("load_in_8bit");
   if (adapter == nullptr || word_of(*adapter).empty()) return;
   const std::string kind = word_of(*adapter);
   if (kind != "lora" && kind != "qlora")
     return reading.refuse(*adapter, fmt::format("the adapter {} is not read", kind),
                           "lora and qlora are");
-  const Value* dora = on(reading, "peft_use_dora");
+  const Value* dora = reading.on("peft_use_dora");
   reading.say("adapter.method", dora != nullptr ? "dora" : "lora",
               dora != nullptr ? *dora : *adapter);
   reading.rows(kAdapter);
-  if (const Value* linear = on(reading, "lora_target_linear"))
+  if (const Value* linear = reading.on("lora_target_linear"))
     reading.say("adapter.target_modules", "all-linear", *linear);
   else if (reading.theirs().find("lora_target_modules") != nullptr)
     read_targets(reading, "lora_target_modules", "all-linear");
@@ -64,8 +60,7 @@ void read_fsdp(ConfigReader& reading) {
   const Value* config = reading.theirs().find("fsdp_config");
   const Value* words = reading.take("fsdp");
   if (config == nullptr && words == nullptr) return;
-  const Value& at = config == nullptr ? *words : *config;
-  const auto key = [&](std::string_view name) -> const Value* {
+  const FsdpKey key = [&](std::string_view name) -> const Value* {
     if (const Value* value = reading.take(fmt::format("fsdp_config.{}", name))) return value;
     return reading.take(fmt::format("fsdp_config.fsdp_{}", name));
   };
@@ -81,21 +76,10 @@ void read_fsdp(ConfigReader& reading) {
     reading.say("parallel.zero_stage", Value::integer(*truth_of(*reshard) ? 3 : 2), *reshard);
   else
     reading.take_default("parallel.zero_stage", Value::integer(3), "full sharding unless said");
-  if (const Value* offload = key("offload_params");
-      offload != nullptr && truth_of(*offload).value_or(false)) {
-    reading.say("offload.parameters", "cpu", *offload);
-    reading.say("offload.optimizer", "cpu", *offload);
-  }
-  if (const Value* again = key("activation_checkpointing");
-      again != nullptr && truth_of(*again).value_or(false))
-    reading.say("recompute.mode", "full", *again);
-  if (const Value* save = key("state_dict_type"))
-    reading.say("checkpoint.save", word_of(*save) == "FULL_STATE_DICT" ? "full-rank0" : "sharded",
-                *save);
+  read_fsdp_switches(reading, key);
   if (const Value* policy = key("auto_wrap_policy");
       policy != nullptr && word_of(*policy) == "TRANSFORMER_BASED_WRAP")
     reading.say("wrap.policy", "block", *policy);
-  (void)at;
 }
 
 }  // namespace
@@ -141,7 +125,7 @@ void read_axolotl(const Value& document, Launch& launch) {
   }
   if (const Value* reentrant = reading.take("gradient_checkpointing_kwargs.use_reentrant"))
     reading.say("recompute.reentrant", *reentrant, *reentrant);
-  if (const Value* offload = on(reading, "activation_offloading"))
+  if (const Value* offload = reading.on("activation_offloading"))
     reading.say("offload.activations", "cpu", *offload);
   if (document.find("optimizer") != nullptr) {
     read_optim(reading, "optimizer");
@@ -155,15 +139,15 @@ void read_axolotl(const Value& document, Launch& launch) {
   for (const auto& [old, ours] :
        {std::pair{"flash_attention", "flash"}, std::pair{"xformers_attention", "efficient"},
         std::pair{"eager_attention", "eager"}})
-    if (const Value* value = on(reading, old)) reading.say("training.attention", ours, *value);
-  on(reading, "sdp_attention");
-  if (const Value* cut = on(reading, "cut_cross_entropy"))
+    if (const Value* value = reading.on(old)) reading.say("training.attention", ours, *value);
+  reading.on("sdp_attention");
+  if (const Value* cut = reading.on("cut_cross_entropy"))
     reading.say("training.loss", "fused-linear", *cut);
-  if (const Value* fused = on(reading, "liger_fused_linear_cross_entropy"))
+  if (const Value* fused = reading.on("liger_fused_linear_cross_entropy"))
     reading.say("training.loss", "fused-linear", *fused);
-  const Value* swiglu = on(reading, "liger_glu_activation");
-  const Value* norm = on(reading, "liger_rms_norm");
-  const Value* rope = on(reading, "liger_rope");
+  const Value* swiglu = reading.on("liger_glu_activation");
+  const Value* norm = reading.on("liger_rms_norm");
+  const Value* rope = reading.on("liger_rope");
   if (swiglu != nullptr && norm != nullptr)
     reading.say("training.kernels", "liger", *norm);
   else if (swiglu != nullptr || norm != nullptr || rope != nullptr)
@@ -182,15 +166,15 @@ void read_axolotl(const Value& document, Launch& launch) {
     launch.mixed = Value::string("bf16");
     launch.mixed.set_mark(document.mark());
   }
-  if (const Value* half = on(reading, "fp16")) {
+  if (const Value* half = reading.on("fp16")) {
     launch.mixed = Value::string("fp16");
     launch.mixed.set_mark(half->mark());
   }
-  if (const Value* pure = on(reading, "bfloat16")) {
+  if (const Value* pure = reading.on("bfloat16")) {
     launch.load = Value::string("bfloat16");
     launch.load.set_mark(pure->mark());
   }
-  on(reading, "float32");
+  reading.on("float32");
   if (const Value* shard = reading.take("dp_shard_size"); shard != nullptr && shard->is_integer()) {
     const Value* copies = document.find("dp_replicate_size");
     const std::int64_t replicate = copies == nullptr ? 1 : count_of(*copies).value_or(1);

@@ -224,11 +224,10 @@ bool read_program(const Value& program, Words words, Launch& launch) {
   return true;
 }
 
-bool read_script(Words words, bool module, Launch& launch) {
+bool read_script(Words words, Launch& launch) {
   if (words.empty()) return false;
   if (is_python(words.front().as_string()) && words.size() > 1)
     return read_command_line(words, launch);
-  (void)module;
   return read_program(words.front(), words.subspan(1), launch);
 }
 
@@ -238,9 +237,7 @@ bool read_torchrun(Words words, Launch& launch) {
       words, {"standalone", "m", "module", "no_python", "run_path", "use_env", "use-env"});
   const Value* nodes = split.options.find("nnodes");
   say_devices(launch, nodes, split.options.find("nproc_per_node"), "torchrun");
-  return read_script(split.rest,
-                     split.options.find("module") != nullptr || split.options.find("m") != nullptr,
-                     launch);
+  return read_script(split.rest, launch);
 }
 
 bool read_accelerate_launch(Words words, Launch& launch) {
@@ -291,7 +288,7 @@ bool read_accelerate_launch(Words words, Launch& launch) {
       put("deepspeed_config." + key, member.value);
   }
   // The script first: what its arguments say decides about the model, which "auto" needs.
-  const bool read = read_script(split.rest, false, launch);
+  const bool read = read_script(split.rest, launch);
   if (document.find("distributed_type") == nullptr && !document.members().empty()) {
     const Value* processes = document.find("num_processes");
     mark_type(document.members().front().value,
@@ -341,7 +338,7 @@ bool read_deepspeed_launcher(Words words, Launch& launch) {
     ConfigReader(none, "deepspeed", launch.into)
         .lacks("cluster.devices", "the host file, or the devices of the machine, decide");
   }
-  return read_script(split.rest, false, launch);
+  return read_script(split.rest, launch);
 }
 
 bool read_tune(Words words, Launch& launch) {

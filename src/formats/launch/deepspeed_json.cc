@@ -99,14 +99,10 @@ constexpr std::string_view kOptimizers =
 
 void read_precision(ConfigReader& reading, Launch& launch) {
   const Value& document = reading.theirs();
-  const auto enabled = [&](std::string_view name) -> const Value* {
-    const Value* value = reading.take(fmt::format("{}.enabled", name));
-    return value != nullptr && truth_of(*value).value_or(false) ? value : nullptr;
-  };
-  const Value* brain = enabled("bf16");
-  if (brain == nullptr) brain = enabled("bfloat16");
-  const Value* half = enabled("fp16");
-  const Value* autocast = enabled("torch_autocast");
+  const Value* brain = reading.on("bf16.enabled");
+  if (brain == nullptr) brain = reading.on("bfloat16.enabled");
+  const Value* half = reading.on("fp16.enabled");
+  const Value* autocast = reading.on("torch_autocast.enabled");
   if (brain != nullptr && half != nullptr)
     reading.refuse(*half, "bf16 and fp16 are both enabled", "DeepSpeed takes one of them",
                    "keep one");
@@ -145,8 +141,7 @@ void check_zero_keys(ConfigReader& reading, const Value& zero) {
 void read_deepspeed(const Value& document, Launch& launch) {
   ConfigReader reading(document, "deepspeed", launch.into);
   launch.into.formats.emplace_back("DeepSpeed JSON");
-  if (const Value* elastic = reading.take("elasticity.enabled");
-      elastic != nullptr && truth_of(*elastic).value_or(false))
+  if (const Value* elastic = reading.on("elasticity.enabled"))
     reading.refuse(*elastic, "elasticity chooses the batch at launch", "the batch is not known",
                    "say train_batch_size and train_micro_batch_size_per_gpu");
   reading.say("engine", "deepspeed", document);
@@ -182,7 +177,7 @@ void read_deepspeed(const Value& document, Launch& launch) {
     reading.say("parallel.context_method", "ulysses", *document.at("sequence_parallel_size"));
   for (const char* key : {"cpu_offload", "cpu_offload_param"}) {
     const std::string path = fmt::format("zero_optimization.{}", key);
-    if (const Value* old = reading.take(path); old != nullptr && truth_of(*old).value_or(false))
+    if (const Value* old = reading.on(path))
       reading.say(
           std::string_view(key) == "cpu_offload" ? "offload.optimizer" : "offload.parameters",
           "cpu", *old);

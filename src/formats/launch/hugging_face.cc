@@ -166,13 +166,16 @@ void read_clip(ConfigReader& reading, std::string_view path, bool clips_by_defau
     reading.say("training.gradient_clip", Value::number(number.as_number()), *value);
 }
 
-void write_clip(ConfigWriter& writing, std::string_view path) {
+std::optional<double> clip_norm(ConfigWriter& writing) {
   const Value* clip = writing.take("training.gradient_clip");
-  if (clip == nullptr) return;
-  double norm = 0;
-  if (clip->is_number()) norm = clip->as_number();
-  if (clip->is_bool()) norm = clip->as_bool() ? 1.0 : 0.0;
-  writing.put(path, Value::number(norm), "gradients are clipped to this norm; 0: not");
+  if (clip == nullptr) return std::nullopt;
+  if (clip->is_bool()) return clip->as_bool() ? 1.0 : 0.0;
+  return clip->is_number() ? clip->as_number() : 0.0;
+}
+
+void write_clip(ConfigWriter& writing, std::string_view path) {
+  if (const auto norm = clip_norm(writing))
+    writing.put(path, Value::number(*norm), "gradients are clipped to this norm; 0: not");
 }
 
 HalfPrecision half_precision(ConfigWriter& writing) {
@@ -246,86 +249,6 @@ void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view 
     }
     read_deepspeed(*document, launch);
   }
-}
-
-void read_fsdp_keys(ConfigReader& reading, Launch& launch) {
-  const Value* fsdp = reading.take("fsdp");
-  std::string words;
-  if (fsdp != nullptr && fsdp->is_array()) {
-    for (const Value& item : fsdp->items()) words += word_of(item) + " ";
-  } else if (fsdp != nullptr) {
-    words = word_of(*fsdp);
-  }
-  if (words.empty() || words == "false") return;
-  std::optional<Value> config;
-  if (const Value* given = reading.take("fsdp_config")) {
-    if (given->is_table()) {
-      config = *given;
-    } else if (const auto text = named_file(launch, *given)) {
-      if (ReadValue read = read_json(text->as_string(), word_of(*given))) config = std::move(*read);
-    }
-  }
-  const Value empty = Value::table();
-  const Value& keys = config ? *config : empty;
-  const auto key = [&](std::string_view name) {
-    const Value* value = keys.find(name);
-    return value != nullptr ? value : keys.find("fsdp_" + std::string(name));
-  };
-  const Value* version = key("version");
-  const bool second = version != nullptr && word_of(*version) == "2";
-  if (version == nullptr)
-    reading.take_default("engine", Value::string("fsdp1"),
-                         "Trainer's FSDP is version 1 unless said");
-  else
-    reading.say("engine", second ? "fsdp2" : "fsdp1", *version);
-  const Value* reshard = key("reshard_after_forward");
-  if (second && reshard != nullptr) {
-    reading.say("parallel.zero_stage", Value::integer(truth_of(*reshard).value_or(true) ? 3 : 2),
-                *reshard);
-  } else if (words.find("shard_grad_op") != std::string::npos) {
-    reading.say("parallel.zero_stage", Value::integer(2), *fsdp);
-  } else if (words.find("no_shard") != std::string::npos ||
-             words.find("hybrid") != std::string::npos) {
-    reading.refuse(*fsdp, "this form of FSDP is not read", "full_shard and shard_grad_op are");
-  } else {
-    reading.say("parallel.zero_stage", Value::integer(3), *fsdp);
-  }
-  const Value* offload = key("offload_params");
-  if (words.find("offload") != std::string::npos ||
-      (offload != nullptr && truth_of(*offload).value_or(false))) {
-    const Value& at = offload != nullptr ? *offload : *fsdp;
-    reading.say("offload.parameters", "cpu", at);
-    reading.say("offload.optimizer", "cpu", at);
-  }
-  if (const Value* again = key("activation_checkpointing");
-      again != nullptr && truth_of(*again).value_or(false))
-    reading.say("recompute.mode", "full", *again);
-  if (const Value* state = key("state_dict_type"))
-    reading.say("checkpoint.save",
-                word_of(*state).find("SHARDED") != std::string::npos ? "sharded" : "full-rank0",
-                *state);
-}
-
-void write_fsdp_keys(ConfigWriter& writing) {
-  const std::string engine = writing.look_word("engine");
-  if (engine != "fsdp1" && engine != "fsdp2") return;
-  writing.take("engine");
-  const std::int64_t stage = writing.count("parallel.zero_stage", 3);
-  const bool offload = writing.word("offload.parameters", "none") == "cpu";
-  const bool states = writing.word("offload.optimizer", "none") == "cpu";
-  if (offload != states)
-    writing.refuse("offload.optimizer",
-                   "FSDP offloads parameters and states together or not at all");
-  std::string words = stage == 2 ? "shard_grad_op" : "full_shard";
-  if (offload) words += " offload";
-  writing.put("fsdp", words + " auto_wrap", "what is divided over the ranks");
-  writing.put("fsdp_config.version", Value::integer(engine == "fsdp2" ? 2 : 1));
-  if (engine == "fsdp2")
-    writing.put("fsdp_config.reshard_after_forward", Value::boolean(stage != 2),
-                "parameters go after forward, and are gathered again in backward");
-  if (const Value* save = writing.take("checkpoint.save"))
-    writing.put("fsdp_config.state_dict_type",
-                word_of(*save) == "sharded" ? "SHARDED_STATE_DICT" : "FULL_STATE_DICT");
 }
 
 }  // namespace steelyard

@@ -4,6 +4,7 @@
 //   bf16: true                     precision = "bf16-autocast" under DDP, "bf16-mixed" under FSDP
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,8 @@ Value model_config(const Value& run);
 void read_attention(ConfigReader& reading, std::string_view path);
 void write_attention(ConfigWriter& writing, std::string_view path);
 void read_clip(ConfigReader& reading, std::string_view path, bool clips_by_default);
+// The norm that the run clips to, 0 when it does not; nothing when it does not say.
+std::optional<double> clip_norm(ConfigWriter& writing);
 void write_clip(ConfigWriter& writing, std::string_view path);
 
 // What mixed precision and load type the run's precision means for its engine.
@@ -43,8 +46,5 @@ void take_peft_defaults(ConfigWriter& writing);
 
 // `deepspeed: file.json` or a mapping.
 void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view path);
-// `fsdp` and `fsdp_config` of TrainingArguments.
-void read_fsdp_keys(ConfigReader& reading, Launch& launch);
-void write_fsdp_keys(ConfigWriter& writing);
 
 }  // namespace steelyard

@@ -70,7 +70,8 @@ Value random_run(std::string_view target, Dice& dice) {
           ? dice.one_of({"adamw", "adamw-8bit", "lion"})
           : std::string("adamw"));
   if (target != "megatron") put(run, "training.attention", std::string("flash"));
-  put(run, "training.gradient_clip", Value::number(dice.heads() ? 1.0 : 0.5));
+  put(run, "training.gradient_clip",
+      dice.number(3) == 0 ? Value::boolean(false) : Value::number(dice.heads() ? 1.0 : 0.5));
   if (engine == "ddp")
     put(run, "training.precision", dice.one_of({"bf16-autocast", "bf16-pure", "fp32"}));
   else if (engine == "deepspeed")

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "formats/launch/formats.h"
+#include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
 
 namespace steelyard {
@@ -20,11 +21,6 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
 };
 
-const Value* on(ConfigReader& reading, std::string_view path) {
-  const Value* value = reading.take(path);
-  return value != nullptr && truth_of(*value).value_or(false) ? value : nullptr;
-}
-
 void read_adapter(ConfigReader& reading) {
   const Value* tuning = reading.take("finetuning_type");
   const std::string kind = tuning == nullptr ? "lora" : word_of(*tuning);
@@ -36,7 +32,7 @@ void read_adapter(ConfigReader& reading) {
   if (kind != "lora")
     return reading.refuse(*tuning, fmt::format("finetuning_type {} is not read", kind),
                           "lora and full are");
-  const Value* dora = on(reading, "use_dora");
+  const Value* dora = reading.on("use_dora");
   if (tuning == nullptr)
     reading.take_default("adapter.method", Value::string("lora"),
                          "LLaMA-Factory trains a LoRA unless told");
@@ -95,7 +91,7 @@ void read_llama_factory(const Value& document, Launch& launch) {
   for (const auto& [key, ours] :
        {std::pair{"use_galore", "galore"}, std::pair{"use_apollo", "apollo"},
         std::pair{"use_adam_mini", "adam-mini"}, std::pair{"use_muon", "muon"}})
-    if (const Value* value = on(reading, key)) {
+    if (const Value* value = reading.on(key)) {
       reading.say("training.optimizer", ours, *value);
       exotic = true;
     }
@@ -107,16 +103,16 @@ void read_llama_factory(const Value& document, Launch& launch) {
   }
   read_clip(reading, "max_grad_norm", true);
   read_attention(reading, "flash_attn");
-  if (const Value* liger = on(reading, "enable_liger_kernel")) {
+  if (const Value* liger = reading.on("enable_liger_kernel")) {
     reading.say("training.loss", "fused-linear", *liger);
     reading.say("training.kernels", "liger", *liger);
   }
   for (const char* word : {"bf16", "fp16"})
-    if (const Value* value = on(reading, word)) {
+    if (const Value* value = reading.on(word)) {
       launch.mixed = Value::string(word);
       launch.mixed.set_mark(value->mark());
     }
-  if (const Value* pure = on(reading, "pure_bf16")) {
+  if (const Value* pure = reading.on("pure_bf16")) {
     launch.load = Value::string("bfloat16");
     launch.load.set_mark(pure->mark());
     launch.mixed = Value::string("no");

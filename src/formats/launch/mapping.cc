@@ -169,6 +169,11 @@ std::optional<bool> ConfigReader::truth(std::string_view path) {
   return truth;
 }
 
+const Value* ConfigReader::on(std::string_view path) {
+  const Value* value = take(path);
+  return value != nullptr && truth_of(*value).value_or(false) ? value : nullptr;
+}
+
 std::optional<std::int64_t> ConfigReader::count(std::string_view path) {
   const Value* value = take(path);
   if (value == nullptr || word_of(*value) == "auto") return std::nullopt;

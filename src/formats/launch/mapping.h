@@ -72,6 +72,8 @@ class ConfigReader {
   std::optional<std::int64_t> count(std::string_view path);
   std::optional<std::string> word(std::string_view path);  // numbers and switches as text, too
   bool is(std::string_view path) { return truth(path).value_or(false); }
+  // The value there when it says yes: who says so is where it was written.
+  const Value* on(std::string_view path);
 
   void rows(std::span<const Row> rows);
 

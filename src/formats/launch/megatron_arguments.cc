@@ -50,17 +50,12 @@ constexpr std::pair<std::string_view, std::string_view> kGone[] = {
     {"moe_extended_tp", "--expert-tensor-parallel-size"},
 };
 
-const Value* on(ConfigReader& reading, std::string_view flag) {
-  const Value* value = reading.take(flag);
-  return value != nullptr && truth_of(*value).value_or(false) ? value : nullptr;
-}
-
 void read_precision(ConfigReader& reading) {
-  const Value* brain = on(reading, "bf16");
-  const Value* half = on(reading, "fp16");
+  const Value* brain = reading.on("bf16");
+  const Value* half = reading.on("fp16");
   const Value* eight = reading.take("fp8_format");
-  const Value* narrow = on(reading, "grad_reduce_in_bf16");
-  const Value* single = on(reading, "accumulate_allreduce_grads_in_fp32");
+  const Value* narrow = reading.on("grad_reduce_in_bf16");
+  const Value* single = reading.on("accumulate_allreduce_grads_in_fp32");
   if (eight != nullptr) {
     const std::string recipe = reading.word("fp8_recipe").value_or("delayed");
     reading.say("training.precision",
@@ -85,11 +80,11 @@ void read_precision(ConfigReader& reading) {
 }
 
 void read_recompute(ConfigReader& reading) {
-  const Value* selective = on(reading, "recompute_activations");
+  const Value* selective = reading.on("recompute_activations");
   const Value* granularity = reading.take("recompute_granularity");
   const std::string method = reading.word("recompute_method").value_or("");
   const auto layers = reading.count("recompute_num_layers");
-  if (const Value* old = on(reading, "checkpoint_activations"))
+  if (const Value* old = reading.on("checkpoint_activations"))
     return reading.say("recompute.mode", "full", *old);
   if (granularity == nullptr && selective == nullptr)
     return reading.take_default("recompute.mode", Value::string("none"),
@@ -182,27 +177,27 @@ void read_megatron(const Value& flags, Launch& launch) {
                      fmt::format("today it is {}", now));
   read_megatron_model(reading);
   reading.rows(kRows);
-  if (on(reading, "use_flash_attn") != nullptr)
+  if (reading.on("use_flash_attn") != nullptr)
     reading.say("training.attention", "flash", *flags.find("use_flash_attn"));
-  if (const Value* fused = on(reading, "cross_entropy_loss_fusion"))
+  if (const Value* fused = reading.on("cross_entropy_loss_fusion"))
     reading.warn(*fused, "a fused cross entropy",
                  "weighed as Megatron-LM's own, which holds the same logits");
   // Silently off without tensor parallelism.
-  const Value* sequence = on(reading, "sequence_parallel");
+  const Value* sequence = reading.on("sequence_parallel");
   if (sequence != nullptr)
     reading.say("parallel.sequence_parallel", Value::boolean(true), *sequence);
   else
     reading.take_default("parallel.sequence_parallel", Value::boolean(false),
                          "Megatron-LM does so only when told");
-  const Value* divided = on(reading, "use_distributed_optimizer");
-  const Value* sharded = on(reading, "use_megatron_fsdp");
-  if (sharded == nullptr) sharded = on(reading, "use_custom_fsdp");
+  const Value* divided = reading.on("use_distributed_optimizer");
+  const Value* sharded = reading.on("use_megatron_fsdp");
+  if (sharded == nullptr) sharded = reading.on("use_custom_fsdp");
   if (sharded != nullptr) {
     const std::string strategy =
         reading.word("data_parallel_sharding_strategy").value_or("optim_grads_params");
     const auto stage = ours_of("no_shard=0|optim=1|optim_grads=2|optim_grads_params=3", strategy);
     reading.say("parallel.zero_stage", typed_value(stage.value_or("3")), *sharded);
-  } else if (const Value* torch = on(reading, "use_torch_fsdp2")) {
+  } else if (const Value* torch = reading.on("use_torch_fsdp2")) {
     reading.say("parallel.strategy", "torch-fsdp2", *torch);
   } else if (divided != nullptr) {
     reading.say("parallel.zero_stage", Value::integer(1), *divided);

@@ -106,7 +106,14 @@ void read_nanotron(const Value& document, Launch& launch) {
               : single             ? "bf16-mixed-fp32-gradients"
                                    : "bf16-pure",
               at);
-  read_clip(reading, "optimizer.clip_grad", false);
+  // Null is no clipping; to a norm of 0 it would clip every gradient.
+  const Value* clip = document.at("optimizer.clip_grad");
+  if (clip != nullptr && clip->is_null()) {
+    reading.take("optimizer.clip_grad");
+    reading.say("training.gradient_clip", Value::boolean(false), *clip);
+  } else {
+    read_clip(reading, "optimizer.clip_grad", false);
+  }
   if (const Value* bucket = reading.take("model.ddp_bucket_cap_mb");
       bucket != nullptr && bucket->is_integer() && bucket->as_integer() < 1'000'000)
     reading.say("buckets.ddp_bytes", Value::integer(bucket->as_integer() * 1024 * 1024), *bucket);
@@ -141,7 +148,9 @@ void write_nanotron(ConfigWriter& writing) {
   writing.put("optimizer.accumulate_grad_in_fp32",
               Value::boolean(precision == "bf16-mixed-fp32-gradients"),
               "gradients and master weights in fp32");
-  write_clip(writing, "optimizer.clip_grad");
+  if (const auto norm = clip_norm(writing))
+    writing.put("optimizer.clip_grad", *norm > 0 ? Value::number(*norm) : Value(),
+                "gradients are clipped to this norm; null: not");
   if (const Value* bucket = writing.take("buckets.ddp_bytes"))
     writing.put("model.ddp_bucket_cap_mb",
                 Value::integer(count_of(*bucket).value_or(25 << 20) / (1024 * 1024)));

@@ -36,6 +36,9 @@ constexpr Row kRows[] = {
     {"training.enable_cpu_offload", "offload.parameters", "true=cpu|false=none"},
 };
 
+// torchtitan has no switch: train.py clips in every step, and to 0 it would stop every weight.
+constexpr double kNormNeverReached = 1e30;
+
 void read_recompute(ConfigReader& reading) {
   const Value* mode = reading.take("activation_checkpoint.mode");
   const Value* option = reading.take("activation_checkpoint.selective_ac_option");
@@ -185,7 +188,13 @@ void read_torchtitan(const Value& document, Launch& launch) {
     reading.say("offload.optimizer", "cpu", *offload);
   read_batch(reading);
   read_recompute(reading);
-  read_clip(reading, "training.max_norm", true);
+  if (const Value* norm = document.at("training.max_norm");
+      norm != nullptr && norm->is_number() && norm->as_number() >= kNormNeverReached) {
+    reading.take("training.max_norm");
+    reading.say("training.gradient_clip", Value::boolean(false), *norm);
+  } else {
+    read_clip(reading, "training.max_norm", true);
+  }
   const std::string stored = reading.word("training.dtype").value_or("float32");
   const std::string computed = reading.word("training.mixed_precision_param").value_or("bfloat16");
   const Value* at = document.at("training.dtype");
@@ -277,7 +286,11 @@ void write_torchtitan(ConfigWriter& writing) {
   writing.put("training.global_batch_size", Value::integer(micro * accumulation * data),
               "sequences of one optimizer step");
   write_recompute(writing);
-  write_clip(writing, "training.max_norm");
+  if (const auto norm = clip_norm(writing); norm && *norm > 0)
+    writing.put("training.max_norm", Value::number(*norm), "gradients are clipped to this norm");
+  else if (norm)
+    writing.put("training.max_norm", Value::number(kNormNeverReached),
+                "it always clips: to a norm that no gradient reaches");
   if (writing.look_word("offload.parameters") !=
       writing.word("offload.optimizer", writing.look_word("offload.parameters")))
     writing.refuse("offload.optimizer", "torchtitan offloads parameters and states together");

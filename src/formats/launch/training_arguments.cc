@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "formats/launch/formats.h"
+#include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
 
 namespace steelyard {
@@ -23,18 +24,17 @@ constexpr Row kAdapter[] = {
 };
 
 void read_adapter(ConfigReader& reading) {
-  const Value* peft = reading.take("use_peft");
-  const Value* four = reading.take("load_in_4bit");
-  const Value* eight = reading.take("load_in_8bit");
-  if (peft == nullptr || !truth_of(*peft).value_or(false)) {
-    if (four != nullptr && truth_of(*four).value_or(false))
+  const Value* peft = reading.on("use_peft");
+  const Value* four = reading.on("load_in_4bit");
+  const Value* eight = reading.on("load_in_8bit");
+  if (peft == nullptr) {
+    if (four != nullptr)
       reading.warn(*four, "weights of 4 bits and no adapter",
                    "only an adapter can be trained on them");
     return;
   }
-  const Value* dora = reading.take("use_dora");
-  const bool magnitudes = dora != nullptr && truth_of(*dora).value_or(false);
-  reading.say("adapter.method", magnitudes ? "dora" : "lora", magnitudes ? *dora : *peft);
+  const Value* dora = reading.on("use_dora");
+  reading.say("adapter.method", dora != nullptr ? "dora" : "lora", dora != nullptr ? *dora : *peft);
   reading.rows(kAdapter);
   if (reading.theirs().at("lora_r") == nullptr)
     reading.take_default("adapter.rank", Value::integer(16), "TRL's default rank");
@@ -42,9 +42,9 @@ void read_adapter(ConfigReader& reading) {
     read_targets(reading, "lora_target_modules", "all-linear");
   else
     reading.lacks("adapter.target_modules", "PEFT chooses the modules by the model's family");
-  if (four != nullptr && truth_of(*four).value_or(false))
+  if (four != nullptr)
     reading.say("adapter.base", "nf4", *four);
-  else if (eight != nullptr && truth_of(*eight).value_or(false))
+  else if (eight != nullptr)
     reading.say("adapter.base", "int8", *eight);
 }
 
@@ -62,8 +62,8 @@ void write_adapter(ConfigWriter& writing) {
 }
 
 void read_liger(ConfigReader& reading) {
-  const Value* liger = reading.take("use_liger_kernel");
-  if (liger == nullptr || !truth_of(*liger).value_or(false)) return;
+  const Value* liger = reading.on("use_liger_kernel");
+  if (liger == nullptr) return;
   const std::optional<bool> fused = reading.truth("liger_kernel_config.fused_linear_cross_entropy");
   const std::optional<bool> norms = reading.truth("liger_kernel_config.rms_norm");
   if (fused.value_or(true)) reading.say("training.loss", "fused-linear", *liger);
@@ -121,8 +121,7 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   read_liger(reading);
   read_adapter(reading);
   for (const char* word : {"bf16", "fp16"})
-    if (const Value* value = reading.take(word);
-        value != nullptr && truth_of(*value).value_or(false)) {
+    if (const Value* value = reading.on(word)) {
       launch.mixed = Value::string(word);
       launch.mixed.set_mark(value->mark());
     }

@@ -1,0 +1,23 @@
+// FSDP as Accelerate, Axolotl and Trainer say it: one set of names, with or without the prefix `fsdp_`, in different places.
+//
+//   fsdp_config: {version: 2, reshard_after_forward: true, offload_params: false}
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "formats/launch/formats.h"
+
+namespace steelyard {
+
+// The value of one of those names, wherever this format has it; nothing when it is not there.
+using FsdpKey = std::function<const Value*(std::string_view name)>;
+
+// Offloading, recomputation, and what a checkpoint holds; true when it says the last.
+bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key);
+
+// `fsdp` and `fsdp_config` of TrainingArguments.
+void read_fsdp_keys(ConfigReader& reading, Launch& launch);
+void write_fsdp_keys(ConfigWriter& writing);
+
+}  // namespace steelyard
