@@ -28,10 +28,12 @@ struct AchievedRates {
   Fraction eight_bit_product;   // of `product` again, where both factors have 8 bits
   Fraction attention_forward;   // of the peak rate, fused kernel; a causal square counts half
   Fraction attention_backward;  // the same, with five products for two
-  Fraction memory;              // of the memory's bandwidth, for kernels that only read and write
-  Fraction ring;                // of the device's link, as bus bandwidth of large rings
-  Fraction network;             // of the interface, as bus bandwidth across machines
-  Fraction host_link;           // of the link to the host, for large pinned copies
+  // cuDNN's, which Transformer Engine takes from Hopper on; the same where a file has none.
+  Fraction cudnn_attention_forward, cudnn_attention_backward;
+  Fraction memory;            // of the memory's bandwidth, for kernels that only read and write
+  Fraction ring;              // of the device's link, as bus bandwidth of large rings
+  Fraction network;           // of the interface, as bus bandwidth across machines
+  Fraction host_link;         // of the link to the host, for large pinned copies
   Fraction host_memory;       // of the host's memory bandwidth, by an optimizer's step on its CPUs
   Fraction overlap_slowdown;  // of the shorter one, when communication runs beside compute
   Seconds kernel_start{};     // between two kernels on the device

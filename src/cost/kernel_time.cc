@@ -76,8 +76,11 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
                      start);
     }
     case Kernel::kAttention: {
+      const bool cudnn = kernel.arithmetic.of_cudnn;
       const Fraction& reached =
-          kernel.backward ? rates_.attention_backward : rates_.attention_forward;
+          kernel.backward ? cudnn ? rates_.cudnn_attention_backward : rates_.attention_backward
+          : cudnn         ? rates_.cudnn_attention_forward
+                          : rates_.attention_forward;
       return Seconds(std::max(kernel.flops / (peak * at(reached, outlook_)), moving) + start);
     }
     case Kernel::kTraffic:

@@ -24,6 +24,7 @@ struct Arithmetic {
   // (rows x inner) · (inner x columns), `batch` times. Attention: queries, width of a head, keys; batch: sequences x heads.
   std::int64_t rows = 0, inner = 0, columns = 0, batch = 1;
   bool causal = false;      // attention: half of the square
+  bool of_cudnn = false;    // attention: cuDNN's kernel, otherwise FlashAttention's
   bool eight_bits = false;  // of both factors; the result keeps its own type
   std::int8_t forward_times =
       1;  // a loss that makes its gradients in forward runs three products there

@@ -1,10 +1,25 @@
 // Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters (arXiv:2104.04473): Megatron-LM up to a trillion
 // parameters, beside ZeRO-3 of DeepSpeed. Speeds; table 2 says what fitted.
+#include <optional>
+
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
 
 namespace steelyard {
 namespace {
+
+// The seconds behind a printed rate: the paper's equation (3) counts the FLOPs of an iteration, with the second forward.
+std::optional<double> seconds_of_rate(const MeasuredRow& row, const Shape& shape) {
+  const auto rate = row.number("measured.tflops_per_gpu");
+  const auto batch = row.count("train.global_batch"), devices = row.count("hardware.gpus"),
+             sequence = row.count("train.seq_len");
+  if (!rate || *rate <= 0 || !batch || !devices || *devices < 1 || !sequence) return std::nullopt;
+  const auto h = static_cast<double>(shape.hidden), l = static_cast<double>(shape.layers),
+             s = static_cast<double>(*sequence), v = static_cast<double>(shape.vocabulary);
+  const double flops =
+      96 * static_cast<double>(*batch) * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+  return flops / (*rate * 1e12 * static_cast<double>(*devices));
+}
 
 Mapped map(MeasuredRow& row) {
   if (row.says("source.where", "Table 1")) return left_out("prints no train.micro_batch");
@@ -43,6 +58,11 @@ Mapped map(MeasuredRow& row) {
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
   map_time(row, mapped);
+  if (!mapped.step_seconds && !mapped.tokens_per_second) {
+    mapped.step_seconds = seconds_of_rate(row, shape);
+    mapped.read_as("seconds of a step", "the printed TFLOP/s by the paper's equation (3)");
+  }
+  mapped.timed_apart = zero3 ? "ZeRO-3" : "tensor and pipeline";
   return mapped;
 }
 

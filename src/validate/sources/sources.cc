@@ -25,6 +25,7 @@ const std::vector<RowSource>& row_sources() {
       kPeft,
       kLomo,
       kMegatronBridge,
+      kNvidiaPerformance,
       kNarayanan2021,
       kZhao2023,
       kPytorchBlog,

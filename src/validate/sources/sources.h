@@ -31,6 +31,7 @@ extern const RowSource kQwen1Readme;
 extern const RowSource kPeft;
 extern const RowSource kLomo;
 extern const RowSource kMegatronBridge;
+extern const RowSource kNvidiaPerformance;
 extern const RowSource kNarayanan2021;
 extern const RowSource kZhao2023;
 extern const RowSource kPytorchBlog;

@@ -1,0 +1,118 @@
+// NVIDIA's performance pages of NeMo and Megatron-Bridge: tokens a second of Hopper and Blackwell, of dense models and of
+// experts whose tokens are spread evenly. Speeds alone; what a recipe recomputes is not printed.
+#include <array>
+
+#include "validate/sources/published.h"
+#include "validate/sources/sources.h"
+
+namespace steelyard {
+namespace {
+
+struct PrintedModel {
+  std::string_view printed, preset;
+  std::int64_t layers;
+};
+constexpr std::array kModels = {
+    PrintedModel{"GPT OSS 120B", "gpt-oss-120b", 36},
+    PrintedModel{"Qwen3_235B_a22B", "qwen3-235b-a22b", 94},
+    PrintedModel{"Qwen3_30B_a3B", "qwen3-30b-a3b", 48},
+    PrintedModel{"Kimi_K2", "kimi-k2", 61},
+    PrintedModel{"DeepSeekV3", "deepseek-v3", 61},
+    PrintedModel{"LLAMA2-7B", "llama-2-7b", 32},
+    PrintedModel{"LLAMA2-70B", "llama-2-70b", 80},
+    PrintedModel{"LLAMA3-70B", "llama-3-70b", 80},
+};
+// The machines of a rack share one NVLink: 72 devices, of which runs take 64.
+constexpr std::int64_t kRack = 64, kMachine = 8;
+
+const PrintedModel* model_of(const MeasuredRow& row) {
+  for (const PrintedModel& model : kModels)
+    if (row.text("model.name").starts_with(model.printed)) return &model;
+  return nullptr;
+}
+
+std::optional<std::string> precision_of(const MeasuredRow& row) {
+  if (row.says("train.precision", "BF16")) return "bf16-mixed";
+  if (row.says("train.precision", "MXFP8") || row.says("train.precision", "FP8-MX")) return "mxfp8";
+  if (row.says("train.precision", "NVFP4")) return std::nullopt;
+  return row.says("framework.name", "24.12") ? "fp8-delayed" : "fp8-tensorwise";
+}
+
+// Embedding and loss count as a layer each where that makes the chunks even (account_for_embedding_in_pipeline_split,
+// account_for_loss_in_pipeline_split); false: neither does.
+bool map_layers(std::int64_t layers, std::int64_t chunks, MappedRun& mapped) {
+  if (layers % chunks == 0) return true;
+  if ((layers + 2) % chunks != 0) return false;
+  const std::int64_t each = (layers + 2) / chunks;
+  Value::Array layout;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
+    layout.push_back(Value::integer(each - (chunk == 0 || chunk == chunks - 1 ? 1 : 0)));
+  mapped.set("parallel.pipeline_layout", Value::array(std::move(layout)));
+  mapped.read_as("a layer less on the first and the last stage",
+                 "the layers divide no other way: embedding and loss count as one each");
+  return true;
+}
+
+Mapped map(MeasuredRow& row) {
+  const PrintedModel* model = model_of(row);
+  if (model == nullptr)
+    return left_out("a model that no preset of ours is: " + row.text("model.name"));
+  if (row.says("model.name", "tokendrop")) return left_out("drops tokens of full experts");
+  if (row.says("model.name", "LoRA") || row.id().find("LoRA") != std::string::npos)
+    return left_out("adapters with tensor and pipeline parallelism");
+  const auto precision = precision_of(row);
+  if (!precision) return left_out("NVFP4");
+  MappedRun mapped;
+  mapped.set("model", std::string(model->preset));
+  mapped.set("engine", "megatron");
+  const bool rack = row.says("hardware.gpu", "GB");
+  if (row.text("hardware.gpu").empty()) {
+    const std::int64_t devices = row.need("hardware.gpus");
+    mapped.assume("cluster.device", "h100-sxm-80gb", "not printed; its speeds in FP8 are Hopper's");
+    mapped.set("cluster.devices", devices);
+    mapped.set("cluster.devices_per_node", std::min(devices, kMachine));
+  } else {
+    map_cluster(row, mapped, rack ? kRack : kMachine);
+  }
+  mapped.set("training.sequence_length", row.need("train.seq_len"));
+  mapped.set("training.micro_batch", row.need("train.micro_batch"));
+  mapped.set("training.global_batch", row.need("train.global_batch"));
+  mapped.set("training.precision", *precision);
+  mapped.assume("training.optimizer", "adamw", "not printed");
+  mapped.assume("recompute.mode", "none", "not printed");
+  mapped.assume("parallel.zero_stage", 1, "the distributed optimizer, as in its recipes");
+  mapped.set("parallel.tensor", row.count("parallel.tp").value_or(1));
+  mapped.set("parallel.context", row.count("parallel.cp").value_or(1));
+  const std::int64_t stages = row.count("parallel.pp").value_or(1);
+  const std::int64_t chunks = stages > 1 ? row.count("parallel.vpp").value_or(1) : 1;
+  mapped.set("parallel.pipeline", stages);
+  mapped.set("parallel.virtual_pipeline", chunks);
+  mapped.set("parallel.schedule", chunks > 1 ? "interleaved" : "1f1b");
+  if (const auto experts = row.count("parallel.ep")) {
+    mapped.set("parallel.expert", *experts);
+    mapped.assume("parallel.expert_tensor", 1, "as in its recipes");
+    mapped.assume("experts.dispatcher", "all-to-all",
+                  "its recipes set it, or a flexible one (DeepEP)");
+  }
+  // A product of three printed numbers of at most a million each.
+  if (!map_layers(model->layers,
+                  std::min<std::int64_t>(stages, 1 << 20) * std::min<std::int64_t>(chunks, 1 << 20),
+                  mapped))
+    return left_out("its layers of each stage are not printed");
+  if (!row.complete()) return left_out(row.missing());
+  map_outcome(row, mapped);
+  map_time(row, mapped);
+  mapped.timed_apart = row.count("parallel.ep") ? "experts" : "dense";
+  return mapped;
+}
+
+bool owns(const MeasuredRow& row) {
+  return row.id().substr(0, 5) == "nemo-" || row.id().substr(0, 9) == "nemo2412-";
+}
+
+}  // namespace
+
+constinit const RowSource kNvidiaPerformance = {
+    "nvidia-performance", "NeMo and Megatron-Bridge on Hopper and Blackwell: speeds", owns, map};
+
+}  // namespace steelyard

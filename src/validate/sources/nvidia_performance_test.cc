@@ -1,0 +1,39 @@
+#include "validate/sources/literal_row.h"
+
+namespace steelyard {
+namespace {
+
+TEST(NvidiaPerformance, Experts) {
+  const LiteralRow row(
+      R"row({"id": "nemo-26.02_Pre_Training_Qwen3_235B_a22B_DGX_H100_FP8_256gpu_gbs8192_s4096",
+        "source": {"title": "NVIDIA Megatron-Bridge performance summary (docs page and archive)"},
+        "model": {"name": "Qwen3_235B_a22B"}, "hardware": {"gpu": "DGX-H100", "gpus": 256},
+        "framework": {"name": "Megatron-Bridge / Megatron Core", "version": "26.02 NeMo Container"},
+        "train": {"seq_len": 4096, "micro_batch": 1, "global_batch": 8192, "precision": "FP8"},
+        "parallel": {"fsdp": "0", "tp": 2, "cp": 1, "pp": 8, "vpp": 4, "ep": 32},
+        "measured": {"tokens_per_s_per_gpu": 1712.0, "tflops_per_gpu": 253.0}})row");
+  EXPECT_EQ(row.source(), "nvidia-performance");
+  EXPECT_EQ(row.says("model"), R"("qwen3-235b-a22b")");
+  EXPECT_EQ(row.says("training.precision"), R"("fp8-tensorwise")");
+  EXPECT_EQ(row.says("parallel.expert_tensor"), "1");
+  // 94 layers and two more for embedding and loss: three for each of 32 chunks.
+  EXPECT_EQ(row.says("parallel.pipeline_layout").substr(0, 8), "[2, 3, 3");
+  EXPECT_EQ(row.mapped().tokens_per_second, std::optional(1712.0));
+  EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
+}
+
+TEST(NvidiaPerformance, OfAnUnnamedHopper) {
+  const LiteralRow row(
+      R"row({"id": "nemo2412-pretrain-LLAMA2-70B-64gpu",
+        "source": {"title": "NeMo Framework User Guide 24.12: Performance Benchmarks"},
+        "model": {"name": "LLAMA2-70B"}, "hardware": {"gpus": 64}, "framework": {"name": "NeMo 24.12"},
+        "train": {"seq_len": 4096, "micro_batch": 1, "global_batch": 128, "precision": "FP8"},
+        "parallel": {"dp": 4, "tp": 4, "cp": 1, "pp": 4, "vpp": 20},
+        "measured": {"tokens_per_s_per_gpu": 1728, "tflops_per_gpu": 768}})row");
+  EXPECT_EQ(row.says("cluster.device"), R"("h100-sxm-80gb")");
+  EXPECT_EQ(row.says("training.precision"), R"("fp8-delayed")");
+  EXPECT_EQ(row.says("parallel.virtual_pipeline"), "20");
+}
+
+}  // namespace
+}  // namespace steelyard
