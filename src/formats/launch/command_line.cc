@@ -416,9 +416,9 @@ bool read_command_line(Words words, Launch& launch) {
     for (std::size_t i = 0; i + 1 < rest.size(); ++i)
       if (rest[i].as_string().starts_with("-") &&
           rest[i].as_string().find('c') != std::string::npos) {
-        const ShellScript inner =
-            read_shell(rest[i + 1].as_string(),
-                       rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "");
+        const ShellScript inner = read_shell(
+            rest[i + 1].as_string(),
+            rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "", launch.environment);
         for (const ShellCommand& command : inner.commands) {
           std::vector<Value> placed = command.words;
           for (Value& word : placed) word.set_mark(rest[i + 1].mark());

@@ -17,7 +17,8 @@ struct Launch {
   Imported into;
   ReadFile read_file;  // absent: files that are named cannot be read
   std::string folder;
-  std::map<std::string, Value, std::less<>> files;  // that the script writes itself
+  std::map<std::string, Value, std::less<>> files;        // that the script writes itself
+  std::map<std::string, Value, std::less<>> environment;  // of the command that is read
   int depth = 0;
 
   // Stacks on Hugging Face's Trainer: mixed precision and the type in which weights are loaded are said in
@@ -51,6 +52,9 @@ void write_torchtitan(ConfigWriter& writing);
 
 void read_megatron(const Value& flags, Launch& launch);
 void write_megatron(ConfigWriter& writing);
+
+// NeMo 1.x and Megatron-Bridge: Megatron-LM's flags under other names and in sections.
+void read_nemo(const Value& document, Launch& launch);
 
 void read_nanotron(const Value& document, Launch& launch);
 void write_nanotron(ConfigWriter& writing);

@@ -191,6 +191,7 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
       second.read_file = launch.read_file;
       second.folder = launch.folder;
       second.files = launch.files;
+      second.environment = command.environment;
       if (read_command_line(command.words, second))
         into.problems.push_back({Severity::kWarning,
                                  "E602",
@@ -200,6 +201,7 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
                                  {}});
       continue;
     }
+    launch.environment = command.environment;
     launched = read_command_line(command.words, launch);
   }
   if (!launched)
@@ -245,7 +247,7 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
       launch.into.problems.push_back(
           {Severity::kError, "E604", "not a launch configuration that is known", document->place(),
            "none of its keys says whose it is",
-           "DeepSpeed, Accelerate, Trainer, torchtitan, Megatron-LM, nanotron, Axolotl, "
+           "DeepSpeed, Accelerate, Trainer, torchtitan, Megatron-LM, NeMo, nanotron, Axolotl, "
            "LLaMA-Factory, torchtune and shell scripts are read"});
     } else {
       read_format(format, *document, launch);

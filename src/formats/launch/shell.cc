@@ -48,7 +48,8 @@ class ShellReader {
       if (text_[i] == '\n') line_ends_.push_back(i);
   }
 
-  ShellScript read() {
+  ShellScript read(const ShellEnvironment& environment) {
+    for (const auto& [name, value] : environment) set(name, word_of(value), 0);
     read_directives();
     statements();
     return std::move(script_);
@@ -922,7 +923,8 @@ class ShellReader {
 
 bool has_hole(std::string_view word) { return word.find("${") != std::string_view::npos; }
 
-ShellScript read_shell(std::string_view text, std::string_view source_name) {
+ShellScript read_shell(std::string_view text, std::string_view source_name,
+                       const ShellEnvironment& environment) {
   if (text.size() > kMostScript) {
     ShellScript script;
     script.problems.push_back(
@@ -935,7 +937,7 @@ ShellScript read_shell(std::string_view text, std::string_view source_name) {
     return script;
   }
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  return ShellReader(text, source_name).read();
+  return ShellReader(text, source_name).read(environment);
 }
 
 }  // namespace steelyard
