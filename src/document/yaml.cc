@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "document/read.h"
+#include "document/repeated_keys.h"
 
 namespace steelyard {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 // Values that aliases may add to a document: a nest of lists of lists multiplies beyond any use.
 constexpr std::int64_t kMaximumAliased = 100'000;
 // Configurations are a page or two.
+constexpr std::size_t kMostRepetitions = 20;  // that are said one by one
 constexpr std::size_t kMaximumYamlBytes = std::size_t{8} << 20;
 
 struct Fault {
@@ -396,6 +398,7 @@ class YamlReader {
     const int indent = column();
     Value table = Value::table();
     std::vector<Value> merged;
+    RepeatedKeys keys;
     while (!at_end() && column() == indent && !is_marker("---") && !is_marker("...")) {
       if (peek() == '-' && blank_at(at_ + 1)) break;
       const auto colon = implicit_key();
@@ -411,16 +414,17 @@ class YamlReader {
       close(key_mark, from, upto);
       at_ = *colon + 1;
       Value value = node(indent + 1, indent, false, depth + 1);
-      add(table, merged, key.as_string(), std::move(key_mark), std::move(value));
+      add(table, keys, merged, key.as_string(), std::move(key_mark), std::move(value));
       skip_space();
       if (!at_end() && column() > indent)
         throw Fault{"E101", "not YAML here", at_, "indented unlike what stands above it", {}};
     }
-    merge(table, merged);
+    merge(table, keys, merged);
     return table;
   }
 
-  void add(Value& table, std::vector<Value>& merged, std::string key, Mark mark, Value value) {
+  void add(Value& table, RepeatedKeys& keys, std::vector<Value>& merged, std::string key, Mark mark,
+           Value value) {
     if (key == "<<") {
       if (value.is_array())
         merged.insert(merged.end(), value.items().begin(), value.items().end());
@@ -428,20 +432,22 @@ class YamlReader {
         merged.push_back(std::move(value));
       return;
     }
-    if (const Value::Member* first = table.member(key)) {
-      problems_.push_back({Severity::kError, "E102", fmt::format("\"{}\" is given twice", key),
-                           mark.place(), fmt::format("first on line {}", first->key_mark.line),
-                           "keep one of the two"});
+    if (keys.repeats(table, key)) {
+      if (problems_.size() < kMostRepetitions)
+        problems_.push_back({Severity::kError, "E102", fmt::format("\"{}\" is given twice", key),
+                             mark.place(),
+                             fmt::format("first on line {}", table.member(key)->key_mark.line),
+                             "keep one of the two"});
       return;
     }
     table.members().push_back({std::move(key), std::move(mark), std::move(value)});
   }
 
-  static void merge(Value& table, const std::vector<Value>& merged) {
+  static void merge(Value& table, RepeatedKeys& keys, const std::vector<Value>& merged) {
     for (const Value& source : merged) {
       if (!source.is_table()) continue;
       for (const Value::Member& member : source.members())
-        if (table.member(member.key) == nullptr) table.members().push_back(member);
+        if (!keys.repeats(table, member.key)) table.members().push_back(member);
     }
   }
 
@@ -717,6 +723,7 @@ class YamlReader {
   Value flow_table(std::size_t from, int depth) {
     Value table = Value::table();
     std::vector<Value> merged;
+    RepeatedKeys keys;
     ++at_;
     for (;;) {
       need_more(from);
@@ -735,7 +742,7 @@ class YamlReader {
         need_more(from);
         if (peek() != ',' && peek() != '}') value = flow_value(depth);
       }
-      add(table, merged, std::move(key), std::move(mark), std::move(value));
+      add(table, keys, merged, std::move(key), std::move(mark), std::move(value));
       need_more(from);
       if (peek() == ',') {
         ++at_;
@@ -744,7 +751,7 @@ class YamlReader {
       }
     }
     ++at_;
-    merge(table, merged);
+    merge(table, keys, merged);
     return table;
   }
 

@@ -106,7 +106,7 @@ std::optional<Value> named_document(Launch& launch, const Value& at) {
     for (Diagnostic& problem : read.error()) launch.into.problems.push_back(std::move(problem));
     return std::nullopt;
   }
-  if (!read->is_table()) return std::nullopt;
+  if (!read->is_table() || is_too_large(*read, launch.into)) return std::nullopt;
   return std::move(*read);
 }
 
@@ -416,9 +416,10 @@ bool read_command_line(Words words, Launch& launch) {
     for (std::size_t i = 0; i + 1 < rest.size(); ++i)
       if (rest[i].as_string().starts_with("-") &&
           rest[i].as_string().find('c') != std::string::npos) {
-        const ShellScript inner = read_shell(
-            rest[i + 1].as_string(),
-            rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "", launch.environment);
+        const ShellScript inner =
+            read_shell(rest[i + 1].as_string(),
+                       rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "",
+                       launch.environment == nullptr ? ShellEnvironment{} : *launch.environment);
         for (const ShellCommand& command : inner.commands) {
           std::vector<Value> placed = command.words;
           for (Value& word : placed) word.set_mark(rest[i + 1].mark());

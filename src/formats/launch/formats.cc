@@ -28,6 +28,15 @@ Value flags_of(const Value& document) {
   return flags;
 }
 
+std::int64_t values_in(const Value& value) {
+  std::int64_t count = 1;
+  if (value.is_table())
+    for (const Value::Member& member : value.members()) count += values_in(member.value);
+  if (value.is_array())
+    for (const Value& item : value.items()) count += values_in(item);
+  return count;
+}
+
 // Where a file that is named may lie: beside the one that names it, or in a folder above (names are often relative to the
 // repository's root), or where the command runs; an absolute name of another machine beside it.
 std::vector<std::string> places_of(const std::string& name, const std::string& folder) {
@@ -49,6 +58,17 @@ std::vector<std::string> places_of(const std::string& name, const std::string& f
 }
 
 }  // namespace
+
+bool is_too_large(const Value& document, Imported& into) {
+  if (values_in(document) <= kMostLaunchValues) return false;
+  into.problems.push_back({Severity::kError,
+                           "E103",
+                           fmt::format("more than {} values", kMostLaunchValues),
+                           document.place(),
+                           "no launch configuration is as large",
+                           {}});
+  return true;
+}
 
 std::string_view format_of(const Value& document) {
   if (!document.is_table()) return {};

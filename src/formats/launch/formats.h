@@ -8,6 +8,7 @@
 
 #include "document/value.h"
 #include "formats/launch/mapping.h"
+#include "formats/launch/shell.h"
 
 namespace steelyard {
 
@@ -17,8 +18,8 @@ struct Launch {
   Imported into;
   ReadFile read_file;  // absent: files that are named cannot be read
   std::string folder;
-  std::map<std::string, Value, std::less<>> files;        // that the script writes itself
-  std::map<std::string, Value, std::less<>> environment;  // of the command that is read
+  std::map<std::string, Value, std::less<>> files;  // that the script writes itself
+  const ShellEnvironment* environment = nullptr;    // of the command that is read
   int depth = 0;
 
   // Stacks on Hugging Face's Trainer: mixed precision and the type in which weights are loaded are said in
@@ -27,6 +28,11 @@ struct Launch {
   Value load;   // "bfloat16", ...
   bool hugging_face = false;
 };
+
+// Far above any configuration that someone wrote, and few enough to compare each with each.
+constexpr std::int64_t kMostLaunchValues = 20'000;
+// Says so, when a document has more.
+bool is_too_large(const Value& document, Imported& into);
 
 // A file that another one names, as text; a problem at `at` when there is none.
 std::optional<Value> named_file(Launch& launch, const Value& at);

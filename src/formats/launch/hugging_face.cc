@@ -248,7 +248,7 @@ void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view 
         launch.into.problems.push_back(std::move(problem));
       return;
     }
-    read_deepspeed(*document, launch);
+    if (!is_too_large(*document, launch.into)) read_deepspeed(*document, launch);
   }
 }
 

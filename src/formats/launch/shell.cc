@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kMostLetters = std::size_t{1} << 20;  // of all expansions together
 constexpr std::size_t kMostScript = std::size_t{4} << 20;
 constexpr int kDeepestExpansion = 24;
+constexpr int kMostDirectives = 1000;        // #SBATCH lines and remarks
+constexpr std::size_t kMostGiven = 300'000;  // exported variables, over all commands
 
 // Letters, each with its place in the script.
 struct Letters {
@@ -85,17 +87,19 @@ class ShellReader {
   void read_directives() {
     std::size_t at = 0;
     bool commands = false;
-    while (at < text_.size()) {
+    int read = 0;
+    while (at < text_.size() && read < kMostDirectives) {
       const std::size_t end = std::min(text_.find('\n', at), text_.size());
       std::string_view line = text_.substr(at, end - at);
       while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
       const std::size_t first = line.find_first_not_of(" \t");
       if (line.starts_with("#SBATCH") && !commands) {
+        ++read;
         directive(line.substr(7), at + 7);
       } else if (first != std::string_view::npos && line[first] != '#') {
         commands = true;
       } else if (first != std::string_view::npos) {
-        remark(line.substr(first), at + first);
+        read += remark(line.substr(first), at + first);
       }
       at = end + 1;
     }
@@ -155,11 +159,12 @@ class ShellReader {
     return word;
   }
 
-  void remark(std::string_view line, std::size_t at) {
+  // One, when it is a remark.
+  int remark(std::string_view line, std::size_t at) {
     static constexpr std::string_view kMark = "# steelyard: ";
-    if (!line.starts_with(kMark)) return;
+    if (!line.starts_with(kMark)) return 0;
     const ReadValue read = read_toml(line.substr(kMark.size()), source_->name);
-    if (!read) return;
+    if (!read) return 1;
     const std::function<void(const Value&, const std::string&)> place =
         [&](const Value& table, const std::string& path) {
           for (const Value::Member& member : table.members()) {
@@ -174,6 +179,7 @@ class ShellReader {
           }
         };
     place(*read, "");
+    return 1;
   }
 
   void set(const std::string& name, std::string_view text, std::size_t at) {
@@ -457,7 +463,9 @@ class ShellReader {
       pending_.push_back(one);
     }
     if (!live || command.words.empty()) return;
-    for (const auto& [name, value] : exported_) command.environment.emplace(name, value);
+    given_ += exported_.size();
+    if (given_ <= kMostGiven)
+      for (const auto& [name, value] : exported_) command.environment.emplace(name, value);
     run(std::move(command));
   }
 
@@ -914,6 +922,7 @@ class ShellReader {
   int commands_ = 0;
   std::map<std::string, Variable, std::less<>> variables_;
   std::map<std::string, Value, std::less<>> exported_;
+  std::size_t given_ = 0;  // exported variables that commands were given
   std::vector<IfBranch> branches_;
   std::vector<Pending> pending_;
   ShellScript script_;
