@@ -37,6 +37,9 @@ bool is_too_large(const Value& document, Imported& into);
 // A file that another one names, as text; a problem at `at` when there is none.
 std::optional<Value> named_file(Launch& launch, const Value& at);
 
+// The same as a document; nothing after a problem was said.
+std::optional<Value> named_document(Launch& launch, const Value& at);
+
 // Recognised by what it says; empty: not a launch configuration of these.
 std::string_view format_of(const Value& document);
 // Reads a document of that format; false when there is no such format.
@@ -76,6 +79,9 @@ void read_torchtune(const Value& document, Launch& launch, std::string_view reci
 // Words of one command: torchrun, accelerate launch, deepspeed, srun, axolotl, llamafactory-cli, tune, python.
 // False when it launches nothing.
 bool read_command_line(std::span<const Value> words, Launch& launch);
+
+// What such a command starts: a script or a module with its words.
+bool read_program(const Value& program, std::span<const Value> words, Launch& launch);
 
 // What only all files together say: precision, and who runs. Call once, at the end.
 void conclude(Launch& launch);
