@@ -2,7 +2,7 @@
 # make test     everything: unit tests and whole-program cases under the sanitizers, WebAssembly, formatting
 # make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
-# make bench    benchmarks        make fuzz    libFuzzer over every reader
+# make bench    benchmarks        make fuzz    libFuzzer over every reader        make mutations   100,000 damaged launch files
 # make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
 #               then a Slurm of one machine refuses a job that would not fit (make verify-exports, make verify-slurm)
 # make format   clang-format      make docs    rerun the commands that the documents show
@@ -10,7 +10,7 @@
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz verify verify-exports verify-slurm format docs rebase clean
+.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz mutations verify verify-exports verify-slurm format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -94,6 +94,14 @@ verify-exports: build
 verify-slurm: build
 	@cmake/install.sh slurm
 	python3 tests/verify/verify_slurm.py --binary $(STEELYARD)
+
+# 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
+mutations:
+	@cmake/install.sh build test
+	cmake --preset dev >/dev/null
+	cmake --build --preset dev --target launch_fuzz document_fuzz
+	cd build/dev/fuzz && ./launch_fuzz --mutations 100000 ../../../fuzz/corpus/launch $(FILES)
+	cd build/dev/fuzz && ./document_fuzz --mutations 100000 ../../../fuzz/corpus/document
 
 format:
 	clang-format -i $$(git ls-files --cached --others --exclude-standard '*.h' '*.cc')

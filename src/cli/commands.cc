@@ -91,14 +91,14 @@ const std::vector<Command>& commands() {
        true,
        export_command},
       {"gate",
-       "LAUNCH-FILE|RUN [flags]",
+       "LAUNCH-FILE|RUN... [flags]",
        "one line and an exit status, for schedulers and CI",
        "Weighs what a job would launch: exit 0 lets it through, 1 refuses it, 2 is not understood. "
        "--policy FILE says what is "
        "refused and which device a partition has; --slurm-plugin prints a job_submit.lua that asks "
        "this command.",
        {"steelyard gate job.sbatch --on h100-sxm-80gb",
-        "steelyard gate job.sbatch --policy gate.toml",
+        "steelyard gate jobs/*.sbatch --policy gate.toml",
         "steelyard gate --slurm-plugin > /etc/slurm/job_submit.lua"},
        true,
        gate_command},

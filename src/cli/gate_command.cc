@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/exit_status.h"
@@ -45,9 +46,18 @@ tl::expected<Policy, Diagnostics> read_policy(const std::string& path) {
       policy.refuse = word_of(member.value);
       if (policy.refuse != "does-not-fit" && policy.refuse != "tight" && policy.refuse != "never")
         refuse(member.value.place(), "refuse is not understood", "does-not-fit, tight or never");
-    } else if (member.key == "headroom_gib" && member.value.is_number()) {
-      policy.headroom_gib = member.value.as_number();
+    } else if (member.key == "headroom_gib") {
+      if (member.value.is_number())
+        policy.headroom_gib = member.value.as_number();
+      else
+        refuse(member.value.place(), "headroom_gib is not a number", "GiB that must stay free");
     } else if (member.key == "partition" && member.value.is_table()) {
+      for (const Value::Member& partition : member.value.members())
+        for (const Value::Member& known :
+             partition.value.is_table() ? partition.value.members() : std::vector<Value::Member>{})
+          if (known.key != "device" && known.key != "devices_per_node")
+            refuse(known.key_place(), fmt::format("unknown key \"{}\"", known.key),
+                   "a partition has device and devices_per_node");
       policy.partitions = member.value;
     } else {
       refuse(member.key_place(), fmt::format("unknown key \"{}\"", member.key),
@@ -62,23 +72,20 @@ std::string in_gib(Bytes bytes) {
   return fmt::format("{:.1f}", static_cast<double>(number(bytes)) / (1024.0 * 1024.0 * 1024.0));
 }
 
-}  // namespace
+// One job's answer; nothing when it is not understood, and the reason was said.
+struct Answer {
+  bool refused = false;
+  std::string line;
+  nlohmann::ordered_json document;
+};
 
-int gate_command(const Invocation& invocation) {
-  if (invocation.has("slurm-plugin")) {
-    answer(slurm_plugin());
-    return kDone;
+std::optional<Answer> judge(const Invocation& invocation, const std::string& word,
+                            const Policy& policy) {
+  const auto input = read_run(word);
+  if (!input) {
+    refuse(invocation, input.error(), "nothing weighed");
+    return std::nullopt;
   }
-  if (invocation.words.size() != 1)
-    return refuse_words(invocation, "gate what: one job script or run file");
-  Policy policy;
-  if (const std::string* file = invocation.value("policy")) {
-    auto read = read_policy(*file);
-    if (!read) return refuse(invocation, read.error(), "nothing weighed");
-    policy = std::move(*read);
-  }
-  const auto input = read_run(invocation.words.front());
-  if (!input) return refuse(invocation, input.error(), "nothing weighed");
   Value document = input->document;
   // What the cluster knows and the script does not: a partition's devices.
   if (const Value* partition = document.at("launch.partition"))
@@ -91,47 +98,78 @@ int gate_command(const Invocation& invocation) {
           set_path(document, fmt::format("cluster.{}", key), *value, value->place());
   lay_over(document, edits_of(invocation.keys));
   const Weighed weighed = weigh_document(document, input->folder);
-  if (!weighed.prediction) return refuse(invocation, weighed.problems, "nothing weighed");
+  if (!weighed.prediction) {
+    refuse(invocation, weighed.problems, "nothing weighed");
+    return std::nullopt;
+  }
   const Prediction& prediction = *weighed.prediction;
   const double headroom =
       static_cast<double>(number(prediction.usable) - number(prediction.peak.high)) /
       (1024.0 * 1024.0 * 1024.0);
   const bool crowded = policy.headroom_gib > 0 && headroom < policy.headroom_gib;
-  const bool refused =
-      policy.refuse != "never" &&
-      (prediction.verdict == Verdict::kDoesNotFit ||
-       (prediction.verdict == Verdict::kTight && policy.refuse == "tight") || crowded);
-  std::string line = fmt::format("{}: {}: needs {} GiB ({} to {}) on each {}, usable {}",
-                                 refused ? "refused" : "accepted",
-                                 verdict_words(prediction.verdict), in_gib(prediction.peak.device),
-                                 in_gib(prediction.peak.low), in_gib(prediction.peak.high),
-                                 weighed.job->cluster.device->name, in_gib(prediction.usable));
+  Answer said;
+  said.refused = policy.refuse != "never" &&
+                 (prediction.verdict == Verdict::kDoesNotFit ||
+                  (prediction.verdict == Verdict::kTight && policy.refuse == "tight") || crowded);
+  said.line = fmt::format("{}: {}: needs {} GiB ({} to {}) on each {}, usable {}",
+                          said.refused ? "refused" : "accepted", verdict_words(prediction.verdict),
+                          in_gib(prediction.peak.device), in_gib(prediction.peak.low),
+                          in_gib(prediction.peak.high), weighed.job->cluster.device->name,
+                          in_gib(prediction.usable));
   if (crowded && prediction.verdict != Verdict::kDoesNotFit)
-    line += fmt::format("; {:.1f} must stay free", policy.headroom_gib);
-  if (refused) {
+    said.line += fmt::format("; {:.1f} must stay free", policy.headroom_gib);
+  if (said.refused) {
     const auto suggestions = suggest(*weighed.job, prediction);
     if (!suggestions.empty()) {
       std::string change;
       for (const Suggestion::Edit& edit : suggestions.front().edits)
         change += fmt::format("{}{} = {}", change.empty() ? "" : ", ", edit.key, edit.to);
-      line += "; fits with " + change;
+      said.line += "; fits with " + change;
     }
   }
-  if (invocation.json) {
-    answer(nlohmann::ordered_json{{"schema", "steelyard.gate/1"},
-                                  {"refused", refused},
-                                  {"verdict", std::string(name_of(prediction.verdict))},
-                                  {"device_bytes", number(prediction.peak.device)},
-                                  {"low_bytes", number(prediction.peak.low)},
-                                  {"high_bytes", number(prediction.peak.high)},
-                                  {"usable_bytes", number(prediction.usable)},
-                                  {"line", line}}
-               .dump(2) +
-           "\n");
-  } else {
-    answer(line + "\n");
+  said.document = {{"schema", "steelyard.gate/1"},
+                   {"refused", said.refused},
+                   {"verdict", std::string(name_of(prediction.verdict))},
+                   {"device_bytes", number(prediction.peak.device)},
+                   {"low_bytes", number(prediction.peak.low)},
+                   {"high_bytes", number(prediction.peak.high)},
+                   {"usable_bytes", number(prediction.usable)},
+                   {"line", said.line}};
+  return said;
+}
+
+}  // namespace
+
+int gate_command(const Invocation& invocation) {
+  if (invocation.has("slurm-plugin")) {
+    answer(slurm_plugin());
+    return kDone;
   }
-  return refused ? kFinding : kDone;
+  if (invocation.words.empty())
+    return refuse_words(invocation, "gate what: job scripts or run files");
+  Policy policy;
+  if (const std::string* file = invocation.value("policy")) {
+    auto read = read_policy(*file);
+    if (!read) return refuse(invocation, read.error(), "nothing weighed");
+    policy = std::move(*read);
+  }
+  // Of several, as pre-commit names them, each line says whose it is.
+  const bool several = invocation.words.size() > 1;
+  int status = kDone;
+  for (const std::string& word : invocation.words) {
+    auto judged = judge(invocation, word, policy);
+    if (!judged) {
+      status = kBadInput;
+      continue;
+    }
+    if (judged->refused && status == kDone) status = kFinding;
+    if (several) judged->document["file"] = word;
+    if (invocation.json)
+      answer(several ? judged->document.dump() + "\n" : judged->document.dump(2) + "\n");
+    else
+      answer(several ? fmt::format("{}: {}\n", word, judged->line) : judged->line + "\n");
+  }
+  return status;
 }
 
 }  // namespace steelyard

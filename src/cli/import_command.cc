@@ -51,10 +51,8 @@ int import_command(const Invocation& invocation) {
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "import what: one launch configuration");
   const std::string& word = invocation.words.front();
-  const std::optional<std::string> text = text_of_file(word);
-  if (!text)
-    return refuse(invocation, {command_line_problem("E100", fmt::format("cannot read {}", word))},
-                  "nothing imported");
+  const auto text = configuration_text(word);
+  if (!text) return refuse(invocation, text.error(), "nothing imported");
   Imported imported = import_file(word, *text);
   lay_over(imported.run, edits_of(invocation.keys));
   if (imported.failed()) return refuse(invocation, imported.problems, "nothing imported");

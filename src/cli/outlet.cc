@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <sstream>
 
 namespace steelyard {
 namespace {
@@ -37,18 +37,25 @@ void flush_answer() {
   if (!hung_up && std::fflush(stdout) != 0) hung_up = true;
 }
 
-std::optional<std::string> text_of_file(const std::string& path) {
-  std::ostringstream text;
-  if (path == "-") {
-    text << std::cin.rdbuf();
-    return text.str();
+std::optional<std::string> text_of_file(const std::string& path, std::size_t most) {
+  std::ifstream file;
+  if (path != "-") {
+    std::error_code failed;
+    if (std::filesystem::is_directory(path, failed)) return std::nullopt;
+    file.open(path, std::ios::binary);
+    if (!file) return std::nullopt;
   }
-  std::error_code failed;
-  if (std::filesystem::is_directory(path, failed)) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  text << file.rdbuf();
-  return text.str();
+  std::istream& from = path == "-" ? std::cin : file;
+  std::string text;
+  constexpr std::size_t kChunk = std::size_t{1} << 20;
+  while (from && text.size() <= most) {
+    const std::size_t before = text.size();
+    const std::size_t wanted = std::min(kChunk, most - before + 1);
+    text.resize(before + wanted);
+    from.read(text.data() + before, static_cast<std::streamsize>(wanted));
+    text.resize(before + static_cast<std::size_t>(from.gcount()));
+  }
+  return text;
 }
 
 bool write_file(const std::string& path, std::string_view text) {

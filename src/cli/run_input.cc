@@ -56,7 +56,7 @@ tl::expected<std::string, std::string> read_file_for_core(const std::string& pat
   if (std::filesystem::is_directory(path, failed))
     return tl::unexpected(std::string("a folder without a config.json"));
   if (!std::filesystem::exists(path, failed)) return tl::unexpected(std::string("no such file"));
-  std::optional<std::string> text = text_of_file(path);
+  std::optional<std::string> text = text_of_file(path, kMaximumDocumentBytes);
   if (!text) return tl::unexpected(std::string("cannot be read"));
   return std::move(*text);
 }
@@ -120,6 +120,16 @@ KeyEdit placed_edit(std::string_view key, std::string_view text, const Place& pl
 
 }  // namespace
 
+tl::expected<std::string, Diagnostics> configuration_text(const std::string& word) {
+  std::optional<std::string> text = text_of_file(word, kMaximumDocumentBytes);
+  if (!text) return unreadable(word, "it cannot be opened");
+  if (text->size() > kMaximumDocumentBytes)
+    return tl::unexpected(Diagnostics{
+        command_line_problem("E103", fmt::format("{} is larger than {} MiB: no configuration", word,
+                                                 kMaximumDocumentBytes >> 20))});
+  return std::move(*text);
+}
+
 Imported import_file(const std::string& path, std::string_view text) {
   LaunchContext context;
   context.read_file = read_file_for_core;
@@ -136,8 +146,8 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
     if (is_path(word)) return unreadable(word, "no such file");
     return model_input(word);
   }
-  std::optional<std::string> text = text_of_file(word);
-  if (!text) return unreadable(word, "it cannot be opened");
+  auto text = configuration_text(word);
+  if (!text) return tl::unexpected(text.error());
   const std::string source = standard_input ? "<stdin>" : word;
   if (is_launch_file(*text, source)) {
     Imported imported = import_file(word, *text);

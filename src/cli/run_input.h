@@ -32,6 +32,9 @@ struct RunInput {
   std::string folder;  // relative paths of the document start here
 };
 
+// The text of a configuration; a problem when it cannot be read, or is larger than any.
+tl::expected<std::string, Diagnostics> configuration_text(const std::string& word);
+
 // A launch configuration as a run file; other files that it names are read beside it.
 Imported import_file(const std::string& path, std::string_view text);
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "document/read.h"
+#include "document/repeated_keys.h"
 
 namespace steelyard {
 namespace {
@@ -135,7 +135,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& text) override {
     Open& table = open_.back();
     const Mark mark = cursor_.next();
-    if (is_repeated(table, text)) {
+    if (table.keys.repeats(table.value, text)) {
       problems_.push_back({Severity::kError, "E102",
                            fmt::format("the key \"{}\" is given twice in one table", text),
                            mark.place(), "given again here", "keep one of the two"});
@@ -190,17 +190,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     Value value;
     std::string key;  // the key that waits for its value
     Mark key_mark;
-    std::unordered_set<std::string> seen;  // filled for large tables only
+    RepeatedKeys keys;
   };
-
-  static bool is_repeated(Open& table, const std::string& key) {
-    constexpr std::size_t kSmall = 24;
-    const auto& members = table.value.members();
-    if (members.size() < kSmall) return table.value.member(key) != nullptr;
-    if (table.seen.empty())
-      for (const auto& member : members) table.seen.insert(member.key);
-    return !table.seen.insert(key).second;
-  }
 
   bool open(Value value) {
     const Mark mark = cursor_.next();

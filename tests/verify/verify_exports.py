@@ -48,7 +48,8 @@ RUNS = {
                  "llama-3.1-8b --tensor 2 --pipeline 2 --gradient-accumulation 4"],
     "megatron": ["llama-3.1-8b --tensor 2 --zero-stage 1", "llama-3-70b --tensor 8 --recompute-mode full",
                  "gpt3-13b --tensor 4 --pipeline 2 --gradient-accumulation 8", "mixtral-8x7b --expert 8",
-                 "llama-3.1-8b --pipeline 4 --virtual-pipeline 2 --schedule interleaved --gradient-accumulation 8"],
+                 "llama-3.1-8b --pipeline 4 --virtual-pipeline 2 --schedule interleaved --gradient-accumulation 8",
+                 "llama-3.1-8b --pipeline 4 --pipeline-layout 7,9,9,7 --gradient-accumulation 8"],
 }
 # `export accelerate` writes a Trainer's flags, too.
 TARGETS = {"trainer": "accelerate", "trl": "accelerate"}

@@ -210,14 +210,14 @@ void read_accelerate(const Value& document, Launch& launch) {
   } else if (engine == "MEGATRON_LM") {
     reading.say("engine", "megatron", *type);
     read_megatron_plugin(reading);
-  } else if (engine == "MULTI_GPU" || engine == "NO") {
+  } else if (engine.starts_with("MULTI_") || engine == "NO") {
     reading.say("engine", "ddp", *type);
     if (engine == "NO" && processes == nullptr)
       reading.take_default("cluster.devices", Value::integer(1),
                            "distributed_type NO is one process");
   } else if (type != nullptr) {
     reading.refuse(*type, fmt::format("distributed_type {} is not read", engine),
-                   "NO, MULTI_GPU, FSDP, DEEPSPEED and MEGATRON_LM are");
+                   "NO, MULTI_GPU and its like, FSDP, DEEPSPEED and MEGATRON_LM are");
   }
   reading.rows(kParallelism);
   const auto degree = [&](const char* name) -> const Value* {

@@ -172,6 +172,13 @@ void read_deepspeed(const Value& document, Launch& launch) {
     fill("stage3_param_persistence_threshold", "buckets.persistence", 10, 1);
   }
   reading.rows(kRows);
+  // A group ends when it holds that many: with 0, after each tensor, as with 1 (stage3.py, _create_fp16_sub_groups).
+  if (const Value* group = reading.said("buckets.sub_group");
+      group != nullptr && count_of(*group) == 0) {
+    Value one = Value::integer(1);
+    one.set_mark(group->mark());
+    set_path(launch.into.run, "buckets.sub_group", std::move(one), group->place());
+  }
   if (launch.into.run.at("parallel.context") != nullptr &&
       document.at("sequence_parallel_size") != nullptr)
     reading.say("parallel.context_method", "ulysses", *document.at("sequence_parallel_size"));

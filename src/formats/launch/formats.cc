@@ -28,7 +28,47 @@ Value flags_of(const Value& document) {
   return flags;
 }
 
+std::int64_t values_in(const Value& value) {
+  std::int64_t count = 1;
+  if (value.is_table())
+    for (const Value::Member& member : value.members()) count += values_in(member.value);
+  if (value.is_array())
+    for (const Value& item : value.items()) count += values_in(item);
+  return count;
+}
+
+// Where a file that is named may lie: beside the one that names it, or in a folder above (names are often relative to the
+// repository's root), or where the command runs; an absolute name of another machine beside it.
+std::vector<std::string> places_of(const std::string& name, const std::string& folder) {
+  std::vector<std::string> places;
+  if (name.starts_with("/")) {
+    places.push_back(name);
+    const std::string base = name.substr(name.rfind('/') + 1);
+    places.push_back(folder.empty() ? base : folder + "/" + base);
+    return places;
+  }
+  std::string above = folder;
+  for (int i = 0; i < 8 && !above.empty(); ++i) {
+    places.push_back(above + "/" + name);
+    const std::size_t slash = above.rfind('/');
+    above.resize(slash == std::string::npos ? 0 : slash);
+  }
+  places.push_back(name);
+  return places;
+}
+
 }  // namespace
+
+bool is_too_large(const Value& document, Imported& into) {
+  if (values_in(document) <= kMostLaunchValues) return false;
+  into.problems.push_back({Severity::kError,
+                           "E103",
+                           fmt::format("more than {} values", kMostLaunchValues),
+                           document.place(),
+                           "no launch configuration is as large",
+                           {}});
+  return true;
+}
 
 std::string_view format_of(const Value& document) {
   if (!document.is_table()) return {};
@@ -37,7 +77,11 @@ std::string_view format_of(const Value& document) {
     return "deepspeed";
   if (has_any(document, {"distributed_type", "compute_environment"})) return "accelerate";
   if (has_any(document, {"base_model"})) return "axolotl";
-  if (has_any(document, {"model._component_"})) return "torchtune";
+  if (has_any(document, {"model._component_", "policy_model._component_", "tokenizer._component_"}))
+    return "torchtune";
+  if (has_any(document, {"trainer.num_nodes", "trainer.devices", "model.tensor_model_parallel_size",
+                         "train.global_batch_size"}))
+    return "nemo";
   if (has_any(document, {"model.model_config", "parallelism.dp", "parallelism.pp_engine"}))
     return "nanotron";
   if (has_any(document, {"model.flavor", "job.description", "job.dump_folder", "lr_scheduler",
@@ -68,6 +112,8 @@ bool read_format(std::string_view format, const Value& document, Launch& launch)
     read_nanotron(document, launch);
   else if (format == "torchtitan")
     read_torchtitan(document, launch);
+  else if (format == "nemo")
+    read_nemo(document, launch);
   else if (format == "megatron")
     read_megatron(flags_of(document), launch);
   else if (format == "llama-factory")
@@ -100,9 +146,13 @@ std::optional<Value> named_file(Launch& launch, const Value& at) {
     return refuse("its name is a variable that nobody sets");
   if (!launch.read_file) return refuse("other files are not read here");
   if (++launch.depth > 16) return refuse("files that name each other");
-  const bool relative = !name.starts_with("/") && !launch.folder.empty();
-  const std::string path = relative ? launch.folder + "/" + name : name;
-  auto text = launch.read_file(path);
+  tl::expected<std::string, std::string> text = tl::unexpected(std::string("no such file"));
+  std::string path;
+  for (const std::string& place : places_of(name, launch.folder)) {
+    path = place;
+    text = launch.read_file(path);
+    if (text) break;
+  }
   --launch.depth;
   if (!text) return refuse(text.error());
   Value value = Value::string(std::move(*text));

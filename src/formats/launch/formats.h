@@ -8,6 +8,7 @@
 
 #include "document/value.h"
 #include "formats/launch/mapping.h"
+#include "formats/launch/shell.h"
 
 namespace steelyard {
 
@@ -18,6 +19,7 @@ struct Launch {
   ReadFile read_file;  // absent: files that are named cannot be read
   std::string folder;
   std::map<std::string, Value, std::less<>> files;  // that the script writes itself
+  const ShellEnvironment* environment = nullptr;    // of the command that is read
   int depth = 0;
 
   // Stacks on Hugging Face's Trainer: mixed precision and the type in which weights are loaded are said in
@@ -27,8 +29,16 @@ struct Launch {
   bool hugging_face = false;
 };
 
+// Far above any configuration that someone wrote, and few enough to compare each with each.
+constexpr std::int64_t kMostLaunchValues = 20'000;
+// Says so, when a document has more.
+bool is_too_large(const Value& document, Imported& into);
+
 // A file that another one names, as text; a problem at `at` when there is none.
 std::optional<Value> named_file(Launch& launch, const Value& at);
+
+// The same as a document; nothing after a problem was said.
+std::optional<Value> named_document(Launch& launch, const Value& at);
 
 // Recognised by what it says; empty: not a launch configuration of these.
 std::string_view format_of(const Value& document);
@@ -52,6 +62,9 @@ void write_torchtitan(ConfigWriter& writing);
 void read_megatron(const Value& flags, Launch& launch);
 void write_megatron(ConfigWriter& writing);
 
+// NeMo 1.x and Megatron-Bridge: Megatron-LM's flags under other names and in sections.
+void read_nemo(const Value& document, Launch& launch);
+
 void read_nanotron(const Value& document, Launch& launch);
 void write_nanotron(ConfigWriter& writing);
 
@@ -66,6 +79,9 @@ void read_torchtune(const Value& document, Launch& launch, std::string_view reci
 // Words of one command: torchrun, accelerate launch, deepspeed, srun, axolotl, llamafactory-cli, tune, python.
 // False when it launches nothing.
 bool read_command_line(std::span<const Value> words, Launch& launch);
+
+// What such a command starts: a script or a module with its words.
+bool read_program(const Value& program, std::span<const Value> words, Launch& launch);
 
 // What only all files together say: precision, and who runs. Call once, at the end.
 void conclude(Launch& launch);

@@ -41,6 +41,7 @@ void read_fsdp_keys(ConfigReader& reading, Launch& launch) {
         for (Diagnostic& problem : read.error()) launch.into.problems.push_back(std::move(problem));
         return;
       }
+      if (is_too_large(*read, launch.into)) return;
       config = std::move(*read);
     }
   }

@@ -13,7 +13,8 @@ namespace {
 // transformers.training_args.OptimizerNames; the form of torch's own optimizers stands behind the slash.
 constexpr std::string_view kOptim =
     "adamw_torch_fused=adamw/fused|adamw_torch=adamw/foreach|adamw_hf=adamw/loop|"
-    "adamw_8bit=adamw-8bit/|adamw_bnb_8bit=adamw-8bit/|paged_adamw_32bit=adamw-paged/|"
+    "adamw_8bit=adamw-8bit/|adamw_bnb_8bit=adamw-8bit/|adamw_torch_8bit=adamw-8bit/"
+    "|ao_adamw_8bit=adamw-8bit/|paged_adamw_32bit=adamw-paged/|"
     "paged_adamw=adamw-paged/|paged_adamw_8bit=adamw-paged-8bit/|adafactor=adafactor/|"
     "sgd=sgd/foreach|lion_32bit=lion/|lion=lion/|lion_8bit=lion-8bit/|galore_adamw=galore/|"
     "apollo_adamw=apollo/|lomo=lomo/|muon=muon/";
@@ -41,6 +42,8 @@ std::string plain_name(std::string_view name) {
   return word;
 }
 
+}  // namespace
+
 std::optional<std::string> preset_like(std::string_view name) {
   const std::string wanted = plain_name(name);
   for (const std::string_view preset : preset_names()) {
@@ -51,8 +54,6 @@ std::optional<std::string> preset_like(std::string_view name) {
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 void read_optim(ConfigReader& reading, std::string_view path) {
   const Value* value = reading.take(path);
@@ -247,7 +248,7 @@ void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view 
         launch.into.problems.push_back(std::move(problem));
       return;
     }
-    read_deepspeed(*document, launch);
+    if (!is_too_large(*document, launch.into)) read_deepspeed(*document, launch);
   }
 }
 

@@ -185,21 +185,32 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
   bool launched = false;
   for (const ShellCommand& command : script.commands) {
     if (command.words.empty()) continue;
+    if (command.words.size() > static_cast<std::size_t>(kMostLaunchValues)) {
+      into.problems.push_back({Severity::kError,
+                               "E103",
+                               fmt::format("a command of more than {} words", kMostLaunchValues),
+                               command.words.front().place(),
+                               {},
+                               {}});
+      return;
+    }
     if (launched) {
       // A second launch in one script is another run.
       Launch second;
       second.read_file = launch.read_file;
       second.folder = launch.folder;
       second.files = launch.files;
-      if (read_command_line(command.words, second))
-        into.problems.push_back({Severity::kWarning,
-                                 "E602",
-                                 "a second launch in one script",
-                                 command.words.front().place(),
-                                 "only the first is read",
-                                 {}});
-      continue;
+      second.environment = &command.environment;
+      if (!read_command_line(command.words, second)) continue;
+      into.problems.push_back({Severity::kWarning,
+                               "E602",
+                               "a second launch in one script",
+                               command.words.front().place(),
+                               "only the first is read",
+                               {}});
+      break;
     }
+    launch.environment = &command.environment;
     launched = read_command_line(command.words, launch);
   }
   if (!launched)
@@ -241,11 +252,12 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
       return std::move(launch.into);
     }
     const std::string_view format = format_of(*document);
+    if (is_too_large(*document, launch.into)) return std::move(launch.into);
     if (format.empty()) {
       launch.into.problems.push_back(
           {Severity::kError, "E604", "not a launch configuration that is known", document->place(),
            "none of its keys says whose it is",
-           "DeepSpeed, Accelerate, Trainer, torchtitan, Megatron-LM, nanotron, Axolotl, "
+           "DeepSpeed, Accelerate, Trainer, torchtitan, Megatron-LM, NeMo, nanotron, Axolotl, "
            "LLaMA-Factory, torchtune and shell scripts are read"});
     } else {
       read_format(format, *document, launch);

@@ -8,7 +8,7 @@
 //   exported.files               axolotl.yaml and launch.sh, complete
 //
 // Read: scripts (shell, sbatch), command lines, DeepSpeed JSON, Accelerate YAML, Trainer and TRL arguments, torchtitan
-// TOML, Megatron-LM arguments, nanotron, Axolotl, LLaMA-Factory and torchtune YAML; recognised by what they say.
+// TOML, Megatron-LM arguments, NeMo, nanotron, Axolotl, LLaMA-Factory and torchtune YAML; recognised by what they say.
 // Nothing is executed.
 #pragma once
 

@@ -91,6 +91,12 @@ Value random_run(std::string_view target, Dice& dice) {
     if (target != "torchtitan" && tensor > 1)
       put(run, "parallel.sequence_parallel", Value::boolean(dice.heads()));
   }
+  if (target == "megatron" && pipeline == 2 && dice.heads()) {
+    const std::int64_t layers = word_of(*run.find("model")) == "llama-3.1-8b" ? 32 : 80;
+    const std::int64_t first = layers / 2 - dice.count({0, 1, 5});
+    put(run, "parallel.pipeline_layout",
+        Value::array({Value::integer(first), Value::integer(layers - first)}));
+  }
   if (engine == "deepspeed") put(run, "parallel.zero_stage", dice.count({1, 2, 3}));
   if (engine == "fsdp1" || engine == "fsdp2") put(run, "parallel.zero_stage", dice.count({2, 3}));
   if (target == "megatron" || target == "nanotron")

@@ -1,9 +1,12 @@
 // Megatron-LM's flags: megatron/training/arguments.py; also the MODEL_ARGS of its functional tests.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/megatron_model.h"
+#include "formats/launch/pipeline_layout.h"
 
 namespace steelyard {
 namespace {
@@ -79,6 +82,18 @@ void read_precision(ConfigReader& reading) {
   }
 }
 
+// `mlp moe_act`, also `[mlp moe_act]` as Megatron-LM's tests write it in YAML.
+std::vector<std::string> names_in(std::string_view text) {
+  std::vector<std::string> names;
+  std::string name;
+  for (const char c : std::string(text) + " ")
+    if (std::string_view(" ,[]").find(c) == std::string_view::npos)
+      name.push_back(c);
+    else if (!name.empty())
+      names.push_back(std::exchange(name, {}));
+  return names;
+}
+
 void read_recompute(ConfigReader& reading) {
   const Value* selective = reading.on("recompute_activations");
   const Value* granularity = reading.take("recompute_granularity");
@@ -108,7 +123,11 @@ void read_recompute(ConfigReader& reading) {
     if (modules != nullptr && modules->is_array())
       for (const Value& item : modules->items()) add(item);
     else if (modules != nullptr)
-      add(*modules);
+      for (const std::string& name : names_in(word_of(*modules))) {
+        Value item = Value::string(name);
+        item.set_mark(modules->mark());
+        add(item);
+      }
     if (modules != nullptr)
       reading.say("recompute.modules", std::move(names), *modules);
     else
@@ -165,6 +184,38 @@ void write_recompute(ConfigWriter& writing) {
   }
 }
 
+// Every chunk's layers; as many chunks a rank as it has more entries than ranks.
+void read_layout(ConfigReader& reading, std::int64_t pipeline) {
+  const Value* layout = reading.take("pipeline_model_parallel_layout");
+  if (layout == nullptr) return;
+  const auto layers = layers_of_layout(word_of(*layout));
+  const std::int64_t chunks = layers ? static_cast<std::int64_t>(layers->size()) : 0;
+  if (chunks == 0 || pipeline < 1 || chunks % pipeline != 0)
+    return reading.refuse(
+        *layout,
+        layers ? fmt::format("a layout of {} chunks for {} stages", chunks, pipeline)
+               : fmt::format("the layout \"{}\" is not understood", word_of(*layout)),
+        "| ends a chunk, E t m L are its parts, t*3 and (tt|)*3 repeat");
+  Value list = Value::array();
+  for (const std::int64_t count : *layers) list.items().push_back(Value::integer(count));
+  if (chunks > pipeline)
+    reading.say("parallel.virtual_pipeline", Value::integer(chunks / pipeline), *layout);
+  reading.say("parallel.pipeline_layout", std::move(list), *layout);
+}
+
+void write_layout(ConfigWriter& writing) {
+  const Value* layout = writing.take("parallel.pipeline_layout");
+  if (layout == nullptr || !layout->is_array()) return;
+  std::vector<std::int64_t> layers;
+  for (const Value& count : layout->items()) layers.push_back(count_of(count).value_or(0));
+  writing.put("pipeline_model_parallel_layout", layout_of_layers(layers),
+              "layers of each chunk, from the embedding on");
+  // It counts the chunks itself, and refuses to be told twice.
+  std::erase_if(writing.theirs.members(), [](const Value::Member& member) {
+    return member.key == "num_virtual_stages_per_pipeline_rank";
+  });
+}
+
 }  // namespace
 
 void read_megatron(const Value& flags, Launch& launch) {
@@ -217,9 +268,7 @@ void read_megatron(const Value& flags, Launch& launch) {
     else
       reading.refuse(*chunk, "chunks that do not divide the layers of a stage", "");
   }
-  if (const Value* layout = reading.take("pipeline_model_parallel_layout"))
-    reading.refuse(*layout, "a pipeline layout is not read", "",
-                   "the run file's pipeline_layout lists the layers of each stage");
+  read_layout(reading, pipeline);
   if (pipeline > 1) {
     const Value* chunks = reading.said("parallel.virtual_pipeline");
     const bool many = chunks != nullptr && count_of(*chunks).value_or(1) > 1;
@@ -258,6 +307,7 @@ void write_megatron(ConfigWriter& writing) {
     writing.lose("training.optimizer",
                  "Megatron-LM's adam decays weights as AdamW does; the same bytes");
   }
+  write_layout(writing);
   // Megatron divides what remains: data ranks and accumulation follow from the batches.
   writing.take("parallel.data");
   writing.take("training.gradient_accumulation");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "formats/launch/hugging_face.h"
+#include "model/catalogue.h"
 
 namespace steelyard {
 namespace {
@@ -68,10 +69,11 @@ void read_megatron_model(ConfigReader& reading) {
                      "expected a whole number");
   };
   const bool gated = reading.is("swiglu");
-  const std::string position =
-      reading.is("use_rotary_position_embeddings")
-          ? std::string("rope")
-          : reading.word("position_embedding_type").value_or("learned_absolute");
+  std::string position = reading.is("use_rotary_position_embeddings")
+                             ? std::string("rope")
+                             : reading.word("position_embedding_type").value_or("learned_absolute");
+  if (position == "rotary") position = "rope";  // of forks
+  if (position == "ALiBi") position = "alibi";
   reading.take("position_embedding_type");
   const bool rotary = position == "rope" || position == "yarn";
   const std::string norm = reading.word("normalization").value_or("LayerNorm");
@@ -88,10 +90,12 @@ void read_megatron_model(ConfigReader& reading) {
     if (const Value* value = reading.take(unread))
       reading.refuse(*value, fmt::format("--{} is not read", unread),
                      "its tensors are not described here");
-  if (position != "rope" && position != "yarn" && position != "learned_absolute")
+  const bool sloped = position == "alibi";  // of Megatron-DeepSpeed
+  if (!rotary && !sloped && position != "learned_absolute")
     reading.refuse(*reading.theirs().find("position_embedding_type"),
                    fmt::format("position embeddings \"{}\" are not read", position),
-                   "rope, yarn and learned_absolute are");
+                   "rope, yarn, learned_absolute and alibi are");
+  reading.is("embed_layernorm");
 
   if (latent) {
     put("model_type", Value::string("deepseek_v3"));
@@ -101,6 +105,8 @@ void read_megatron_model(ConfigReader& reading) {
     put("model_type", Value::string(query_norm              ? "qwen3"
                                     : query_bias && !biased ? "qwen2"
                                                             : "llama"));
+  } else if (!gated && sloped) {
+    put("model_type", Value::string("bloom"));
   } else if (!gated && !rotary) {
     put("model_type", Value::string("gpt2"));
   } else if (!gated && rotary && norm == "LayerNorm") {
@@ -117,7 +123,9 @@ void read_megatron_model(ConfigReader& reading) {
   size("hidden_size", hidden);
   size("num_attention_heads", heads);
   const auto groups = number("num_query_groups");
-  if (!latent && model.find("model_type")->as_string() != "gpt2") {
+  const std::string family = model.find("model_type")->as_string();
+  const bool whole_heads = family == "gpt2" || family == "bloom";  // no groups, no width of a head
+  if (!latent && !whole_heads) {
     // Groups count only with --group-query-attention; else each head has its own.
     const bool grouped = reading.is("group_query_attention");
     if (grouped && groups)
@@ -132,14 +140,16 @@ void read_megatron_model(ConfigReader& reading) {
   const std::int64_t feed_forward = number("ffn_hidden_size").value_or(standard);
   const std::int64_t expert_width = number("moe_ffn_hidden_size").value_or(feed_forward);
   const Value* ffn = reading.theirs().find("ffn_hidden_size");
-  const std::string family = model.find("model_type")->as_string();
   if (family == "mixtral")
     put("intermediate_size", Value::integer(expert_width),
         reading.theirs().find("moe_ffn_hidden_size"));
   else
-    put(family == "gpt2" ? "n_inner" : "intermediate_size", Value::integer(feed_forward), ffn);
+    put(whole_heads ? "n_inner" : "intermediate_size", Value::integer(feed_forward), ffn);
+  if (family == "bloom" && feed_forward != 4 * width)
+    reading.refuse(ffn == nullptr ? at : *ffn, "alibi beside a feed-forward of another width",
+                   "four times the hidden size is read");
   if (!latent)
-    if (const auto channels = number("kv_channels"); channels && family != "gpt2")
+    if (const auto channels = number("kv_channels"); channels && !whole_heads)
       put("head_dim", Value::integer(*channels), reading.theirs().find("kv_channels"));
   size("max_position_embeddings", reading.take("max_position_embeddings"));
   if (experts.value_or(0) > 0) {
@@ -186,6 +196,7 @@ void read_megatron_model(ConfigReader& reading) {
   put("tie_word_embeddings", Value::boolean(tied));
   const Value* rows = reading.take("vocab_size");
   if (rows == nullptr) rows = reading.take("padded_vocab_size");
+  if (rows == nullptr) rows = reading.take("pad_vocab_size_to");  // Megatron-DeepSpeed
   if (rows != nullptr) {
     size("vocab_size", rows);
   } else {
@@ -195,10 +206,19 @@ void read_megatron_model(ConfigReader& reading) {
     std::int64_t known = 0;
     if (tokenizer == "GPT2BPETokenizer") known = 50257;
     if (tokenizer == "Llama2Tokenizer") known = 32000;
+    const Value* which = reading.theirs().find("tokenizer_model");
+    if (which == nullptr) which = reading.theirs().find("tokenizer_name_or_path");
+    if (known == 0 && which != nullptr && tokenizer.find("HuggingFace") != std::string::npos)
+      if (const auto preset = preset_like(word_of(*which)))
+        if (const auto found = find_preset(*preset))
+          if (const Value* size_of_it = found->config.find("vocab_size"))
+            known = count_of(*size_of_it).value_or(0);
     if (known > 0) {
       put("vocab_size", Value::integer(known));
       reading.into().unsaid.push_back(
-          {"model.vocab_size", std::to_string(known), "the vocabulary of " + tokenizer});
+          {"model.vocab_size", std::to_string(known),
+           "the vocabulary of " +
+               (which == nullptr || tokenizer == "Llama2Tokenizer" ? tokenizer : word_of(*which))});
     } else {
       reading.lacks("model.vocab_size", "the tokenizer decides; --vocab-size says it");
     }

@@ -38,7 +38,11 @@ struct ShellScript {
   Diagnostics problems;
 };
 
-ShellScript read_shell(std::string_view text, std::string_view source_name);
+// What the caller exported: `bash -c '$LAUNCHER $COMMAND'` expands its variables itself.
+using ShellEnvironment = std::map<std::string, Value, std::less<>>;
+
+ShellScript read_shell(std::string_view text, std::string_view source_name,
+                       const ShellEnvironment& environment = {});
 
 // Whether a variable that nobody set is part of the word: "${DATA}/x".
 bool has_hole(std::string_view word);

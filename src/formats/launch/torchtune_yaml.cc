@@ -32,15 +32,16 @@ constexpr std::string_view kBuilders =
     "llama3_2_1b=llama-3.2-1b|llama3_2_3b=llama-3.2-3b|llama3_3_70b=llama-3.3-70b|"
     "llama3_8b=llama-3-8b|llama3_70b=llama-3-70b|llama2_7b=llama-2-7b|llama2_13b=llama-2-13b|"
     "llama2_70b=llama-2-70b|mistral_7b=mistral-7b-v0.1|qwen2_0_5b=qwen2-0.5b|qwen2_1_5b=qwen2-1.5b|"
-    "qwen2_7b=qwen2-7b|qwen2_5_0_5b=qwen2.5-0.5b|qwen2_5_1_5b_base=qwen2.5-1.5b|qwen2_5_1_5b=qwen2."
+    "qwen2_7b=qwen2-7b|qwen2_5_0_5b=qwen2.5-0.5b|qwen2_5_1_5b=qwen2."
     "5-1.5b|"
-    "qwen2_5_3b=qwen2.5-3b|qwen2_5_7b=qwen2.5-7b|qwen2_5_7b_base=qwen2.5-7b|qwen2_5_14b=qwen2.5-"
+    "qwen2_5_3b=qwen2.5-3b|qwen2_5_7b=qwen2.5-7b|qwen2_5_14b=qwen2.5-"
     "14b|"
     "qwen2_5_32b=qwen2.5-32b|qwen2_5_72b=qwen2.5-72b|gemma_2b=gemma-2b|gemma_7b=gemma-7b|"
     "gemma2_2b=gemma-2-2b|gemma2_9b=gemma-2-9b|gemma2_27b=gemma-2-27b|phi3_mini=phi-3-mini-4k|"
     "phi4_14b=phi-4|qwen3_0_6b=qwen3-0.6b|qwen3_1_7b=qwen3-1.7b|qwen3_4b=qwen3-4b|qwen3_8b=qwen3-"
     "8b|"
-    "qwen3_14b=qwen3-14b|qwen3_32b=qwen3-32b";
+    "qwen3_14b=qwen3-14b|qwen3_32b=qwen3-32b|llama4_scout_17b_16e=llama-4-scout-17b-16e|"
+    "llama4_maverick_17b_128e=llama-4-maverick-17b-128e";
 
 void read_model(ConfigReader& reading) {
   const Value* component = reading.take("model._component_");
@@ -56,6 +57,9 @@ void read_model(ConfigReader& reading) {
       name.erase(0, prefix.size());
       break;
     }
+  // Sizes of the base model and of what was made of it are one.
+  for (const std::string_view suffix : {"_instruct", "_base"})
+    if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
   if (const auto preset = ours_of(kBuilders, name))
     reading.say("model", *preset, *component);
   else

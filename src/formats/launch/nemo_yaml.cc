@@ -1,0 +1,254 @@
+// NeMo 1.x's YAML (nemo_framework_launcher, launcher_scripts/conf/training) and Megatron-Bridge's overrides
+// (megatron/bridge/training/config.py): what Megatron-LM's flags say, in sections and under other names.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "formats/launch/formats.h"
+
+namespace steelyard {
+namespace {
+
+// A dotted path, the flag of Megatron-LM, and how its words differ.
+constexpr Row kFlags[] = {
+    {"model.micro_batch_size", "micro_batch_size", "", "train.micro_batch_size"},
+    {"model.global_batch_size", "global_batch_size", "", "train.global_batch_size"},
+    {"model.rampup_batch_size", "rampup_batch_size", "", "train.rampup_batch_size"},
+    {"model.tensor_model_parallel_size", "tensor_model_parallel_size"},
+    {"model.pipeline_model_parallel_size", "pipeline_model_parallel_size"},
+    {"model.virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"},
+    {"model.pipeline_model_parallel_layout", "pipeline_model_parallel_layout"},
+    {"model.context_parallel_size", "context_parallel_size"},
+    {"model.cp_comm_type", "cp_comm_type"},
+    {"model.expert_model_parallel_size", "expert_model_parallel_size"},
+    {"model.expert_tensor_parallel_size", "expert_tensor_parallel_size"},
+    {"model.sequence_parallel", "sequence_parallel"},
+    {"model.encoder_seq_length", "seq_length", "",
+     "dataset.seq_length|dataset.sequence_length|model.seq_length|model.data.seq_length"},
+    {"model.max_position_embeddings", "max_position_embeddings"},
+    {"model.num_layers", "num_layers"},
+    {"model.hidden_size", "hidden_size"},
+    {"model.ffn_hidden_size", "ffn_hidden_size"},
+    {"model.num_attention_heads", "num_attention_heads"},
+    {"model.kv_channels", "kv_channels"},
+    {"model.hidden_dropout", "hidden_dropout"},
+    {"model.attention_dropout", "attention_dropout"},
+    {"model.normalization", "normalization",
+     "rmsnorm=RMSNorm|RMSNorm=RMSNorm|layernorm=LayerNorm|layernorm1p=LayerNorm|LayerNorm="
+     "LayerNorm"},
+    {"model.position_embedding_type", "position_embedding_type"},
+    {"model.rotary_percentage", "rotary_percent", "", "model.rotary_percent"},
+    {"model.make_vocab_size_divisible_by", "make_vocab_size_divisible_by"},
+    {"model.vocab_size", "vocab_size", "", "tokenizer.vocab_size|model.override_vocab_size"},
+    {"model.qk_layernorm", "qk_layernorm"},
+    {"model.num_moe_experts", "num_experts"},
+    {"model.moe_router_topk", "moe_router_topk"},
+    {"model.moe_ffn_hidden_size", "moe_ffn_hidden_size"},
+    {"model.moe_grouped_gemm", "moe_grouped_gemm"},
+    {"model.moe_token_dispatcher_type", "moe_token_dispatcher_type"},
+    {"model.activations_checkpoint_granularity", "recompute_granularity", "",
+     "model.recompute_granularity"},
+    {"model.activations_checkpoint_method", "recompute_method", "", "model.recompute_method"},
+    {"model.activations_checkpoint_num_layers", "recompute_num_layers", "",
+     "model.recompute_num_layers"},
+    {"model.recompute_modules", "recompute_modules"},
+    {"model.use_flash_attention", "use_flash_attn"},
+    {"model.cross_entropy_loss_fusion", "cross_entropy_loss_fusion"},
+    {"trainer.gradient_clip_val", "clip_grad", "", "optimizer.clip_grad"},
+    {"ddp.use_distributed_optimizer", "use_distributed_optimizer"},
+    {"ddp.use_megatron_fsdp", "use_megatron_fsdp"},
+    {"ddp.data_parallel_sharding_strategy", "data_parallel_sharding_strategy"},
+    {"optimizer.optimizer_cpu_offload", "optimizer_cpu_offload"},
+};
+
+// `${multiply:4, ${.hidden_size}}`, `${model.hidden_size}`, `${training.model.hidden_size}`: OmegaConf's references to numbers
+// of the same file; any other stays what it is.
+class References {
+ public:
+  explicit References(const Value& document) : document_(document) {}
+
+  Value resolved(const Value& value, std::string_view section, int depth = 0) const {
+    if (!value.is_string() || depth > 8) return value;
+    std::string_view text = value.as_string();
+    if (!text.starts_with("${") || !text.ends_with("}")) return value;
+    text = text.substr(2, text.size() - 3);
+    Value found;
+    if (text.starts_with("multiply:")) {
+      text.remove_prefix(9);
+      // The comma outside of inner braces.
+      std::size_t at = 0;
+      for (int inside = 0; at < text.size() && (text[at] != ',' || inside > 0); ++at)
+        inside += text[at] == '{' ? 1 : text[at] == '}' ? -1 : 0;
+      if (at == text.size()) return value;
+      const auto left = number(text.substr(0, at), section, depth);
+      const auto right = number(text.substr(at + 1), section, depth);
+      if (!left || !right || *left < 0 || *right < 0 || *left > 1'000'000'000 ||
+          *right > 1'000'000'000)
+        return value;
+      found = Value::integer(*left * *right);
+    } else {
+      std::string path(text);
+      if (path.starts_with("training.")) path.erase(0, 9);
+      if (path.starts_with(".")) path = fmt::format("{}{}", section, path);
+      const Value* target = document_.at(path);
+      if (target == nullptr || target == &value) return value;
+      found = resolved(*target, path.substr(0, path.rfind('.')), depth + 1);
+    }
+    found.set_mark(value.mark());
+    return found;
+  }
+
+ private:
+  std::optional<std::int64_t> number(std::string_view text, std::string_view section,
+                                     int depth) const {
+    while (text.starts_with(" ")) text.remove_prefix(1);
+    while (text.ends_with(" ")) text.remove_suffix(1);
+    return count_of(resolved(typed_value(text), section, depth + 1));
+  }
+
+  const Value& document_;
+};
+
+void put(Value& flags, std::string_view name, Value value, const Value& at) {
+  value.set_mark(at.mark());
+  if (flags.member(name) == nullptr)
+    flags.members().push_back({std::string(name), at.mark(), std::move(value)});
+}
+
+void translate_activation(ConfigReader& reading, Value& flags) {
+  const Value* activation = reading.take("model.activation");
+  if (activation != nullptr) {
+    const std::string word = word_of(*activation);
+    if (word == "swiglu" || word == "fast-swiglu")
+      put(flags, "swiglu", Value::boolean(true), *activation);
+    else if (word != "gelu")
+      reading.refuse(*activation, fmt::format("the activation \"{}\" is not read", word),
+                     "gelu, swiglu and fast-swiglu are");
+  }
+  // Megatron-Bridge's names: a gate, and what is behind it.
+  if (const Value* gate = reading.on("model.gated_linear_unit")) {
+    reading.take("model.activation_func");
+    put(flags, "swiglu", Value::boolean(true), *gate);
+  }
+}
+
+void translate_precision(ConfigReader& reading, const References& references, Value& flags) {
+  const Value* said = reading.take("trainer.precision");
+  if (said == nullptr) said = reading.take("mixed_precision");
+  if (said == nullptr) said = reading.take("model.precision");
+  if (said == nullptr) return;
+  const Value value = references.resolved(*said, "trainer");
+  const std::string word = word_of(value);
+  if (word.starts_with("bf16")) put(flags, "bf16", Value::boolean(true), *said);
+  if (word.starts_with("16") || word.starts_with("fp16"))
+    put(flags, "fp16", Value::boolean(true), *said);
+  if (const Value* eight = reading.on("model.fp8"))
+    put(flags, "fp8_format", Value::string("hybrid"), *eight);
+  else if (word.find("fp8") != std::string::npos)
+    put(flags, "fp8_format", Value::string("hybrid"), *said);
+  for (const char* part : {"model.fp8_e4m3", "model.fp8_hybrid"}) reading.take(part);
+  if (word.find("mxfp8") != std::string::npos)
+    put(flags, "fp8_recipe", Value::string("mxfp8"), *said);
+  else if (word.find("current_scaling") != std::string::npos)
+    put(flags, "fp8_recipe", Value::string("tensorwise"), *said);
+  else if (word.find("subchannel") != std::string::npos)
+    put(flags, "fp8_recipe", Value::string("blockwise"), *said);
+  const Value* reduced = reading.take("model.optim.grad_sync_dtype");
+  if (reduced != nullptr && word_of(*reduced) == "bf16")
+    put(flags, "grad_reduce_in_bf16", Value::boolean(true), *reduced);
+  if (const Value* wide = reading.take("ddp.grad_reduce_in_fp32");
+      wide != nullptr && !truth_of(*wide).value_or(true))
+    put(flags, "grad_reduce_in_bf16", Value::boolean(true), *wide);
+}
+
+void translate_optimizer(ConfigReader& reading, Value& flags) {
+  const Value* name = reading.take("model.optim.name");
+  if (name == nullptr) return;
+  const std::string word = word_of(*name);
+  if (word == "distributed_fused_adam" || word == "mcore_distributed_optim")
+    put(flags, "use_distributed_optimizer", Value::boolean(true), *name);
+  else if (word.find("adam") == std::string::npos)
+    reading.refuse(*name, fmt::format("the optimizer \"{}\" is not known", word),
+                   "its states cannot be counted");
+}
+
+void translate_tokenizer(ConfigReader& reading, Value& flags) {
+  const Value* library = reading.take("model.tokenizer.library");
+  const Value* type = reading.take("model.tokenizer.type");
+  const Value* file = reading.take("model.tokenizer.model");
+  const std::string kind = library == nullptr ? "" : word_of(*library);
+  if (kind == "megatron" && type != nullptr) {
+    put(flags, "tokenizer_type", *type, *type);
+  } else if (kind == "huggingface" && type != nullptr) {
+    put(flags, "tokenizer_type", Value::string("HuggingFaceTokenizer"), *type);
+    put(flags, "tokenizer_model", *type, *type);
+  } else if (kind == "sentencepiece" && file != nullptr &&
+             word_of(*file).find("llama") != std::string::npos) {
+    put(flags, "tokenizer_type", Value::string("Llama2Tokenizer"), *file);
+  }
+}
+
+void say_devices(ConfigReader& reading) {
+  const Value* nodes = reading.take("trainer.num_nodes");
+  const Value* each = reading.take("trainer.devices");
+  if (each == nullptr) return;
+  const std::int64_t machines = nodes == nullptr ? 1 : count_of(*nodes).value_or(0);
+  const std::int64_t devices = count_of(*each).value_or(0);
+  if (machines < 1 || devices < 1 || machines > 1'000'000 || devices > 1'000'000) return;
+  reading.say("cluster.devices", Value::integer(machines * devices), *each);
+  reading.say("cluster.devices_per_node", Value::integer(devices), *each);
+}
+
+}  // namespace
+
+void read_nemo(const Value& document, Launch& launch) {
+  ConfigReader reading(document, "nemo", launch.into);
+  launch.into.formats.emplace_back(document.find("trainer") != nullptr ? "NeMo YAML"
+                                                                       : "Megatron-Bridge YAML");
+  const References references(document);
+  Value flags = Value::table();
+  flags.set_mark(document.mark());
+  for (const Row& row : kFlags) {
+    std::string paths = fmt::format("{}|{}", row.theirs, row.also);
+    for (std::size_t from = 0; from < paths.size();) {
+      const std::size_t end = std::min(paths.find('|', from), paths.size());
+      const std::string path = paths.substr(from, end - from);
+      from = end + 1;
+      const Value* value = path.empty() ? nullptr : reading.take(path);
+      if (value == nullptr) continue;
+      Value said = references.resolved(*value, path.substr(0, path.rfind('.')));
+      if (!row.words.empty())
+        if (const auto word = ours_of(row.words, word_of(said))) said = Value::string(*word);
+      // A switch that is off is a flag that is not there.
+      if (said.is_bool() && !said.as_bool()) continue;
+      put(flags, row.ours, std::move(said), *value);
+    }
+  }
+  if (const Value* groups = reading.take("model.num_query_groups")) {
+    put(flags, "group_query_attention", Value::boolean(true), *groups);
+    put(flags, "num_query_groups", references.resolved(*groups, "model"), *groups);
+  }
+  for (const char* bias : {"model.bias", "model.add_bias_linear"})
+    if (const Value* value = reading.take(bias);
+        value != nullptr && !truth_of(*value).value_or(true))
+      put(flags, "disable_bias_linear", Value::boolean(true), *value);
+  if (const Value* biased = reading.on("model.add_qkv_bias"))
+    put(flags, "add_qkv_bias", Value::boolean(true), *biased);
+  if (const Value* shared = reading.take("model.share_embeddings_and_output_weights");
+      shared != nullptr && !truth_of(*shared).value_or(true))
+    put(flags, "untie_embeddings_and_output_weights", Value::boolean(true), *shared);
+  // Zero layers recomputed, and no granularity: nothing.
+  if (flags.member("recompute_granularity") == nullptr)
+    std::erase_if(flags.members(), [](const Value::Member& member) {
+      return member.key == "recompute_method" || member.key == "recompute_num_layers";
+    });
+  translate_activation(reading, flags);
+  translate_precision(reading, references, flags);
+  translate_optimizer(reading, flags);
+  translate_tokenizer(reading, flags);
+  say_devices(reading);
+  read_megatron(flags, launch);
+  reading.carry_rest();
+}
+
+}  // namespace steelyard
