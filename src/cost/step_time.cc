@@ -45,13 +45,12 @@ bool sends_beside_compute(const Job& job) {
 
 // What of a job does not depend on a device.
 struct StepClock::Prepared {
-  explicit Prepared(const Job& asked)
+  Prepared(const Job& asked, StagePrograms<Checked>& programs)
       : job(asked),
         order(pipeline_order(job)),
         shape(pipeline_shape(job)),
         micro_batches(micro_batches_of_chunk(order.placement, shape)),
         groups(groups_of(job)) {
-    StagePrograms<Checked> programs(job);
     work = programs.work();
     elements = elements_of(programs.units());
     const Sizes<Checked>& sizes = programs.sizes();
@@ -252,7 +251,12 @@ void StepClock::Prepared::end_of_step(const Device& device, const Machine& machi
   result.terms[term] += optimizer_seconds(job, heaviest, device, machine, outlook);
 }
 
-StepClock::StepClock(const Job& job) : prepared_(std::make_unique<const Prepared>(job)) {}
+StepClock::StepClock(const Job& job) {
+  StagePrograms<Checked> programs(job);
+  prepared_ = std::make_unique<const Prepared>(job, programs);
+}
+StepClock::StepClock(const Job& job, StagePrograms<Checked>& programs)
+    : prepared_(std::make_unique<const Prepared>(job, programs)) {}
 StepClock::~StepClock() = default;
 
 StepTime StepClock::read(const Device& device, const Machine& machine, Outlook outlook) const {

@@ -24,6 +24,9 @@
 
 namespace steelyard {
 
+template <class N>
+class StagePrograms;
+
 enum class TimeTerm : std::uint8_t {
   kCompute,
   kRecompute,
@@ -81,6 +84,7 @@ StepTime step_time(const Job& job, const Machine& machine);
 class StepClock {
  public:
   explicit StepClock(const Job& job);
+  StepClock(const Job& job, StagePrograms<Checked>& programs);  // of the same job
   ~StepClock();
   StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
   // As expected, with the band of all constants at their slow and at their fast ends.

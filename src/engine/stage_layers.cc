@@ -20,11 +20,8 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 // (every k-th layer) come round together: how many runs there are depends on the two, not on the layers.
 template <class N>
 std::vector<typename StagePrograms<N>::Group> StagePrograms<N>::groups_of(std::int64_t part) const {
-  const std::vector<Layers>& counts = job_.parallel.stage_layers;
-  std::int64_t from = 0;
-  for (std::int64_t before = 0; before < part; ++before)
-    from += counts[static_cast<std::size_t>(before)];
-  const std::int64_t until = from + counts[static_cast<std::size_t>(part)];
+  const std::int64_t from = first_layers_[static_cast<std::size_t>(part)];
+  const std::int64_t until = first_layers_[static_cast<std::size_t>(part) + 1];
   const RecomputeMode mode = job_.recompute.mode;
   const std::int64_t rhythm = mode == RecomputeMode::kEvery ? job_.recompute.every.value() : 1;
   // Mode block computes the first layers of a stage again: two stretches, each without a rhythm.
@@ -118,12 +115,9 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t rank,
       }
   }
   if (job_.trains_in_part()) {
-    const std::vector<Layers>& counts = job_.parallel.stage_layers;
-    std::int64_t from = 0;
-    for (std::int64_t before = 0; before < parts.front(); ++before)
-      from += counts[static_cast<std::size_t>(before)];
-    stage.input_gradient = gradient_before(from);
-    stage.output_gradient = gradient_before(from + counts[static_cast<std::size_t>(parts.front())]);
+    const auto at = static_cast<std::size_t>(parts.front());
+    stage.input_gradient = gradient_before(first_layers_[at]);
+    stage.output_gradient = gradient_before(first_layers_[at + 1]);
   }
   stage.units.reserve(stage.layers_of_kind.size() + 3);
   stage.units.push_back(stage.embedding ? 1 : 0);

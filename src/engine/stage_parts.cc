@@ -83,6 +83,34 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
 
 template <class N>
 const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t index) {
+  // Most stages are cut as another one that has been looked at.
+  RankCut cut = cut_of(index);
+  for (const auto& [known, at] : cuts_)
+    if (known == cut) return parts_[at];
+  const std::size_t at = find_parts(index);
+  cuts_.emplace_back(std::move(cut), at);
+  return parts_[at];
+}
+
+// What decides the chunks of a stage: where they lie, as far as it matters.
+template <class N>
+typename StagePrograms<N>::RankCut StagePrograms<N>::cut_of(std::int64_t rank) const {
+  const auto last = static_cast<std::int64_t>(job_.parallel.stage_layers.size()) - 1;
+  RankCut cut;
+  for (int chunk = 0; chunk < static_cast<int>(shape_.chunks); ++chunk) {
+    const std::int64_t part = part_of(order_.placement, shape_, rank, chunk).index;
+    const auto at = static_cast<std::size_t>(part);
+    const bool turns =
+        order_.placement == Placement::kV && (2 * part == last - 1 || 2 * part == last + 1);
+    const std::int64_t place = (part == 0 ? 1 : 0) + (part == last ? 2 : 0) + (turns ? 4 : 0);
+    cut.push_back((job_.parallel.stage_layers[at].value() << 3) + place);
+    cut.push_back(layers_are_alike_ ? 0 : first_layers_[at]);
+  }
+  return cut;
+}
+
+template <class N>
+std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   Parts parts;
   std::vector<Chunk> wanted;
   for (const std::int64_t part : parts_on(index)) wanted.push_back(chunk_at(index, part));
@@ -92,8 +120,8 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
     return static_cast<std::size_t>(known - chunks_.begin());
   };
   for (const Chunk& chunk : wanted) parts.chunks.push_back(known_as(chunk));
-  for (const Parts& known : parts_)
-    if (known.chunks == parts.chunks) return known;
+  for (std::size_t at = 0; at < parts_.size(); ++at)
+    if (parts_[at].chunks == parts.chunks) return at;
 
   // An engine lays out its buffers before it looks at a unit of them.
   const Stage<N> stage = stage_of(index);
@@ -150,7 +178,7 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   parts.checkpoint = program.sequence("", {program.moment(Phase::kCheckpoint, "checkpoint"),
                                            program.tape(Phase::kCheckpoint, "checkpoint", save)});
   parts_.push_back(std::move(parts));
-  return parts_.back();
+  return parts_.size() - 1;
 }
 
 template class StagePrograms<Checked>;

@@ -27,21 +27,21 @@ void StagePrograms<N>::hold_received(const Stage<N>& stage, std::vector<Event>& 
 // torch/distributed/pipelining/_backward.py, stage_backward_input: the gradient is put on the tensor; clear_runtime_states
 // takes it off when the next step begins.
 template <class N>
-void StagePrograms<N>::hold_gradients_of_received(std::int64_t rank,
+void StagePrograms<N>::hold_gradients_of_received(std::int64_t rank, const RankOrder& order,
                                                   std::vector<Event>& events) const {
   if (!torch_steps_ || !splits_backward()) return;
   const std::vector<std::int64_t> parts = parts_on(rank);
-  const RankOrder order = order_.rank_order(shape_, rank);
   const auto turn = static_cast<std::int64_t>(job_.parallel.stage_layers.size()) / 2;
+  // By chunk: whether a gradient is left where its input was received.
+  std::vector<bool> leaves;
+  for (const std::int64_t part : parts)
+    leaves.push_back(part != 0 && !(order_.placement == Placement::kV && part == turn) &&
+                     (!job_.trains_in_part() || stage_with(rank, {part}).input_gradient));
   std::int64_t left = 0;
   for (const Stretch& stretch : order.stretches())
-    for (const PipelineStep& step : stretch.steps) {
-      const std::int64_t part = parts[static_cast<std::size_t>(step.chunk)];
-      const bool handed_in = order_.placement == Placement::kV && part == turn;
-      if (step.kind == StepKind::kInputBackward && part != 0 && !handed_in &&
-          stage_with(rank, {part}).input_gradient)
+    for (const PipelineStep& step : stretch.steps)
+      if (step.kind == StepKind::kInputBackward && leaves[static_cast<std::size_t>(step.chunk)])
         left += stretch.times;
-    }
   if (left > 0) events.push_back({gradient_of_received_, static_cast<std::int32_t>(left)});
 }
 
@@ -78,53 +78,55 @@ void StagePrograms<N>::end_of_torch_step(const Stage<N>& stage, std::vector<Even
 }
 
 template <class N>
-NodeId StagePrograms<N>::torch_micro_batches_node(const Chunk& chunk, NodeId first_backward,
-                                                  std::int64_t in_flight) {
-  Program& program = book_.program;
+template <class Line>
+typename Line::Part StagePrograms<N>::torch_micro_batches(Line& line, const Chunk& chunk,
+                                                          NodeId first_backward,
+                                                          std::int64_t in_flight) {
   const std::int64_t micro_batches = job_.training.gradient_accumulation;
   const std::int64_t warm_up = in_flight - 1;
-  const NodeId forward = chunk.forward[1], backward = chunk.backward[1];
+  const auto forward = line.of(chunk.forward[1]), backward = line.of(chunk.backward[1]);
+  const auto first_forward = line.of(chunk.forward[0]), first = line.of(first_backward);
   // One in flight: what it has given goes in the forward of the next.
   if (warm_up == 0)
-    return program.sequence(
-        "", {program.sequence("", {chunk.forward[0], first_backward}),
-             program.repeat("micro-batch", program.sequence("", {forward, backward}),
-                            micro_batches - 1)});
+    return line.sequence("", {line.sequence("", {first_forward, first}),
+                              line.repeat("micro-batch", line.sequence("", {forward, backward}),
+                                          micro_batches - 1)});
   std::vector<Event> given;
   if (chunk.output >= 0) given.push_back({chunk.output, -1});
-  const NodeId release = program.tape(Phase::kBackward, "", given);
-  return program.sequence(
-      "",
-      {chunk.forward[0], program.repeat("warm-up", forward, warm_up - 1),
-       program.sequence("", {forward, first_backward, release}),
-       program.repeat("micro-batch", program.sequence("", {forward, backward, release}),
-                      micro_batches - warm_up - 1),
-       program.repeat("drain", program.sequence("", {backward, release}), warm_up - 1), backward});
+  const auto release = line.tape(Phase::kBackward, "", given);
+  return line.sequence(
+      "", {first_forward, line.repeat("warm-up", forward, warm_up - 1),
+           line.sequence("", {forward, first, release}),
+           line.repeat("micro-batch", line.sequence("", {forward, backward, release}),
+                       micro_batches - warm_up - 1),
+           line.repeat("drain", line.sequence("", {backward, release}), warm_up - 1), backward});
 }
 
 template <class N>
-NodeId StagePrograms<N>::micro_batches_node(std::int64_t rank, const Parts& parts,
-                                            const RankOrder& order, bool first_step) {
-  Program& program = book_.program;
-  std::vector<NodeId> nodes;
+template <class Line>
+typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t rank,
+                                                    const Parts& parts, const RankOrder& order,
+                                                    bool first_step) {
+  using Played = typename Line::Part;
+  std::vector<Played> nodes;
   if (torch_pipeline_) {
     const auto all = static_cast<std::int32_t>(job_.training.gradient_accumulation);
     std::vector<Event> start;
     // A step begins by taking the gradients of the step before off what was received.
     if (!first_step) {
-      hold_gradients_of_received(rank, start);
+      hold_gradients_of_received(rank, order, start);
       for (Event& event : start) event.count = -event.count;
     }
     start.push_back({ids_, all});
     start.push_back({labels_, all});
-    nodes.push_back(program.tape(Phase::kForward, "inputs", start));
+    nodes.push_back(line.tape(Phase::kForward, "inputs", start));
   }
   if (torch_pipeline_ && !torch_steps_) {
     const Chunk& chunk = chunks_[parts.chunks.front()];
-    nodes.push_back(
-        torch_micro_batches_node(chunk, first_step ? chunk.first_step_backward : chunk.backward[0],
-                                 in_flight(order, 1).most));
-    return program.sequence("micro-batches", nodes);
+    nodes.push_back(torch_micro_batches(line, chunk,
+                                        first_step ? chunk.first_step_backward : chunk.backward[0],
+                                        in_flight(order, 1).most));
+    return line.sequence("micro-batches", nodes);
   }
   // What a chunk's first step makes, later ones find.
   struct Turn {
@@ -132,33 +134,33 @@ NodeId StagePrograms<N>::micro_batches_node(std::int64_t rank, const Parts& part
   };
   std::vector<Turn> turns(parts.chunks.size());
   bool workspaces = !first_step;
-  const auto node_of = [&](const PipelineStep& step) {
+  const auto node_of = [&](const PipelineStep& step) -> Played {
     const Chunk& chunk = chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]];
     Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
     const auto later = [](bool& has_run) { return std::exchange(has_run, true) ? 1U : 0U; };
     if (step.kind == StepKind::kForward) {
       const bool is_first = first_step && !turn.forward;
       const NodeId node = chunk.forward[later(turn.forward)];
-      return is_first ? chunk.first_step_forward : node;
+      return line.of(is_first ? chunk.first_step_forward : node);
     }
     StepKind kind = step.kind;
-    if (chunk.all_waits && kind == StepKind::kInputBackward) return program.empty();
+    if (chunk.all_waits && kind == StepKind::kInputBackward) return line.of(book_.program.empty());
     if (chunk.all_waits) kind = StepKind::kBackward;
     const bool in_first_step = !std::exchange(workspaces, true);
     switch (kind) {
       case StepKind::kInputBackward: {
         const NodeId later_on = chunk.input_backward[later(turn.input)];
         const NodeId node = in_first_step ? chunk.first_step_input_backward : later_on;
-        if (!chunk.keeps_input_gradient) return node;
+        if (!chunk.keeps_input_gradient) return line.of(node);
         const std::vector<Event> left = {{gradient_of_received_, 1}};
-        return program.sequence("", {node, program.tape(Phase::kBackward, "", left)});
+        return line.sequence("", {line.of(node), line.tape(Phase::kBackward, "", left)});
       }
       case StepKind::kWeightBackward:
-        return chunk.weight_backward[later(turn.weight)];
+        return line.of(chunk.weight_backward[later(turn.weight)]);
       default: {
         turn.weight = true;
         const NodeId node = chunk.backward[later(turn.input)];
-        return in_first_step ? chunk.first_step_backward : node;
+        return line.of(in_first_step ? chunk.first_step_backward : node);
       }
     }
   };
@@ -178,16 +180,16 @@ NodeId StagePrograms<N>::micro_batches_node(std::int64_t rank, const Parts& part
   const auto round_of = [&](std::size_t stretch, bool last_round) {
     const std::vector<PipelineStep>& steps = stretches[stretch].steps;
     if (steps.size() == 1 && !last_round) return node_of(steps.front());
-    std::vector<NodeId> round;
+    std::vector<Played> round;
     round.reserve(steps.size());
     for (std::size_t step = 0; step < steps.size(); ++step) {
       round.push_back(node_of(steps[step]));
       const auto chunk = static_cast<std::size_t>(steps[step].chunk);
       if (last_round && ends(steps[step]) && last[chunk].stretch == stretch &&
           last[chunk].step == step)
-        round.push_back(chunks_[parts.chunks[chunk]].reduce);
+        round.push_back(line.of(chunks_[parts.chunks[chunk]].reduce));
     }
-    return program.sequence("", round);
+    return line.sequence("", round);
   };
   // Rounds are alike but for the first, where something in it has not run yet, and for the last, where a chunk ends.
   for (std::size_t stretch = 0; stretch < stretches.size(); ++stretch) {
@@ -208,10 +210,64 @@ NodeId StagePrograms<N>::micro_batches_node(std::int64_t rank, const Parts& part
     if (new_steps) nodes.push_back(round_of(stretch, chunk_ends && one_round));
     const bool last_apart = chunk_ends && !(new_steps && one_round);
     const std::int64_t between = times - (new_steps ? 1 : 0) - (last_apart ? 1 : 0);
-    if (between > 0) nodes.push_back(program.repeat(label, round_of(stretch, false), between));
+    if (between > 0) nodes.push_back(line.repeat(label, round_of(stretch, false), between));
     if (last_apart) nodes.push_back(round_of(stretch, true));
   }
-  return program.sequence("micro-batches", nodes);
+  return line.sequence("micro-batches", nodes);
+}
+
+// From nothing to the end of a steady step.
+template <class N>
+template <class Line>
+typename StagePrograms<N>::template LaterStep<Line> StagePrograms<N>::later_step(
+    Line& line, std::int64_t rank, const Parts& parts, const RankOrder& order) {
+  std::vector<Event> left;
+  hold_gradients_of_received(rank, order, left);
+  const auto held_later = line.sequence(
+      "", {line.of(parts.held_later), line.tape(Phase::kBackward, "first step", left)});
+  const auto step =
+      line.sequence("step", {micro_batches(line, rank, parts, order, false), line.of(parts.reduce),
+                             line.of(parts.prepared), line.of(parts.optimizer)});
+  LaterStep<Line> result;
+  result.later_step = line.sequence("", {step, line.of(parts.checkpoint)});
+  if (engine_->makes_states_at_load()) {
+    result.start = line.sequence(
+        "", {line.of(parts.load), line.of(parts.states), line.of(parts.forward_workspaces)});
+    result.root = line.sequence("", {result.start, held_later, result.later_step});
+    return result;
+  }
+  result.start = line.sequence("", {line.of(parts.load), line.of(parts.forward_workspaces)});
+  result.root = line.sequence("", {result.start, held_later, line.of(parts.states),
+                                   line.of(parts.late_states), result.later_step});
+  return result;
+}
+
+template <class N>
+StageProgram StagePrograms<N>::build(std::int64_t index) {
+  NodeLine line(book_.program);
+  const Parts& parts = parts_of(index);
+  const RankOrder order = order_.rank_order(shape_, index);
+  const LaterStep<NodeLine> later = later_step(line, index, parts, order);
+  StageProgram result;
+  result.in_flight = in_flight(order, shape_.chunks).most;
+  result.later_step = later.later_step;
+  result.root = later.root;
+  result.before_first_step = later.start;
+  const NodeId first_gradients = line.sequence(
+      "", {micro_batches(line, index, parts, order, true), parts.reduce, parts.prepared});
+  result.first_step =
+      engine_->makes_states_at_load()
+          ? line.sequence("", {later.start, first_gradients, parts.optimizer, parts.left})
+          : line.sequence("", {later.start, first_gradients, parts.states, parts.optimizer,
+                               parts.late_states, parts.left});
+  return result;
+}
+
+template <class N>
+Crest StagePrograms<N>::crest(std::int64_t index) {
+  crests_.forget();
+  const Parts& parts = parts_of(index);
+  return *later_step(crests_, index, parts, order_.rank_order(shape_, index)).root;
 }
 
 template class StagePrograms<Checked>;

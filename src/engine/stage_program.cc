@@ -16,22 +16,78 @@ bool has_module(const Recompute& recompute, RecomputeModule module) {
 }  // namespace
 
 template <class N>
-StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
+StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_ptr<Graphs> graphs)
     : job_(job),
       order_(pipeline_order(job)),
       shape_(pipeline_shape(job)),
       book_(detail),
-      style_(style_of(job)),
-      sizes_(sizes_of<N>(job)),
-      units_(units_of<N>(job)),
+      graphs_(std::move(graphs)),
+      style_(graphs_->style),
+      sizes_(graphs_->sizes),
+      units_(graphs_->units),
+      trained_units_(graphs_->trained_units),
+      frozen_units_(graphs_->frozen_units),
+      hidden_(graphs_->hidden),
+      hidden_gradient_(graphs_->hidden_gradient),
+      ids_(graphs_->ids),
+      labels_(graphs_->labels),
+      inputs_(graphs_->inputs),
+      buffers_(graphs_->buffers),
+      whole_ids_(graphs_->whole_ids),
+      whole_positions_(graphs_->whole_positions),
+      parts_of_positions_(graphs_->parts_of_positions),
+      loss_(graphs_->loss),
+      loss_gradient_(graphs_->loss_gradient),
+      received_(graphs_->received),
+      received_gradient_(graphs_->received_gradient),
+      gradient_of_received_(graphs_->gradient_of_received),
+      layers_(graphs_->layers),
+      edges_(graphs_->edges),
+      embedding_(graphs_->embedding),
+      head_(graphs_->head),
+      gradients_of_kind_(graphs_->gradients_of_kind),
+      gradient_slots_of_kind_(graphs_->gradient_slots_of_kind),
       torch_pipeline_(runs_on_torch_pipelining(job)),
       torch_steps_(torch_pipeline_ && order_.schedule != PipelineSchedule::kGPipe &&
                    order_.schedule != PipelineSchedule::kOneForwardOneBackward) {
-  if (job.trains_in_part()) {
-    trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kTrained));
-    frozen_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job, Of::kFrozen));
+  first_layers_.push_back(0);
+  for (const Layers count : job.parallel.stage_layers)
+    first_layers_.push_back(first_layers_.back() + count);
+  layers_are_alike_ = job.model->kinds.size() == 1 && job.recompute.mode != RecomputeMode::kEvery &&
+                      !job.trains_in_part();
+}
+
+template <class N>
+StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
+    : StagePrograms(job, detail, std::make_shared<Graphs>(job)) {
+  draw(false);
+  make_engine();
+}
+
+template <class N>
+std::shared_ptr<StagePrograms<N>> StagePrograms<N>::drawn(const Job& job) {
+  std::shared_ptr<StagePrograms> result(
+      new StagePrograms(job, SlotDetail::kSums, std::make_shared<Graphs>(job)));
+  result->draw(true);
+  return result;
+}
+
+template <class N>
+StagePrograms<N>::StagePrograms(const Job& job, const std::shared_ptr<StagePrograms>& drawn)
+    : StagePrograms(job, drawn->book_.detail(), drawn->graphs_) {
+  drawn_ = drawn;
+  book_ = drawn->book_;
+  make_engine();
+}
+
+// `with_all`: layers of both variants, and those at the edges of torch's stages.
+template <class N>
+void StagePrograms<N>::draw(bool with_all) {
+  const Architecture& model = *job_.model;
+  if (job_.trains_in_part()) {
+    trained_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job_, Of::kTrained));
+    frozen_units_ = std::make_unique<const ModelUnits<N>>(units_of<N>(job_, Of::kFrozen));
   }
-  const Architecture& model = *job.model;
   hidden_ = book_.slot({"residual", "hidden states", "op.residual.stream"}, Pile::kActivations,
                        sizes_.shard_tokens * sizes_.hidden, style_.residual);
   hidden_gradient_ =
@@ -68,15 +124,24 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
   gradient_slots_of_kind_.resize(model.kinds.size());
   const bool some_whole = recomputes_layers(job_.recompute);
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-    if (job.recompute.mode != RecomputeMode::kFull)
+    if (job_.recompute.mode != RecomputeMode::kFull || with_all)
       compose_layer(layers_[kind * 2], kind, false, {});
     if (some_whole) compose_layer(layers_[kind * 2 + 1], kind, true, {});
   }
   compose_ends();
+  if (!with_all || !torch_pipeline_) return;
+  for (int variant = 0; variant < static_cast<int>(layers_.size()); ++variant)
+    if (layers_[static_cast<std::size_t>(variant)].composer != nullptr)
+      for (const Edge edge : {Edge{true, false}, Edge{false, true}, Edge{true, true}})
+        tapes(variant, edge);
+}
+
+template <class N>
+void StagePrograms<N>::make_engine() {
   context_ = std::make_unique<EngineContext<N>>(EngineContext<N>{
       job_, book_, units_, trained_units_ ? *trained_units_ : units_, frozen_units_.get(), sizes_,
       style_, gradients_of_kind_, embedding_.gradients, head_.gradients});
-  engine_ = make_engine(*context_);
+  engine_ = steelyard::make_engine(*context_);
 }
 
 template <class N>
@@ -221,38 +286,6 @@ HostMemory StagePrograms<N>::host(std::int64_t index) {
     for (const Group& group : groups_of(part))
       for (const Run& run : group.runs) add(tapes(run.variant), run.count * group.times);
   return memory;
-}
-
-template <class N>
-StageProgram StagePrograms<N>::build(std::int64_t index) {
-  Program& program = book_.program;
-  const Parts& parts = parts_of(index);
-  StageProgram result;
-  const RankOrder order = order_.rank_order(shape_, index);
-  std::vector<Event> left;
-  hold_gradients_of_received(index, left);
-  const NodeId held_later =
-      program.sequence("", {parts.held_later, program.tape(Phase::kBackward, "first step", left)});
-  result.in_flight = in_flight(order, shape_.chunks).most;
-  const NodeId step = program.sequence("step", {micro_batches_node(index, parts, order, false),
-                                                parts.reduce, parts.prepared, parts.optimizer});
-  result.later_step = program.sequence("", {step, parts.checkpoint});
-  const NodeId first_gradients = program.sequence(
-      "", {micro_batches_node(index, parts, order, true), parts.reduce, parts.prepared});
-  if (engine_->makes_states_at_load()) {
-    const NodeId start = program.sequence("", {parts.load, parts.states, parts.forward_workspaces});
-    result.root = program.sequence("", {start, held_later, result.later_step});
-    result.first_step = program.sequence("", {start, first_gradients, parts.optimizer, parts.left});
-    result.before_first_step = start;
-    return result;
-  }
-  const NodeId start = program.sequence("", {parts.load, parts.forward_workspaces});
-  result.root =
-      program.sequence("", {start, held_later, parts.states, parts.late_states, result.later_step});
-  result.first_step = program.sequence(
-      "", {start, first_gradients, parts.states, parts.optimizer, parts.late_states, parts.left});
-  result.before_first_step = start;
-  return result;
 }
 
 template class StagePrograms<Checked>;

@@ -24,6 +24,7 @@
 #include "engine/engine.h"
 #include "engine/shared_inputs.h"
 #include "job/pipeline_shape.h"
+#include "ledger/crest.h"
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -56,9 +57,15 @@ template <class N>
 class StagePrograms {
  public:
   explicit StagePrograms(const Job& job, SlotDetail detail = SlotDetail::kSums);
+  // The graphs alone, of every kind of layer, recomputed and not: no stage can be built. The job outlives this.
+  static std::shared_ptr<StagePrograms> drawn(const Job& job);
+  // `job` differs from the one of `drawn` in nothing that its graphs hold.
+  StagePrograms(const Job& job, const std::shared_ptr<StagePrograms>& drawn);
   ~StagePrograms();
 
   StageProgram build(std::int64_t stage);
+  // Of a steady step, from nothing on: what build() would tell of its root, and no more.
+  Crest crest(std::int64_t stage);
   Workbook<N>& book() { return book_; }
   const Program& program() const { return book_.program; }
   const ModelUnits<N>& units() const { return units_; }
@@ -77,7 +84,9 @@ class StagePrograms {
   // Where torch's pipelines receive: a buffer for each micro-batch and direction.
   void hold_received(const Stage<N>& stage, std::vector<Event>& events) const;
   // What the first step leaves on them where backward is split.
-  void hold_gradients_of_received(std::int64_t rank, std::vector<Event>& events) const;
+  void hold_gradients_of_received(std::int64_t rank, std::vector<Event>& events) const {
+    hold_gradients_of_received(rank, order_.rank_order(shape_, rank), events);
+  }
 
  private:
   struct Tapes {
@@ -163,6 +172,8 @@ class StagePrograms {
            reduce = 0, prepared = 0, optimizer = 0, checkpoint = 0;
   };
 
+  void hold_gradients_of_received(std::int64_t rank, const RankOrder& order,
+                                  std::vector<Event>& events) const;
   void compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge);
   void compose_ends();
   std::vector<Group> groups_of(std::int64_t part) const;
@@ -208,13 +219,26 @@ class StagePrograms {
   Chunk chunk_at(std::int64_t rank, std::int64_t part) const;
   void build_nodes(const Stage<N>& stage, Chunk& chunk);
   const Parts& parts_of(std::int64_t rank);
+  using RankCut = std::vector<std::int64_t>;
+  RankCut cut_of(std::int64_t rank) const;
+  std::size_t find_parts(std::int64_t rank);  // of parts_
   // What stands on a stage: one chunk, or all of its chunks together.
   Stage<N> stage_with(std::int64_t rank, const std::vector<std::int64_t>& parts) const;
   std::vector<std::int64_t> parts_on(std::int64_t rank) const;
-  NodeId micro_batches_node(std::int64_t rank, const Parts& parts, const RankOrder& order,
-                            bool first_step);
-  NodeId torch_micro_batches_node(const Chunk& chunk, NodeId first_backward,
-                                  std::int64_t in_flight);
+  // `Line`: of nodes, or of crests alone (ledger/crest.h).
+  template <class Line>
+  typename Line::Part micro_batches(Line& line, std::int64_t rank, const Parts& parts,
+                                    const RankOrder& order, bool first_step);
+  template <class Line>
+  typename Line::Part torch_micro_batches(Line& line, const Chunk& chunk, NodeId first_backward,
+                                          std::int64_t in_flight);
+  template <class Line>
+  struct LaterStep {
+    typename Line::Part root{}, start{}, later_step{};  // as StageProgram has them
+  };
+  template <class Line>
+  LaterStep<Line> later_step(Line& line, std::int64_t rank, const Parts& parts,
+                             const RankOrder& order);
   // What the stage gives; -1: nothing that anybody keeps.
   SlotId output_of(const Stage<N>& stage) const;
   bool lets_output_go_in_forward(const Stage<N>& stage) const;
@@ -229,25 +253,52 @@ class StagePrograms {
   const PipelineOrder& order_;
   const PipelineShape shape_;
   Workbook<N> book_;
-  OperatorStyle style_;
-  Sizes<N> sizes_;
-  ModelUnits<N> units_;
-  std::unique_ptr<const ModelUnits<N>> trained_units_, frozen_units_;  // when something is frozen
-  SlotId hidden_ = -1, hidden_gradient_ = -1, ids_ = -1, labels_ = -1;
-  std::vector<SharedInput> inputs_;
-  std::vector<ModelBuffer> buffers_;
-  SlotId whole_ids_ = -1, whole_positions_ = -1, parts_of_positions_ = -1;
-  SlotId loss_ = -1, loss_gradient_ = -1;
+  // The model's own operators and what they hold: the same for jobs that differ only in data ranks, in how states are
+  // divided, and in the order of micro-batches.
+  struct Graphs {
+    explicit Graphs(const Job& job)
+        : style(style_of(job)), sizes(sizes_of<N>(job)), units(units_of<N>(job)) {}
+    OperatorStyle style;
+    Sizes<N> sizes;
+    ModelUnits<N> units;
+    std::unique_ptr<const ModelUnits<N>> trained_units, frozen_units;  // when something is frozen
+    SlotId hidden = -1, hidden_gradient = -1, ids = -1, labels = -1;
+    std::vector<SharedInput> inputs;
+    std::vector<ModelBuffer> buffers;
+    SlotId whole_ids = -1, whole_positions = -1, parts_of_positions = -1;
+    SlotId loss = -1, loss_gradient = -1;
+    SlotId received = -1, received_gradient = -1, gradient_of_received = -1;
+    std::vector<Tapes> layers;  // by variant: kind * 2 + recomputed
+    std::vector<std::unique_ptr<EdgeTapes>> edges;
+    Tapes embedding, head;
+    std::vector<std::vector<SlotId>> gradients_of_kind;
+    std::vector<std::vector<GradientSlots>>
+        gradient_slots_of_kind;  // by tensor; both variants of a kind use the same
+  };
+  StagePrograms(const Job& job, SlotDetail detail, std::shared_ptr<Graphs> graphs);
+  void draw(bool with_all);
+  void make_engine();
+
+  std::shared_ptr<const StagePrograms> drawn_;  // whose graphs these are; null: its own
+  std::shared_ptr<Graphs> graphs_;
+  OperatorStyle& style_;
+  Sizes<N>& sizes_;
+  ModelUnits<N>& units_;
+  std::unique_ptr<const ModelUnits<N>>&trained_units_, &frozen_units_;
+  SlotId &hidden_, &hidden_gradient_, &ids_, &labels_;
+  std::vector<SharedInput>& inputs_;
+  std::vector<ModelBuffer>& buffers_;
+  SlotId &whole_ids_, &whole_positions_, &parts_of_positions_;
+  SlotId &loss_, &loss_gradient_;
+  SlotId &received_, &received_gradient_, &gradient_of_received_;
+  std::vector<Tapes>& layers_;
+  std::vector<std::unique_ptr<EdgeTapes>>& edges_;
+  Tapes &embedding_, &head_;
+  std::vector<std::vector<SlotId>>& gradients_of_kind_;
+  std::vector<std::vector<GradientSlots>>& gradient_slots_of_kind_;
   bool torch_pipeline_ = false;
   // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.
   bool torch_steps_ = false;
-  SlotId received_ = -1, received_gradient_ = -1, gradient_of_received_ = -1;
-  std::vector<Tapes> layers_;  // by variant: kind * 2 + recomputed
-  std::vector<std::unique_ptr<EdgeTapes>> edges_;
-  Tapes embedding_, head_;
-  std::vector<std::vector<SlotId>> gradients_of_kind_;
-  std::vector<std::vector<GradientSlots>>
-      gradient_slots_of_kind_;  // by tensor; both variants of a kind use the same
   std::unique_ptr<EngineContext<N>> context_;
   std::unique_ptr<EngineModel<N>> engine_;
   struct CachedNode {
@@ -260,6 +311,10 @@ class StagePrograms {
   std::vector<CachedNode> cache_;
   std::vector<Chunk> chunks_;
   std::vector<Parts> parts_;
+  std::vector<std::pair<RankCut, std::size_t>> cuts_;
+  std::vector<std::int64_t> first_layers_;  // of each part of the model, and where it ends
+  bool layers_are_alike_ = false;           // wherever a part begins
+  CrestLine crests_{book_.program};
 };
 
 extern template class StagePrograms<Checked>;

@@ -66,4 +66,12 @@ struct Piles {
   friend constexpr bool operator==(const Piles&, const Piles&) = default;
 };
 
+// The first of the largest.
+constexpr Pile largest_pile(const Piles& piles) {
+  std::size_t largest = 0;
+  for (std::size_t i = 1; i < kPileCount; ++i)
+    if (piles.bytes[i] > piles.bytes[largest]) largest = i;
+  return static_cast<Pile>(largest);
+}
+
 }  // namespace steelyard

@@ -67,14 +67,20 @@ bool is_true(const Value& value, std::string_view key, bool fallback) {
   return found != nullptr && found->is_bool() ? found->as_bool() : fallback;
 }
 
+// A search asks for the same model thousands of times: the last one of each thread is remembered.
 std::optional<FoundModel> read_found(std::string_view name, std::string understood,
                                      Diagnostics& diagnostics) {
+  thread_local std::shared_ptr<const Architecture> last;
+  if (last != nullptr && last->name == name) return FoundModel{last, std::move(understood)};
   const auto preset = find_preset(name);
   if (!preset) return std::nullopt;
   auto model = read_architecture(preset->config, preset->name, diagnostics);
   if (!model) return std::nullopt;
   model->hub_id = preset->hub_id;
-  return FoundModel{std::make_shared<const Architecture>(std::move(*model)), std::move(understood)};
+  const bool plain = diagnostics.empty();
+  auto found = std::make_shared<const Architecture>(std::move(*model));
+  if (plain) last = found;
+  return FoundModel{std::move(found), std::move(understood)};
 }
 
 // Tuned versions keep the shape: "Llama-3.1-8B-Instruct" is a Llama-3.1-8B.

@@ -42,6 +42,13 @@ void take(const ProgramReserve& played, StageReserve& reserve) {
 
 }  // namespace
 
+LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident) {
+  const Bytes allocated = at(highest);
+  const Bytes moving = allocated - std::min(allocated, at(resident));
+  return {segments(allocated), segments(allocated + share(moving, kEstimatedShare)),
+          segments(allocated + share(moving, kMostShare))};
+}
+
 StageReserve estimated_reserve(const Program& program, const StageProgram& built) {
   const Span &later = program.span(built.root), &first = program.span(built.first_step);
   StageReserve reserve;
@@ -56,11 +63,10 @@ StageReserve estimated_reserve(const Program& program, const StageProgram& built
         segments(loads ? peak : peak + share(peak - std::min(peak, held), kEstimatedShare)));
     reserve.first[phase] = before;
   }
-  const Bytes allocated = at(later.highest());
-  const Bytes moving = allocated - std::min(allocated, at(later.change));
-  reserve.least = segments(allocated);
-  reserve.later = reserve.with_room = segments(allocated + share(moving, kEstimatedShare));
-  reserve.most = segments(allocated + share(moving, kMostShare));
+  const LaterReserve estimated = estimated_later_reserve(later.highest(), later.change);
+  reserve.least = estimated.least;
+  reserve.later = reserve.with_room = estimated.expected;
+  reserve.most = estimated.most;
   return reserve;
 }
 

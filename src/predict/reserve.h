@@ -36,6 +36,12 @@ struct StageReserve {
   bool simulated = false;
 };
 
+// Of a step's highest allocation and of what stays between steps: what is reserved once nothing changes any more.
+struct LaterReserve {
+  Bytes least{}, expected{}, most{};
+};
+LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident);
+
 // With more events than a search of answers can wait for, the estimate stands instead (`simulated` is false).
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
