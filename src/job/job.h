@@ -140,9 +140,12 @@ struct Recompute {
 };
 
 // Layers run forward once more in backward.
+inline bool recomputes_layers(RecomputeMode mode) {
+  return mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery ||
+         mode == RecomputeMode::kBlock;
+}
 inline bool recomputes_layers(const Recompute& recompute) {
-  return recompute.mode == RecomputeMode::kFull || recompute.mode == RecomputeMode::kEvery ||
-         recompute.mode == RecomputeMode::kBlock;
+  return recomputes_layers(recompute.mode);
 }
 
 struct Offload {

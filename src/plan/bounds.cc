@@ -37,6 +37,22 @@ std::vector<int> kinds_of_layers(const Architecture& model) {
   return kinds;
 }
 
+// Of gradients that stand in buffers from load on, for each parameter.
+double buffered_gradient(StagePrograms<Checked>& programs, const Job& job, double elements) {
+  // DeepSpeed's, and what FSDP has reduced, are divided over ranks.
+  if ((job.engine != Engine::kMegatron && job.engine != Engine::kNanotron) || elements == 0)
+    return 0;
+  std::vector<Event> events;
+  programs.engine().load(programs.stage_of(0), events);
+  double bytes = 0;
+  for (const Event& event : events) {
+    const Slot& slot = programs.program().slot_at(event.slot);
+    if (slot.pile == Pile::kGradients)
+      bytes += static_cast<double>(slot.bytes.value().value()) * event.count;
+  }
+  return bytes / elements * kWithoutRounding;
+}
+
 double bytes_kept(const StagePrograms<Checked>& programs, std::size_t kind, bool again) {
   double bytes = 0;
   for (const SlotId slot : programs.kept_of_kind(kind, again))
@@ -76,7 +92,7 @@ PipelineShape shape_of(const Layout& layout) {
 
 FormFacts memory_facts(const Job& job, const Job* again) {
   FormFacts facts;
-  const StagePrograms<Checked> programs(job);
+  StagePrograms<Checked> programs(job);
   const Architecture& model = *job.model;
   facts.alike = model.kinds.size() == 1;
   std::vector<double> kept, elements;
@@ -114,6 +130,11 @@ FormFacts memory_facts(const Job& job, const Job* again) {
   if (job.trains_in_part()) return facts;
   const Precision& precision = job.training.precision;
   facts.weight = std::min(bytes_each(precision.parameters), bytes_each(precision.compute));
+  double all = facts.elements.back() + facts.embedding;
+  all += static_cast<double>(plain(programs.units().head.elements));
+  facts.gradient = buffered_gradient(programs, job, all);
+  if (job.engine == Engine::kFsdp2)
+    facts.gradient_of_stage = std::min(facts.weight, bytes_each(precision.gradients));
   if (!has_plain_states(job.training.optimizer)) return facts;
   const BytesPerParameter bytes = bytes_per_parameter(job.training.optimizer, precision);
   // nanotron steps its parameters themselves unless it accumulates in fp32.
@@ -135,7 +156,7 @@ const Bounds::Flight& Bounds::flight_of(const Layout& layout, std::int64_t rank)
   if (fresh) {
     const PipelineOrder& order = order_of(layout.schedule);
     const InFlight flight = in_flight(order.rank_order(shape_of(layout), rank), layout.chunks);
-    found->second = {flight.most, flight.by_chunk};
+    found->second = {flight.most, flight.most_beside_gradients, flight.by_chunk};
   }
   return found->second;
 }
@@ -168,14 +189,16 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   // DeepSpeed's bf16 optimizer divides states under every stage (deepspeed/runtime/bf16_optimizer.py).
   const bool whole = layout.zero_stage == 0 && layout.engine != Engine::kDeepSpeed;
   const double ranks = whole ? 1 : data * facts.share / layout.replicate;
-  const double held = (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
+  const double held = facts.gradient +
+                      (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
                       facts.states / ranks;
   const double grown =
       static_cast<double>(layout.micro_batch) / static_cast<double>(micro_batch) * kWithoutRounding;
   // Layers whose states are divided are gathered while they run: one at least, all of the stage where they are kept.
   const bool gathers = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2 ||
                        (layout.engine == Engine::kDeepSpeed && layout.zero_stage == 3);
-  const bool keeps = gathers && layout.zero_stage == 2;
+  const bool keeps = gathers && (layout.zero_stage == 2 ||
+                                 (layout.engine == Engine::kFsdp2 && layout.pipeline > 1));
   const double gathered =
       gathers && !keeps && data > 1 && facts.alike ? facts.largest * facts.weight : 0;
   const double kept_gathered = keeps && data > 1 ? facts.weight : 0;
@@ -222,27 +245,33 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   const PipelineShape shape = {.ranks = layout.pipeline, .chunks = layout.chunks};
   for (std::int64_t rank = 0; rank < std::min<std::int64_t>(2, layout.pipeline); ++rank) {
     const Flight& flight = flight_of(layout, rank);
-    double bytes = 0, states = 0;
+    double states = 0, gradients = 0;
     std::array<std::pair<double, std::int64_t>, 64> chunks;
     const std::size_t count = std::min<std::size_t>(64, flight.by_chunk.size());
     for (std::size_t chunk = 0; chunk < count; ++chunk) {
       const auto part = static_cast<std::size_t>(
           part_of(order.placement, shape, rank, static_cast<int>(chunk)).index);
-      states += (facts.elements[static_cast<std::size_t>(starts[part + 1])] -
-                 facts.elements[static_cast<std::size_t>(starts[part])]) *
-                (held + kept_gathered);
+      const double here = facts.elements[static_cast<std::size_t>(starts[part + 1])] -
+                          facts.elements[static_cast<std::size_t>(starts[part])];
+      states += here * (held + kept_gathered);
+      if (data > 1) gradients += here * facts.gradient_of_stage;
       chunks[chunk] = {std::max(0.0, kept(starts[part], starts[part + 1]) - borrowed),
                        flight.by_chunk[chunk]};
     }
-    // Which chunks are in flight at the moment when most are: the emptiest, at least.
+    // Which chunks are in flight at that moment: the emptiest, at least.
     std::sort(chunks.begin(), chunks.begin() + static_cast<std::ptrdiff_t>(count));
-    std::int64_t rest = flight.most;
-    for (std::size_t chunk = 0; chunk < count && rest > 0; ++chunk) {
-      const std::int64_t some = std::min(rest, chunks[chunk].second);
-      bytes += chunks[chunk].first * static_cast<double>(some);
-      rest -= some;
-    }
-    most = std::max(most, states + gathered + bytes * grown);
+    const auto in_flight = [&](std::int64_t rest) {
+      double bytes = 0;
+      for (std::size_t chunk = 0; chunk < count && rest > 0; ++chunk) {
+        const std::int64_t some = std::min(rest, chunks[chunk].second);
+        bytes += chunks[chunk].first * static_cast<double>(some);
+        rest -= some;
+      }
+      return bytes * grown;
+    };
+    most = std::max(most, states + gathered + in_flight(flight.most));
+    if (gradients > 0)
+      most = std::max(most, states + gradients + in_flight(flight.most_beside_gradients));
   }
   return most;
 }

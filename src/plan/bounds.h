@@ -8,8 +8,9 @@
 // for each of them; and without a pipeline, where whole layers are computed again, one of them has been by the time
 // backward goes on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps grows with the
 // micro-batch at least as the smallest micro-batch's does, but for the rounding of tensors, for which a part is taken off.
-// Layers whose states are divided stand there whole while they run. What engines add beside that (gradients, buffers,
-// temporaries) is left out. Time: the slowest stage runs
+// Layers whose states are divided stand there whole while they run, those of torchtitan's stages from the first
+// micro-batch to the last, and so do their gradients once each chunk has run backward. Megatron and nanotron have
+// buffers of gradients from load on. What engines add beside that (other buffers, temporaries) is left out. Time: the slowest stage runs
 // every micro-batch, one after the other, and is no faster than the average stage; kernels and exchanges inside a
 // micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
 // computed again only add. With its data ranks (a group of layouts) the form also tells what they exchange and how long
@@ -37,9 +38,11 @@ struct FormFacts {
   double embedding = 0;          // parameters, too
   double largest_again = 0;      // of one layer: what computing it again makes, beside what it kept
   double share = 1;  // the most ranks for each data rank that share a parameter's states
-  double weight = 0, states = 0;          // bytes of each parameter
-  double largest = 0;                     // parameters of the largest layer
-  double kept_of_head = 0;                // bytes
+  double weight = 0, states = 0;  // bytes of each parameter
+  double gradient = 0;            // the same, of buffers from load on; whole on every rank
+  double gradient_of_stage = 0;   // the same, where stages keep whole gradients until they reduce
+  double largest = 0;             // parameters of the largest layer
+  double kept_of_head = 0;        // bytes
   double device = 0, device_again = 0;    // of these, on the device
   double seconds = 0, seconds_again = 0;  // of one micro-batch: nothing, all layers computed again
   bool alike = true;                      // one kind of layer
@@ -76,7 +79,7 @@ class Bounds {
   // The share of all layers' second forward that this layout runs, at least.
   double computed_again(const Layout& layout, bool alike) const;
   struct Flight {
-    std::int64_t most = 0;
+    std::int64_t most = 0, most_beside_gradients = 0;
     std::vector<std::int64_t> by_chunk;
   };
   const Flight& flight_of(const Layout& layout, std::int64_t rank);

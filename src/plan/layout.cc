@@ -29,7 +29,8 @@ std::vector<Aspect> aspects_of(const Layout& layout) {
           {"pipeline", number(layout.pipeline)},
           {"schedule", order_words(layout)},
           {"expert", number(layout.expert)},
-          {"expert tensor", number(layout.expert_tensor)},
+          {"expert tensor", layout.expert_tensor == layout.tensor ? std::string("as tensor")
+                                                                  : number(layout.expert_tensor)},
           {"zero", number(layout.zero_stage)},
           {"replicas", number(layout.replicate)},
           {"recompute", recompute_words(layout)},

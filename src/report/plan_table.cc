@@ -127,8 +127,7 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
   return "\n" + table.text(style);
 }
 
-std::string rejected_text(const PlanQuestion& question, const PlanAnswer& answer,
-                          const Style& style) {
+std::string rejected_text(const PlanAnswer& answer, const Style& style) {
   std::string text;
   std::size_t shown = 0;
   for (const TooLarge& group : answer.result.too_large) {
@@ -151,7 +150,6 @@ std::string rejected_text(const PlanQuestion& question, const PlanAnswer& answer
                     4) +
             "\n";
   }
-  (void)question;
   return text;
 }
 
@@ -257,7 +255,7 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
     text += "\n";
   }
   text += fmt::format("{}, in {:.2f} s\n", counts_text(answer.result.counts, style), seconds);
-  text += rejected_text(question, answer, style);
+  text += rejected_text(answer, style);
   if (answer.result.interrupted)
     text += wrapped(style,
                     "stopped before the end: the best so far; those not asked may be faster, "

@@ -24,13 +24,10 @@ std::string cell_of(const Value& value) {
   return shown(value);
 }
 
-std::string largest_pile(const Prediction& prediction) {
+std::string words_of_largest(const Prediction& prediction) {
   const RankPrediction& rank = prediction.ranks[peak_rank_index(prediction)];
-  for (const PhasePrediction& phase : rank.phases) {
-    if (phase.phase != rank.phase) continue;
-    const auto largest = std::max_element(phase.piles.bytes.begin(), phase.piles.bytes.end());
-    return words_of(static_cast<Pile>(largest - phase.piles.bytes.begin()));
-  }
+  for (const PhasePrediction& phase : rank.phases)
+    if (phase.phase == rank.phase) return words_of(largest_pile(phase.piles));
   return "";
 }
 
@@ -110,7 +107,7 @@ std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<Swe
                                 prediction->peak.high, prediction->usable})
         cells.push_back(number_of(bytes, scale));
       cells.push_back(verdict_cell(prediction->verdict, style));
-      cells.push_back(largest_pile(*prediction));
+      cells.push_back(words_of_largest(*prediction));
     } else {
       cells.insert(cells.end(), 4, "-");
       cells.emplace_back("not allowed");

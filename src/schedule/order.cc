@@ -23,6 +23,8 @@ InFlight in_flight(const RankOrder& order, std::int64_t chunks) {
   result.by_chunk.assign(static_cast<std::size_t>(chunks), 0);
   std::vector<std::int64_t> alive(static_cast<std::size_t>(chunks), 0);
   std::int64_t together = 0;
+  std::vector<bool> has_gradients(static_cast<std::size_t>(chunks), false);
+  std::int64_t without = chunks;
   const auto play = [&](const Stretch& stretch) {
     for (const PipelineStep& step : stretch.steps) {
       std::int64_t& of_chunk = alive[static_cast<std::size_t>(step.chunk)];
@@ -31,6 +33,13 @@ InFlight in_flight(const RankOrder& order, std::int64_t chunks) {
       std::int64_t& most = result.by_chunk[static_cast<std::size_t>(step.chunk)];
       most = std::max(most, of_chunk);
       result.most = std::max(result.most, together);
+      const auto chunk = static_cast<std::size_t>(step.chunk);
+      if (change_of(step.kind) < 0 && !has_gradients[chunk]) {
+        has_gradients[chunk] = true;
+        --without;
+      }
+      if (without == 0)
+        result.most_beside_gradients = std::max(result.most_beside_gradients, together);
     }
   };
   for (const Stretch& stretch : order.stretches()) {

@@ -112,9 +112,9 @@ inline std::int64_t micro_batches_of_chunk(Placement placement, const PipelineSh
 }
 
 // Micro-batches whose forward has run and whose backward, weights included, has not: the most at once, over all chunks
-// of a rank together and by chunk.
+// of a rank together and by chunk; and the most from when every chunk has made its weights' gradients.
 struct InFlight {
-  std::int64_t most = 0;
+  std::int64_t most = 0, most_beside_gradients = 0;
   std::vector<std::int64_t> by_chunk;
 };
 InFlight in_flight(const RankOrder& order, std::int64_t chunks);

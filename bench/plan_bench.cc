@@ -1,0 +1,103 @@
+// How many layouts a search answers for in a second.
+//
+//   build/release/bench/steelyard_bench --benchmark_filter=search     whole spaces, one worker: items are layouts
+//   build/release/bench/steelyard_bench --benchmark_filter=layout     one layout: read, prepared, again
+//
+// Calculon's space (Isaev et al. 2023) of GPT-3 175B on 1,024 devices has 1.69 million executions; ours has other axes.
+// Counters: layouts of the space, and of those: bounded (too large, or too slow), weighed (exact bytes and seconds).
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "document/read.h"
+#include "plan/question.h"
+#include "predict/prepared_job.h"
+
+namespace {
+
+using namespace steelyard;
+
+SearchHelp serial() {
+  SearchHelp help;
+  help.read = [](const Value& run) { return read_job(run); };
+  help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+  };
+  return help;
+}
+
+const std::string kGpt3 =
+    R"({"model": {"model_type": "gpt2", "n_embd": 12288, "n_layer": 96, "n_head": 96, "n_positions": 2048,)"
+    R"( "vocab_size": 51200}, "cluster": {"device": "a100-sxm-80gb", "devices": 1024},)"
+    R"( "training": {"sequence_length": 2048, "global_batch": 3072}})";
+const std::string kGpt3ByMegatron = R"({"engine": "megatron", )" + kGpt3.substr(1);
+const std::string kLlama405 =
+    R"({"model": "llama-3.1-405b", "cluster": {"device": "h100-sxm-80gb", "devices": 16384}})";
+const std::string kLlama8 =
+    R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 64}})";
+
+PlanQuestion question(const std::string& run) {
+  auto asked = question_of(*read_json(run, "bench"), serial());
+  if (!asked) throw std::runtime_error(asked.error().front().message);
+  return std::move(*asked);
+}
+
+void enumerate_space(benchmark::State& state, const std::string& run) {
+  const PlanQuestion asked = question(run);
+  std::int64_t layouts = 0;
+  for (auto _ : state) layouts += static_cast<std::int64_t>(space_of(asked).layouts.size());
+  state.SetItemsProcessed(layouts);
+}
+BENCHMARK_CAPTURE(enumerate_space, gpt3_1024, kGpt3)->Unit(benchmark::kMillisecond);
+
+void search_space(benchmark::State& state, const std::string& run) {
+  const PlanQuestion asked = question(run);
+  SearchWish wish;
+  wish.best = 1;
+  wish.within = 0;
+  SearchCounts counts;
+  for (auto _ : state)
+    counts = search(asked.run, asked.target, space_of(asked), wish, serial()).counts;
+  state.SetItemsProcessed(state.iterations() * counts.layouts);
+  state.counters["layouts"] = static_cast<double>(counts.layouts);
+  state.counters["bounded"] =
+      static_cast<double>(counts.certainly_too_large + counts.cannot_be_faster);
+  state.counters["weighed"] = static_cast<double>(counts.weighed());
+}
+BENCHMARK_CAPTURE(search_space, llama8_64, kLlama8)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(search_space, gpt3_1024_megatron, kGpt3ByMegatron)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(search_space, gpt3_1024, kGpt3)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(search_space, llama405_16384, kLlama405)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
+const std::string kOneLayout =
+    R"({"model": "llama-3.1-405b", "engine": "megatron", "cluster": {"device": "h100-sxm-80gb", "devices": 16384},)"
+    R"( "training": {"sequence_length": 8192, "gradient_accumulation": 64},)"
+    R"( "parallel": {"tensor": 8, "pipeline": 16, "data": 128, "zero_stage": 1,)"
+    R"( "count_embedding": true, "count_loss": true}})";
+
+// A layout alone: its graphs are composed for it.
+void layout_alone(benchmark::State& state) {
+  const Job job = *read_job(*read_json(kOneLayout, "bench"));
+  for (auto _ : state) {
+    PreparedJob prepared(job);
+    benchmark::DoNotOptimize(prepared.need());
+    benchmark::DoNotOptimize(prepared.step());
+  }
+}
+BENCHMARK(layout_alone)->Unit(benchmark::kMicrosecond);
+
+// One more of a form that has been drawn.
+void layout_of_a_form(benchmark::State& state) {
+  const Job job = *read_job(*read_json(kOneLayout, "bench"));
+  const PreparedForm form(job);
+  for (auto _ : state) {
+    PreparedJob prepared(job, form);
+    benchmark::DoNotOptimize(prepared.need());
+    benchmark::DoNotOptimize(prepared.step());
+  }
+}
+BENCHMARK(layout_of_a_form)->Unit(benchmark::kMicrosecond);
+
+}  // namespace

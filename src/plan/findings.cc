@@ -1,0 +1,123 @@
+#include "plan/findings.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace steelyard {
+
+void Findings::refuse(const std::string& code, const std::string& words, std::int64_t layouts) {
+  counts.not_allowed += layouts;
+  Refusal& refusal = refusals_[code];
+  refusal.code = code;
+  if (refusal.words.empty()) refusal.words = words;
+  refusal.layouts += layouts;
+}
+
+void Findings::miss(TooLarge& group, std::uint32_t layout, std::int64_t excess) const {
+  if (group.layouts++ > 0 && excess >= group.least_excess) return;
+  group.least_excess = excess;
+  group.nearest = layout;
+}
+
+void Findings::exclude(std::uint32_t layout, double excess) {
+  ++counts.certainly_too_large;
+  miss(certain_, layout, static_cast<std::int64_t>(excess));
+}
+
+void Findings::exclude_like(const WeighedLayout& leaner) {
+  ++counts.certainly_too_large;
+  TooLarge& group = too_large_[leaner.binds];
+  group.binds = leaner.binds;
+  miss(group, leaner.layout, leaner.bytes - usable());
+}
+
+void Findings::take(const Weighing& weighing) {
+  const WeighedLayout& answer = weighing.answer;
+  switch (answer.fate) {
+    case Fate::kNotAllowed:
+      refuse(weighing.code, weighing.words);
+      return;
+    case Fate::kTooLarge: {
+      ++counts.too_large;
+      TooLarge& group = too_large_[answer.binds];
+      group.binds = answer.binds;
+      miss(group, answer.layout, answer.bytes - usable());
+      break;
+    }
+    case Fate::kTight:
+      ++counts.tight;
+      break;
+    default:
+      ++counts.fits;
+      found(answer);
+  }
+  weighed_.push_back(answer);
+}
+
+void Findings::found(const WeighedLayout& answer) {
+  best_time_ = std::min(best_time_, answer.seconds);
+  const auto bytes = static_cast<double>(answer.bytes);
+  if (wish_.front) {
+    const auto beats = [&](const auto& point) {
+      return answer.seconds <= point.first && bytes <= point.second;
+    };
+    if (std::none_of(front_.begin(), front_.end(), [&](const auto& point) {
+          return point.first <= answer.seconds && point.second <= bytes;
+        })) {
+      front_.erase(std::remove_if(front_.begin(), front_.end(), beats), front_.end());
+      front_.emplace_back(answer.seconds, bytes);
+    }
+  }
+  // The best of each group of alike layouts, so many groups as are wanted.
+  const Layout& layout = space_.layouts[answer.layout];
+  const auto same = std::find_if(unlike_.begin(), unlike_.end(), [&](const WeighedLayout& other) {
+    return are_alike(space_.layouts[other.layout], layout);
+  });
+  if (same != unlike_.end()) {
+    if (same->seconds > answer.seconds) *same = answer;
+  } else {
+    unlike_.push_back(answer);
+  }
+  std::stable_sort(unlike_.begin(), unlike_.end(),
+                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  if (unlike_.size() > wish_.best) unlike_.resize(wish_.best);
+}
+
+double Findings::limit() const {
+  if (wish_.everything || wish_.front) return kNever;
+  if (wish_.first_that_fits) return best_time_ < kNever ? -1 : kNever;
+  if (unlike_.size() < wish_.best) return kNever;
+  return std::max(unlike_.back().seconds, best_time_ * (1 + wish_.within));
+}
+
+bool Findings::is_beaten(double seconds, double bytes) const {
+  if (!wish_.front || wish_.everything) return false;
+  return std::any_of(front_.begin(), front_.end(), [&](const auto& point) {
+    return point.first < seconds && point.second < bytes;
+  });
+}
+
+SearchResult Findings::result() {
+  SearchResult result;
+  result.counts = counts;
+  result.interrupted = interrupted;
+  std::stable_sort(
+      weighed_.begin(), weighed_.end(), [](const WeighedLayout& a, const WeighedLayout& b) {
+        const auto rank = [](const WeighedLayout& w) {
+          return w.fate == Fate::kFits ? 0 : w.fate == Fate::kTight ? 1 : 2;
+        };
+        return std::tuple(rank(a), a.seconds, a.layout) < std::tuple(rank(b), b.seconds, b.layout);
+      });
+  result.weighed = std::move(weighed_);
+  for (auto& [code, refusal] : refusals_) result.refusals.push_back(refusal);
+  std::stable_sort(result.refusals.begin(), result.refusals.end(),
+                   [](const Refusal& a, const Refusal& b) { return a.layouts > b.layouts; });
+  certain_.certain = true;
+  if (certain_.layouts > 0) result.too_large.push_back(certain_);
+  for (auto& [pile, group] : too_large_) result.too_large.push_back(group);
+  std::stable_sort(result.too_large.begin(), result.too_large.end(),
+                   [](const TooLarge& a, const TooLarge& b) { return a.layouts > b.layouts; });
+  return result;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,60 @@
+// What a search has found so far: what fits, what does not and why, and from which time on nothing can be wanted.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/search.h"
+
+namespace steelyard {
+
+struct Weighing {
+  WeighedLayout answer;
+  std::string code, words;  // when refused
+};
+
+class Findings {
+ public:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  Findings(const PlanTarget& target, const Space& space, const SearchWish& wish)
+      : target_(target), space_(space), wish_(wish) {}
+
+  void refuse(const std::string& code, const std::string& words, std::int64_t layouts = 1);
+  // Without being weighed: by a bound, which says how many bytes are too many at least, or by a leaner one.
+  void exclude(std::uint32_t layout, double excess);
+  void exclude_like(const WeighedLayout& leaner);
+  void take(const Weighing& weighing);
+
+  // The time above which no layout can be wanted.
+  double limit() const;
+  double best_seconds() const { return best_time_ < kNever ? best_time_ : 0; }
+  // Whether something found is no slower and no larger than what needs so much at least.
+  bool is_beaten(double seconds, double bytes) const;
+
+  SearchResult result();
+
+  SearchCounts counts;
+  bool interrupted = false;
+
+ private:
+  void found(const WeighedLayout& answer);
+  void miss(TooLarge& group, std::uint32_t layout, std::int64_t excess) const;
+  std::int64_t usable() const { return target_.device->capacity.value().value(); }
+
+  const PlanTarget& target_;
+  const Space& space_;
+  const SearchWish& wish_;
+  std::vector<WeighedLayout> weighed_;
+  std::map<std::string, Refusal> refusals_;
+  std::map<Pile, TooLarge> too_large_;
+  TooLarge certain_;
+  double best_time_ = kNever;
+  std::vector<WeighedLayout> unlike_;
+  std::vector<std::pair<double, double>> front_;  // seconds, bytes
+};
+
+}  // namespace steelyard

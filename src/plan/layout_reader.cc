@@ -1,0 +1,119 @@
+#include "plan/layout_reader.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "predict/prepared_job.h"
+#include "quantity/checked.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::initializer_list<KeyId> kStageKeys = {
+    KeyId::kPipelineLayout, KeyId::kFirstStageLayers, KeyId::kLastStageLayers,
+    KeyId::kCountEmbedding, KeyId::kCountLoss,        KeyId::kPipelineGroup};
+
+FormFacts refused(const Diagnostic& problem) {
+  FormFacts facts;
+  facts.code = problem.code;
+  facts.words = problem.message;
+  return facts;
+}
+
+Job with_all_computed_again(Job job) {
+  job.recompute = {};
+  job.recompute.mode = RecomputeMode::kFull;
+  return job;
+}
+
+}  // namespace
+
+ReadJob LayoutReader::job_of(const Layout& layout) const {
+  return help_.read(run_of(run_, layout, space_, target_.model->layers));
+}
+
+bool LayoutReader::stages_are_stated() const {
+  return std::any_of(kStageKeys.begin(), kStageKeys.end(),
+                     [&](KeyId id) { return run_.at(key_of(id).path) != nullptr; });
+}
+
+// A form stands for itself: what the run file says about stages belongs to layouts that have them.
+ReadJob LayoutReader::job_of_form(const Layout& form) const {
+  Value run = run_;
+  for (const KeyId id : kStageKeys) remove_path(run, key_of(id).path);
+  for (const KeyId id : {KeyId::kVirtualPipeline, KeyId::kSchedule, KeyId::kPipeline, KeyId::kData,
+                         KeyId::kReplicate, KeyId::kZeroStage, KeyId::kReshard})
+    remove_path(run, key_of(id).path);
+  return help_.read(run_of(run, form, space_, target_.model->layers));
+}
+
+FormFacts LayoutReader::memory_of(const Layout& base) const {
+  try {
+    const ReadJob job = job_of_form(base);
+    if (!job) return refused(job.error().front());
+    if (base.recompute != RecomputeMode::kNone) return memory_facts(*job, nullptr);
+    Layout all = base;
+    all.recompute = RecomputeMode::kFull;
+    const ReadJob again = job_of_form(all);
+    return memory_facts(*job, again ? &*again : nullptr);
+  } catch (const OverflowError&) {
+    return {};  // bounds nothing; the layout itself will be refused
+  }
+}
+
+FormFacts LayoutReader::time_of(const Layout& form, bool again) const {
+  FormFacts facts;
+  try {
+    const ReadJob job = job_of_form(form);
+    if (!job) return refused(job.error().front());
+    facts.alike = job->model->kinds.size() == 1;
+    const auto time = expected_time(*job);
+    if (!time) return facts;
+    facts.seconds = facts.seconds_again = micro_batch_seconds(*time);
+    facts.device = facts.device_again = micro_batch_seconds(*time, false);
+    if (!again) return facts;
+    if (const auto longer = expected_time(with_all_computed_again(*job))) {
+      facts.seconds_again = micro_batch_seconds(*longer);
+      facts.device_again = micro_batch_seconds(*longer, false);
+    }
+  } catch (const OverflowError&) {
+    facts.seconds = facts.seconds_again = 0;
+  }
+  return facts;
+}
+
+GroupTime LayoutReader::time_of_group(const Layout& form, const Layout& first, bool again) const {
+  GroupTime time;
+  try {
+    Layout whole = form;
+    whole.data = first.data;
+    whole.zero_stage = first.zero_stage;
+    whole.replicate = first.replicate;
+    const ReadJob read = job_of_form(whole);
+    if (!read) return time;  // bounds nothing
+    time.alike = read->model->kinds.size() == 1;
+    const std::int64_t rounds = first.accumulation;
+    const auto measure = [&](Job job, double& micro, double& device, double& rest) {
+      job.training.gradient_accumulation = rounds;
+      job.training.global_batch *= rounds;
+      const auto answer = expected_time(job);
+      if (!answer) return;
+      const auto times = static_cast<double>(rounds);
+      micro = micro_batch_seconds(*answer) / times;
+      device = micro_batch_seconds(*answer, false) / times;
+      rest = std::max(0.0, answer->step.value() - micro * times);
+      time.rest_beside_data = std::max(0.0, rest - answer->terms[TimeTerm::kData]);
+    };
+    measure(*read, time.micro, time.device, time.rest);
+    time.micro_again = time.micro;
+    time.device_again = time.device;
+    time.rest_again = time.rest;
+    if (again)
+      measure(with_all_computed_again(*read), time.micro_again, time.device_again, time.rest_again);
+  } catch (const OverflowError&) {
+    return {};
+  }
+  return time;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,37 @@
+// The readers' answers to layouts: the jobs that a search weighs, and those that stand for many of them.
+//
+//   reader.job_of(layout)         the run file with the layout's keys laid over, read
+//   reader.memory_of(base)        what bounds the memory of every layout with this base
+//   reader.time_of(form)          what bounds the time of every layout with this form
+//   reader.time_of_group(...)     the same with its data ranks
+#pragma once
+
+#include "plan/search.h"
+
+namespace steelyard {
+
+class LayoutReader {
+ public:
+  LayoutReader(const Value& run, const PlanTarget& target, const Space& space,
+               const SearchHelp& help)
+      : run_(run), target_(target), space_(space), help_(help) {}
+
+  ReadJob job_of(const Layout& layout) const;
+  // Whether the run file says how layers are cut into stages.
+  bool stages_are_stated() const;
+  FormFacts memory_of(const Layout& base) const;
+  // `again`: some of its layouts compute layers again.
+  FormFacts time_of(const Layout& form, bool again) const;
+  // `first`: any layout of the group; all have as many data ranks and micro-batches.
+  GroupTime time_of_group(const Layout& form, const Layout& first, bool again) const;
+
+ private:
+  ReadJob job_of_form(const Layout& form) const;
+
+  const Value& run_;
+  const PlanTarget& target_;
+  const Space& space_;
+  const SearchHelp& help_;
+};
+
+}  // namespace steelyard

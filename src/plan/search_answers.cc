@@ -1,0 +1,61 @@
+// What a person asks of a finished search.
+#include <algorithm>
+#include <limits>
+
+#include "plan/search.h"
+
+namespace steelyard {
+
+const WeighedLayout* SearchResult::best() const {
+  return !weighed.empty() && weighed.front().fate == Fate::kFits ? &weighed.front() : nullptr;
+}
+
+std::vector<WeighedLayout> front_of(const SearchResult& result) {
+  std::vector<WeighedLayout> front;
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits) break;
+    if (front.empty() || weighed.bytes < front.back().bytes) front.push_back(weighed);
+  }
+  return front;
+}
+
+std::vector<WeighedLayout> best_unlike(const SearchResult& result, const Space& space,
+                                       std::size_t count) {
+  std::vector<WeighedLayout> chosen;
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits || chosen.size() == count) break;
+    const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const WeighedLayout& other) {
+      return are_alike(space.layouts[other.layout], space.layouts[weighed.layout]);
+    });
+    if (!known) chosen.push_back(weighed);
+  }
+  return chosen;
+}
+
+const WeighedLayout* simplest_within(const SearchResult& result, const Space& space, double share) {
+  const WeighedLayout* simplest = nullptr;
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits || weighed.seconds > result.best()->seconds * (1 + share))
+      break;
+    if (simplest == nullptr || complexity_of(space.layouts[weighed.layout]) <
+                                   complexity_of(space.layouts[simplest->layout]))
+      simplest = &weighed;
+  }
+  return simplest;
+}
+
+const WeighedLayout* nearest_fit(const SearchResult& result, const Space& space,
+                                 const Layout& layout) {
+  const WeighedLayout* nearest = nullptr;
+  int least = std::numeric_limits<int>::max();
+  for (const WeighedLayout& weighed : result.weighed) {
+    if (weighed.fate != Fate::kFits) break;
+    const int differences = differences_between(layout, space.layouts[weighed.layout]);
+    if (differences >= least) continue;
+    least = differences;
+    nearest = &weighed;
+  }
+  return nearest;
+}
+
+}  // namespace steelyard
