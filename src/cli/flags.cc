@@ -56,6 +56,8 @@ const std::vector<Flag>& flags() {
       {"batch", 0, kSwitch, "", "", "compare", "the global batch and the data, side by side"},
       {"source", 0, kValue, "NAME", "", "validate", "only rows of this source"},
       {"worst", 0, kValue, "N", "", "validate", "rows listed as the worst of each source; 3"},
+      {"ranking", 0, kSwitch, "", "", "validate",
+       "whether the predicted best of each group of measured layouts was among the best"},
       {"rows", 0, kSwitch, "", "", "validate",
        "every row: measured, predicted, error; with --json its run file"},
       {"all", 0, kSwitch, "", "", "weigh explain sweep compare list",

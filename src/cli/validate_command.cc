@@ -18,6 +18,7 @@
 #include "document/edit_distance.h"
 #include "document/read.h"
 #include "report/prediction_json.h"
+#include "report/ranking.h"
 #include "report/validation.h"
 #include "validate/sources/sources.h"
 #include "validate/validate.h"
@@ -192,6 +193,21 @@ int validate_command(const Invocation& invocation) {
   if (validation.rows() == 0) return refuse(invocation, problems, "nothing validated");
 
   const std::vector<SourceResult> results = validation.results(worst);
+  if (invocation.has("ranking")) {
+    const std::vector<SourceRanking> rankings = rankings_of(results);
+    if (rankings.empty()) {
+      problems.push_back(command_line_problem(
+          "E110", "no three layouts that do the same work on the same devices"));
+      return refuse(invocation, problems, "nothing ranked");
+    }
+    if (invocation.json) {
+      answer(document_text({{"schema", "steelyard.ranking/1"}, {"sources", json_of(rankings)}}));
+    } else {
+      const std::string text = ranking_text(rankings, invocation.has("rows"), invocation.style);
+      answer(invocation.style.ascii ? plain_characters(text) : text);
+    }
+    return problems.empty() ? kDone : refuse(invocation, problems, "these lines were not judged");
+  }
   const ValidationView view{invocation.has("rows"), invocation.has("verbose")};
   if (invocation.json) {
     answer(document_text(json_of(results, view, problems)));

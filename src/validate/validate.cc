@@ -126,10 +126,22 @@ std::string suspect_of(const Reading& reading, const Answer& answer) {
   return best == nullptr ? "" : best->second;
 }
 
-std::optional<TimedStep> timed(const MappedRun& mapped, const Job& job) {
-  if (!mapped.step_seconds && !mapped.tokens_per_second) return std::nullopt;
+// The work: whose layouts can be compared.
+std::string group_of(const Job& job) {
+  const Architecture& model = *job.model;
+  return fmt::format("{} {:.4g}B, {} layers, {} x {}, sequence {}, batch {}", model.name,
+                     static_cast<double>(count_parameters(model).total) / 1e9, model.layers,
+                     job.cluster.devices.value(), job.cluster.device->name,
+                     job.training.sequence_length.value(), job.training.global_batch);
+}
+
+void time(const MappedRun& mapped, const Job& job, JudgedRow& row) {
+  const bool timed = mapped.step_seconds || mapped.tokens_per_second;
+  if (!timed && !mapped.out_of_memory.value_or(false)) return;
   const std::optional<StepTime> time = predict_time(job);
-  if (!time) return std::nullopt;
+  if (!time) return;
+  row.contest = Contest{group_of(job), time->step.value()};
+  if (!timed) return;
   const double tokens = static_cast<double>(job.training.global_batch) *
                         static_cast<double>(job.training.sequence_length.value());
   TimedStep step;
@@ -139,7 +151,7 @@ std::optional<TimedStep> timed(const MappedRun& mapped, const Job& job) {
   step.predicted = time->step.value();
   step.group = job.cluster.device->name;
   if (!mapped.timed_apart.empty()) step.group += ", " + mapped.timed_apart;
-  return step;
+  row.step = std::move(step);
 }
 
 void weigh(const MappedRun& mapped, JudgedRow& row) {
@@ -176,11 +188,12 @@ void weigh(const MappedRun& mapped, JudgedRow& row) {
                               band.around(answer.bytes, terms_of(reading, answer, runtime)),
                               suspect_of(reading, answer)});
     }
-    row.step = timed(mapped, *job);
+    time(mapped, *job, row);
     row.assumed = mapped.assumed;
   } catch (const OverflowError&) {
     row.readings.clear();
     row.step.reset();
+    row.contest.reset();
     row.refused = "a size of this run is far too large";
   }
 }

@@ -45,6 +45,12 @@ struct TimedStep {
   std::string group;                   // the device, and what is judged apart
 };
 
+// What a row is compared in: layouts of one group do the same work (validate/ranking.h).
+struct Contest {
+  std::string group;
+  double predicted = 0;  // seconds
+};
+
 struct JudgedRow {
   std::string id;
   std::string source;
@@ -52,6 +58,7 @@ struct JudgedRow {
   std::string refused;   // our reason; it was asked and not answered
   std::vector<JudgedReading> readings;
   std::optional<TimedStep> step;
+  std::optional<Contest> contest;  // of rows that print a time, or died
   std::optional<bool> out_of_memory;
   Verdict verdict = Verdict::kFits;
   std::vector<Assumed> assumed;

@@ -1,0 +1,92 @@
+#include "report/ranking.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "report/table.h"
+
+namespace steelyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string share_words(std::int64_t groups, const SourceRanking& ranking) {
+  return fmt::format(
+      "{:.0f} %", 100.0 * static_cast<double>(groups) / static_cast<double>(ranking.groups.size()));
+}
+
+std::string id_of(const JudgedRow* row) { return row == nullptr ? "-" : row->id; }
+
+std::string place_words(const RankedGroup& group) {
+  return group.place == 0 ? std::string("not offered") : fmt::format("{}", group.place);
+}
+
+std::string lost_words(const RankedGroup& group) {
+  if (group.died) return "died";
+  return group.lost ? fmt::format("{:.1f}", *group.lost) : std::string("-");
+}
+
+}  // namespace
+
+std::string ranking_text(const std::vector<SourceRanking>& rankings, bool every_group,
+                         const Style& style) {
+  Table table({{"choice"},
+               {"groups", true},
+               {"best in top 3", true},
+               {"with tight", true},
+               {"lost, %: median", true},
+               {"95 %", true},
+               {"died", true}});
+  for (const SourceRanking& ranking : rankings)
+    table.add({ranking.source, fmt::format("{}", ranking.groups.size()),
+               share_words(ranking.in_top, ranking),
+               share_words(ranking.in_top_with_tight, ranking),
+               fmt::format("{:.1f}", ranking.median_lost),
+               fmt::format("{:.1f}", ranking.percentile_95_lost), fmt::format("{}", ranking.died)});
+  std::string text = table.text(style);
+  if (!every_group) return text;
+  Table groups({{"group"},
+                {"ran", true},
+                {"offered", true},
+                {"place", true},
+                {"lost, %", true},
+                {"measured best"},
+                {"predicted best"}});
+  for (const SourceRanking& ranking : rankings)
+    for (const RankedGroup& group : ranking.groups)
+      groups.add({group.name, fmt::format("{}", group.ran), fmt::format("{}", group.offered),
+                  place_words(group), lost_words(group), id_of(group.measured_best),
+                  id_of(group.predicted_best)});
+  return text + "\n" + groups.text(style);
+}
+
+Json json_of(const std::vector<SourceRanking>& rankings) {
+  Json list = Json::array();
+  for (const SourceRanking& ranking : rankings) {
+    Json groups = Json::array();
+    for (const RankedGroup& group : ranking.groups) {
+      Json one = {{"group", group.name},
+                  {"layouts", group.layouts},
+                  {"ran", group.ran},
+                  {"offered", group.offered},
+                  {"place_of_measured_best", group.place},
+                  {"place_with_tight", group.place_with_tight},
+                  {"died", group.died},
+                  {"measured_best", id_of(group.measured_best)},
+                  {"predicted_best", id_of(group.predicted_best)}};
+      if (group.lost) one["lost_percent"] = *group.lost;
+      groups.push_back(std::move(one));
+    }
+    list.push_back({{"source", ranking.source},
+                    {"in_top_3", ranking.in_top},
+                    {"in_top_3_with_tight", ranking.in_top_with_tight},
+                    {"median_lost_percent", ranking.median_lost},
+                    {"percentile_95_lost_percent", ranking.percentile_95_lost},
+                    {"died", ranking.died},
+                    {"groups", std::move(groups)}});
+  }
+  return list;
+}
+
+}  // namespace steelyard
