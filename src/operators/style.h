@@ -33,6 +33,7 @@ struct OperatorStyle {
   AttentionKernel attention = AttentionKernel::kFlash;
   LossKernel loss = LossKernel::kPlain;
   std::int64_t loss_chunks = 8;
+  Shifted shifted = Shifted::kLabels;
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).
   bool compiled = false;
