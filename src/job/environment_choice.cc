@@ -110,6 +110,13 @@ void choose_transformers(Draft& draft, const Value& document, Diagnostics& probl
                                                      : Shifted::kNarrowLogits;
 }
 
+void choose_bitsandbytes(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "bitsandbytes", "0.42", problems);
+  if (!version) return;
+  draft.job().quantised_keeps_input = *version < Version{0, 43};
+  draft.job().always_dequantises = *version < Version{0, 50};
+}
+
 void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   for (const std::string_view name : kAllocatorNames) {
@@ -142,6 +149,7 @@ void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
   choose_recorded(draft, document, problems);
   choose_transformers(draft, document, problems);
+  choose_bitsandbytes(draft, document, problems);
   choose_allocator(draft, document, problems);
 }
 

@@ -222,6 +222,8 @@ struct Job {
   AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]
   RecordedCollectives recorded = RecordedCollectives::kNone;
   Shifted shifted = Shifted::kLabels;
+  // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising.
+  bool quantised_keeps_input = false, always_dequantises = false;
   bool rotary_of_layers = false;       // transformers before 4.48: each layer has its frequencies
   std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
   std::vector<Assumption> assumptions;

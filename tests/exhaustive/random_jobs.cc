@@ -88,6 +88,8 @@ class JobWriter {
       job["environment"]["transformers"] =
           dice_.one_of<const char*>({"4.30", "4.36", "4.47", "4.49", "5.17"});
     if (dice_.chance(10))
+      job["environment"]["bitsandbytes"] = dice_.one_of<const char*>({"0.42", "0.44", "0.50"});
+    if (dice_.chance(10))
       job["environment"]["torch"] = dice_.one_of<const char*>({"2.1", "2.5.1", "2.8", "2.11"});
     if (engine_.engine == Engine::kMegatron && dice_.chance(30)) {
       job["types"]["gradients"] = dice_.one_of<const char*>({"fp32", "bf16", "fp16"});
