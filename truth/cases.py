@@ -37,6 +37,7 @@ ONE_DEVICE = {
                  "optimizer_form": "foreach", "attention": "flash"},
 }
 
+V = "environment.transformers"
 P, A, O, F = "training.precision", "training.attention", "training.optimizer", "training.optimizer_form"
 FULL = {"recompute.mode": "full"}
 FROZEN = {"training.frozen": ["model.embed_tokens.*", "model.layers.0.*", "model.layers.1.*"],
@@ -61,6 +62,11 @@ SINGLE = {
     "llama-full-fp32": {**FULL, P: "fp32", A: "efficient"},
     "llama-full-reentrant": {**FULL, "recompute.reentrant": True},
     "llama-full-reentrant-autocast": {**FULL, "recompute.reentrant": True, P: "bf16-autocast"},
+    # what older code of transformers moved and widened before the loss; recorded beside that version alone
+    "llama-transformers-4.44-full": {**FULL, V: "4.44"},
+    "llama-transformers-4.44-full-autocast": {**FULL, V: "4.44", P: "bf16-autocast"},
+    "llama-transformers-4.44-full-one-sequence": {**FULL, V: "4.44", "training.micro_batch": 1},
+    "llama-transformers-4.47-full": {**FULL, V: "4.47"},
     # the efficient kernel knows no grouped heads
     "llama-no-grouping-efficient": {**PLAIN_HEADS, A: "efficient"},
     "llama-no-grouping-fp32": {**PLAIN_HEADS, P: "fp32", A: "efficient"},

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import importlib.metadata
 from fnmatch import fnmatchcase
 
 import torch
@@ -90,13 +91,28 @@ def base_type(run):
     return DTYPES.get(adapter.get("base", "bf16"), torch.bfloat16)
 
 
+def version_of(package):
+    """The first two numbers: (4, 44)."""
+    return tuple(int(number) for number in importlib.metadata.version(package).split(".")[:2])
+
+
+def check_version(run):
+    """A run that names the version of transformers is recorded with that one alone, the others with the newest."""
+    wanted = run.get("environment", {}).get("transformers")
+    installed = version_of("transformers")
+    if wanted is not None and installed != tuple(int(number) for number in wanted.split(".")):
+        raise Unsupported(f"needs transformers {wanted}: here is {installed[0]}.{installed[1]}")
+
+
 def build_model(run, kind=None):
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
     head = AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM
+    check_version(run)
+    named = "dtype" if version_of("transformers") >= (4, 56) else "torch_dtype"
     with without_initialisation():
-        model = head.from_config(config, dtype=kind or base_type(run), attn_implementation="eager" if eager else "sdpa")
+        model = head.from_config(config, **{named: kind or base_type(run)}, attn_implementation="eager" if eager else "sdpa")
     if run.get("adapter") is not None:
         from adapters import adapt
         model = adapt(run["adapter"], model)

@@ -14,8 +14,10 @@ class Player {
  public:
   Player(const Program& program, const AllocatorSettings& settings, const DeviceMemory& device,
          const std::vector<SlotTensors>& tensors, const ReplayLimits& limits,
-         ProgramWatcher* watcher, const LaunchQueue& queue)
+         ProgramWatcher* watcher, const LaunchQueue& queue, const MicroBatchLengths& lengths)
       : program_(program),
+        played_(&program),
+        lengths_(lengths),
         allocator_(settings, device),
         limits_(limits),
         watcher_(watcher),
@@ -29,13 +31,16 @@ class Player {
       const Slot& what = program.slot_at(static_cast<SlotId>(slot));
       slots_[slot].stream = stream_of(what);
       if (slot < tensors.size()) {
-        slots_[slot].tensors = tensors[slot].tensors;
         slots_[slot].woven = tensors[slot].woven;
         slots_[slot].recorded = queue.depth > 0 && tensors[slot].exchanged != Exchanged::kNo &&
                                 tensors[slot].exchanged >= queue.recorded;
       }
-      if (slots_[slot].tensors.empty()) slots_[slot].tensors = {{what.bytes}};
     }
+    sizes_.emplace_back(program, tensors);
+    if (!lengths_.empty())
+      for (const MicroBatchLengths::OfLength& one : lengths_.lengths)
+        sizes_.emplace_back(*one.program, *one.tensors);
+    sizes_played_ = &sizes_.front();
   }
 
   ProgramReserve play(const StepPlan& plan) && {
@@ -48,6 +53,7 @@ class Player {
       begin_step(step + 1);
       for (NodeId node : plan.step) walk(node);
       note_step();
+      if (!lengths_.empty()) continue;  // another step has other lengths
       result_.settled = !stopped_ && has(seen, digest());
       seen.push_back(digest());
     }
@@ -62,8 +68,28 @@ class Player {
     BlockIndex block = kNoBlock;
     std::int64_t micro_batch = 0;
   };
+  using Tensors = std::span<const SlotTensors::Tensor>;
+  // What each slot of a program is made of.
+  class SlotSizes {
+   public:
+    SlotSizes(const Program& program, const std::vector<SlotTensors>& tensors)
+        : tensors_(&tensors) {
+      alone_.resize(program.slot_count());
+      for (std::size_t slot = 0; slot < alone_.size(); ++slot)
+        alone_[slot] = {program.slot_at(static_cast<SlotId>(slot)).bytes};
+    }
+    Tensors of(SlotId id) const {
+      const auto slot = static_cast<std::size_t>(id);
+      if (slot < tensors_->size() && !(*tensors_)[slot].tensors.empty())
+        return (*tensors_)[slot].tensors;
+      return {&alone_[slot], 1};
+    }
+
+   private:
+    const std::vector<SlotTensors>* tensors_;
+    std::vector<SlotTensors::Tensor> alone_;
+  };
   struct PlayedSlot {
-    std::vector<SlotTensors::Tensor> tensors;
     std::int32_t woven = 0;
     StreamId stream = 0;
     bool recorded = false;
@@ -74,7 +100,7 @@ class Player {
     const Node& node = program_.node(id);
     switch (node.kind) {
       case NodeKind::kTape:
-        return play_tape(node);
+        return play_tape(id);
       case NodeKind::kRepeat:
         return play_repeat(node);
       case NodeKind::kSequence:
@@ -84,15 +110,28 @@ class Player {
     const std::string_view label = node.label;
     if (label == "forward") micro_batch_ = ++forwards_;
     if (label == "backward") micro_batch_ = ++backwards_;
+    if (micro_batch_ != outer) play_length_of(micro_batch_);
     enter(node, 0);
     for (NodeId child : program_.children(node)) walk(child);
     leave();
+    if (micro_batch_ != outer) play_length_of(outer);
     micro_batch_ = outer;
+  }
+
+  // From here on the micro-batch is this one; 0: none.
+  void play_length_of(std::int64_t micro_batch) {
+    if (lengths_.empty()) return;
+    std::size_t index = 0;
+    if (micro_batch > 0)
+      index = 1 + lengths_.order[static_cast<std::size_t>(micro_batch - 1) % lengths_.order.size()];
+    played_ = index == 0 ? &program_ : lengths_.lengths[index - 1].program;
+    sizes_played_ = &sizes_[index];
   }
 
   void play_repeat(const Node& node) {
     const NodeId body = program_.children(node).front();
-    const bool returns = may_skip_ && node.times > 2 && node.span.change == 0;
+    const bool of_micro_batches = !lengths_.empty() && micro_batch_ == 0;
+    const bool returns = may_skip_ && !of_micro_batches && node.times > 2 && node.span.change == 0;
     std::vector<StateDigest> seen;
     for (std::int64_t round = 0; round < node.times && !stopped_; ++round) {
       enter(node, round);
@@ -114,20 +153,21 @@ class Player {
     }
   }
 
-  void play_tape(const Node& tape) {
+  void play_tape(NodeId id) {
+    const Node& tape = played_->node(id);
     PhaseReserve& phase = result_.phases[static_cast<std::size_t>(tape.phase)];
     phase.occurs = true;
     note(phase);
     enter(tape, 0);
-    const std::span<const Event> events = program_.events(tape);
-    const std::int64_t before = launched_, launches = launches_of(tape);
+    const std::span<const Event> events = played_->events(tape);
+    const std::int64_t before = launched_, launches = launches_of(id);
     for (std::size_t i = 0; i < events.size() && !stopped_;) {
       const std::span<const Event> group = events.subspan(i, woven_from(events, i));
       const std::int32_t count = group.front().count;
       if (count > 0) free_what_went();
       for (std::int32_t instance = 0; instance < count && !stopped_; ++instance)
         appear(group, tape.phase);
-      for (std::int32_t instance = 0; instance > count; --instance) go(played(group.front().slot));
+      for (std::int32_t instance = 0; instance > count; --instance) go(group.front().slot);
       if (watcher_ != nullptr) free_what_went();
       tell(group.front().slot, tape.phase);
       i += group.size();
@@ -178,7 +218,7 @@ class Player {
   void appear(std::span<const Event> group, Phase phase) {
     if (group.size() == 1) {
       const SlotId id = group.front().slot;
-      for (const SlotTensors::Tensor& tensor : played(id).tensors) appear(id, tensor, phase);
+      for (const SlotTensors::Tensor& tensor : sizes_played_->of(id)) appear(id, tensor, phase);
       return;
     }
     std::vector<std::size_t> next(group.size());
@@ -187,7 +227,7 @@ class Player {
       left = false;
       for (std::size_t i = 0; i < group.size(); ++i) {
         const SlotId id = group[i].slot;
-        const std::vector<SlotTensors::Tensor>& tensors = played(id).tensors;
+        const Tensors tensors = sizes_played_->of(id);
         for (; next[i] < tensors.size() && tensors[next[i]].place <= place; ++next[i]) {
           appear(id, tensors[next[i]], phase);
           tell(id, phase);
@@ -216,9 +256,11 @@ class Player {
     note(result_.phases[static_cast<std::size_t>(phase)]);
   }
 
-  void go(PlayedSlot& slot) {
+  void go(SlotId id) {
+    PlayedSlot& slot = played(id);
     std::vector<Live>& live = slot.live;
-    for (std::size_t tensor = 0; tensor < slot.tensors.size() && !live.empty(); ++tensor) {
+    const std::size_t tensors = sizes_played_->of(id).size();
+    for (std::size_t tensor = 0; tensor < tensors && !live.empty(); ++tensor) {
       auto freed = std::prev(live.end());
       if (freed->micro_batch != micro_batch_) {
         const auto own = std::find_if(live.rbegin(), live.rend(), [&](const Live& other) {
@@ -235,8 +277,8 @@ class Player {
     }
   }
 
-  std::int64_t launches_of(const Node& tape) const {
-    const auto index = static_cast<std::size_t>(&tape - &program_.node(0));
+  std::int64_t launches_of(NodeId tape) const {
+    const auto index = static_cast<std::size_t>(tape);
     return index < queue_.launches.size() ? queue_.launches[index] : 0;
   }
   void free_later(BlockIndex block) {
@@ -308,6 +350,10 @@ class Player {
   }
 
   const Program& program_;
+  const Program* played_;  // program_, or that of the micro-batch's length
+  const MicroBatchLengths& lengths_;
+  std::deque<SlotSizes> sizes_;  // of program_, then by length
+  const SlotSizes* sizes_played_ = nullptr;
   CachingAllocator allocator_;
   ReplayLimits limits_;
   ProgramWatcher* watcher_;
@@ -334,8 +380,8 @@ ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const AllocatorSettings& settings, const DeviceMemory& device,
                                    const std::vector<SlotTensors>& tensors,
                                    const ReplayLimits& limits, ProgramWatcher* watcher,
-                                   const LaunchQueue& queue) {
-  return Player(program, settings, device, tensors, limits, watcher, queue).play(plan);
+                                   const LaunchQueue& queue, const MicroBatchLengths& lengths) {
+  return Player(program, settings, device, tensors, limits, watcher, queue, lengths).play(plan);
 }
 
 }  // namespace steelyard

@@ -17,6 +17,8 @@
 // 4. A repeat that ends where it began is played until a round leaves the allocator and every live block as an earlier
 //    round left them. What follows is then known: the rounds between the two, over and over. All peaks have been seen.
 // 5. Frees that follow one another leave the same blocks in any order.
+// 6. Where micro-batches differ in length, forward and backward of each are those of the program of its length. Such
+//    programs have the same nodes and slots, and their slots other sizes.
 #pragma once
 
 #include <array>
@@ -49,6 +51,17 @@ struct LaunchQueue {
   Exchanged recorded = Exchanged::kBeside;  // kWaitedFor: also what computation waits for at once
 };
 
+// Programs of the same step with other lengths, and which of them each micro-batch is; none: all are alike.
+struct MicroBatchLengths {
+  struct OfLength {
+    const Program* program = nullptr;
+    const std::vector<SlotTensors>* tensors = nullptr;
+  };
+  std::vector<OfLength> lengths;
+  std::vector<std::size_t> order;  // of `lengths`, by micro-batch; over and over
+  bool empty() const { return lengths.empty() || order.empty(); }
+};
+
 struct PhaseReserve {
   bool occurs = false;
   Bytes allocated{}, active{}, reserved{};  // highest, each at its own moment
@@ -75,7 +88,7 @@ ProgramReserve replay_in_allocator(const Program& program, const StepPlan& plan,
                                    const DeviceMemory& device = {},
                                    const std::vector<SlotTensors>& tensors = {},
                                    const ReplayLimits& limits = {},
-                                   ProgramWatcher* watcher = nullptr,
-                                   const LaunchQueue& queue = {});
+                                   ProgramWatcher* watcher = nullptr, const LaunchQueue& queue = {},
+                                   const MicroBatchLengths& lengths = {});
 
 }  // namespace steelyard

@@ -36,18 +36,18 @@ Diagnostic not_text(const Value& value, const std::string& path, const std::stri
           value.place(),    "expected text", path + " = \"" + sample + "\""};
 }
 
-// The version's first two numbers: 2.1 of "2.1.2+cu121".
-struct TorchVersion {
+// A version's first two numbers: 2.1 of "2.1.2+cu121".
+struct Version {
   int major = 0, minor = 0;
-  friend auto operator<=>(const TorchVersion&, const TorchVersion&) = default;
+  friend auto operator<=>(const Version&, const Version&) = default;
 };
-constexpr TorchVersion kNewest{2, 11};
+constexpr Version kNewest{2, 11};
 // The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
 // nanotron itself asks for 1.13.
-constexpr TorchVersion kOfNanotron{2, 1};
+constexpr Version kOfNanotron{2, 1};
 
-std::optional<TorchVersion> read_version(std::string_view text) {
-  TorchVersion version;
+std::optional<Version> read_version(std::string_view text) {
+  Version version;
   const char* end = text.data() + text.size();
   const auto [dot, bad_major] = std::from_chars(text.data(), end, version.major);
   if (bad_major != std::errc{} || dot == end || *dot != '.') return std::nullopt;
@@ -57,29 +57,35 @@ std::optional<TorchVersion> read_version(std::string_view text) {
   return version;
 }
 
-RecordedCollectives recorded_by(const TorchVersion& version) {
-  if (version < TorchVersion{2, 2}) return RecordedCollectives::kAll;
-  return version < TorchVersion{2, 8} ? RecordedCollectives::kAsynchronous
-                                      : RecordedCollectives::kNone;
+// environment.NAME, where it is there; a problem and nothing where it is no version.
+std::optional<Version> said_version(const Value& document, std::string_view name,
+                                    const std::string& sample, Diagnostics& problems) {
+  const Value* value = named(document, name);
+  if (value == nullptr) return std::nullopt;
+  const std::string path = "environment." + std::string(name);
+  if (!value->is_string()) {
+    problems.push_back(not_text(*value, path, sample));
+    return std::nullopt;
+  }
+  const auto version = read_version(value->as_string());
+  if (!version)
+    problems.push_back({Severity::kError, "E105",
+                        path + " is " + shown(*value) + ", not a version of " + std::string(name),
+                        value->place(), "expected two numbers and a dot",
+                        path + " = \"" + sample + "\""});
+  return version;
+}
+
+RecordedCollectives recorded_by(const Version& version) {
+  if (version < Version{2, 2}) return RecordedCollectives::kAll;
+  return version < Version{2, 8} ? RecordedCollectives::kAsynchronous : RecordedCollectives::kNone;
 }
 
 void choose_recorded(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   const bool of_nanotron = job.engine == Engine::kNanotron;
-  TorchVersion version = of_nanotron ? kOfNanotron : kNewest;
-  if (const Value* value = named(document, "torch"); value != nullptr) {
-    if (!value->is_string()) {
-      problems.push_back(not_text(*value, "environment.torch", "2.8"));
-      return;
-    }
-    const auto said = read_version(value->as_string());
-    if (!said) {
-      problems.push_back({Severity::kError, "E105",
-                          "environment.torch is " + shown(*value) + ", not a version of torch",
-                          value->place(), "expected two numbers and a dot",
-                          "environment.torch = \"2.8\""});
-      return;
-    }
+  Version version = of_nanotron ? kOfNanotron : kNewest;
+  if (const auto said = said_version(document, "torch", "2.8", problems)) {
     version = *said;
   } else if (of_nanotron && job.parallel.tensor > 1) {
     job.assumptions.push_back({"environment.torch", "2.1", "nanotron's published sweep ran it"});
@@ -92,6 +98,23 @@ void choose_recorded(Draft& draft, const Value& document, Diagnostics& problems)
     return;
   }
   if (avoid->as_string() != "0") job.recorded = RecordedCollectives::kNone;
+}
+
+void choose_transformers(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "transformers", "4.44", problems);
+  if (!version) return;
+  draft.job().rotary_of_layers = *version < Version{4, 48};
+  draft.job().shifted = *version >= Version{4, 49}   ? Shifted::kLabels
+                        : *version >= Version{4, 46} ? Shifted::kLogitsInLoss
+                        : *version >= Version{4, 31} ? Shifted::kWideLogits
+                                                     : Shifted::kNarrowLogits;
+}
+
+void choose_bitsandbytes(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "bitsandbytes", "0.42", problems);
+  if (!version) return;
+  draft.job().quantised_keeps_input = *version < Version{0, 43};
+  draft.job().always_dequantises = *version < Version{0, 50};
 }
 
 void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems) {
@@ -125,6 +148,8 @@ void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems
 
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
   choose_recorded(draft, document, problems);
+  choose_transformers(draft, document, problems);
+  choose_bitsandbytes(draft, document, problems);
   choose_allocator(draft, document, problems);
 }
 

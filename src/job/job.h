@@ -69,8 +69,17 @@ struct Cluster {
   Ranks devices_per_node{8};
 };
 
+// Samples that are padded to the longest of their micro-batch: tokens of one before that, and what happens to those that
+// are longer than the sequence length.
+struct SampleLengths {
+  double mean = 0, deviation = 0;
+  bool drops_long = false;   // otherwise cut
+  std::int64_t samples = 0;  // of the data set; 0: not said
+};
+
 struct Training {
-  Tokens sequence_length;
+  Tokens sequence_length;                // of the longest micro-batch
+  std::optional<SampleLengths> lengths;  // absent: all micro-batches are as long
   std::int64_t micro_batch = 1;
   std::int64_t gradient_accumulation = 1;
   std::int64_t global_batch = 1;  // = micro_batch x gradient_accumulation x data
@@ -194,6 +203,11 @@ struct Assumption {
 // (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp; pytorch pull requests 111431 and 150398).
 enum class RecordedCollectives : std::uint8_t { kNone, kAsynchronous, kAll };
 
+// What transformers' causal models move by one place so that each token predicts the next: since 4.49 the labels, before
+// that the logits, which are copied. Their fp32 form is made by the loss since 4.46, by the model from 4.31 on, and by
+// nobody before (models/llama/modeling_llama.py and loss/loss_utils.py of each).
+enum class Shifted : std::uint8_t { kLabels, kLogitsInLoss, kWideLogits, kNarrowLogits };
+
 struct Job {
   std::shared_ptr<const Architecture> model;
   Engine engine = Engine::kFsdp2;
@@ -210,6 +224,10 @@ struct Job {
   Buckets buckets;
   AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]
   RecordedCollectives recorded = RecordedCollectives::kNone;
+  Shifted shifted = Shifted::kLabels;
+  // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising.
+  bool quantised_keeps_input = false, always_dequantises = false;
+  bool rotary_of_layers = false;       // transformers before 4.48: each layer has its frequencies
   std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
   std::vector<Assumption> assumptions;
   Diagnostics warnings;

@@ -194,6 +194,33 @@ void choose_dropout(Draft& draft, bool config_states_dropout) {
   draft.assume(KeyId::kDropout, "as the model", "the model's config says");
 }
 
+void choose_sample_lengths(Draft& draft) {
+  constexpr int kPadded = 1;
+  const auto mean = draft.settings().number(KeyId::kMeanLength);
+  const auto deviation = draft.settings().number(KeyId::kLengthDeviation);
+  if (draft.settings().name(KeyId::kPacking).value_or(0) != kPadded) {
+    for (const KeyId key :
+         {KeyId::kMeanLength, KeyId::kLengthDeviation, KeyId::kLongSamples, KeyId::kSamples})
+      if (draft.has(key))
+        draft.refuse(key, "E227", "lengths of samples where they are not padded",
+                     "packing is not padded", "training.packing = \"padded\"");
+    return;
+  }
+  if (!mean || !deviation) {
+    draft.refuse(KeyId::kPacking, "E227",
+                 "padded micro-batches are as long as their samples, and how long these are is not "
+                 "said",
+                 "needs training.mean_length and training.length_deviation",
+                 "packing = \"fixed\" weighs micro-batches of sequence_length");
+    return;
+  }
+  draft.job().training.lengths =
+      SampleLengths{*mean, *deviation, draft.settings().name(KeyId::kLongSamples).value_or(0) == 1,
+                    draft.settings().count(KeyId::kSamples).value_or(0)};
+  draft.assume(KeyId::kMeanLength, "log-normal",
+               "how samples spread around their mean: tokens of documents do so");
+}
+
 void choose_vocabulary_multiple(Draft& draft) {
   Job& job = draft.job();
   if (job.implementation == Implementation::kMegatron) {
@@ -355,6 +382,7 @@ void choose_sequence(Draft& draft) {
   job.training.sequence_length = Tokens(draft.count_or(
       KeyId::kSequenceLength, fallback,
       fallback == kUsual ? "a usual length; activations grow with it" : "the model's positions"));
+  choose_sample_lengths(draft);
 }
 
 }  // namespace steelyard

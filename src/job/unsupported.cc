@@ -18,7 +18,7 @@ struct OnlyValue {
 };
 constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kCudaGraphs, 0},
-    OnlyValue{KeyId::kPacking, 0},
+    OnlyValue{KeyId::kPacking, 0, 1},
     OnlyValue{KeyId::kMethod, 0, 1},
     OnlyValue{KeyId::kPipelineMicroBatches},
     OnlyValue{KeyId::kStrategy},

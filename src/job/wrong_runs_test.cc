@@ -66,6 +66,8 @@ const std::vector<Wrong>& wrong_runs() {
        "E107",
        "sequence_length is",
        ""},
+      {{{"training.packing", "\"padded\""}}, "E227", "padded micro-batches", "\"fixed\""},
+      {{{"training.mean_length", "900"}}, "E227", "lengths of samples", "\"padded\""},
       {{{"training.sequence_length", "1e30"}}, "E107", "sequence_length is", ""},
       {{{"training.hidden_dropout", "1.5"}}, "E107", "hidden_dropout is 1.5", ""},
       {{{"parallel.zero_stage", "4"}}, "E107", "zero_stage is 4", ""},

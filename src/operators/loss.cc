@@ -142,20 +142,31 @@ class LossWriter {
     }
     if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
       return fused(logits, raw, labels, hidden);
-    // Encoders hand the logits over as they are.
-    const ValueId wide = !model_.encoder
-                             ? c_.cast(logits, ElementType::kFloat32,
-                                       {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"})
-                             : logits;
     // Where the training loop asks for the loss, the labels come as they are wanted.
     const bool outside =
         c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kTorchtitan;
     // Sequences that ranks share are shifted before they are cut.
     const bool is_shifted =
         outside || (c_.style.context > 1 && c_.style.context_code == ContextCode::kTorch);
-    const ValueId target = is_shifted ? labels : shifted(labels);
+    const bool moves_logits =
+        c_.style.shifted != Shifted::kLabels && !is_shifted && !model_.encoder;
+    const bool narrow = moves_logits && c_.style.shifted == Shifted::kNarrowLogits;
+    // Encoders hand the logits over as they are.
+    ValueId wide = model_.encoder || narrow ? logits : widened(logits);
+    const ValueId widened_logits = wide;
+    ValueId target = labels;
+    if (moves_logits) {
+      wide = moved(wide);
+      target = labels_after_the_first(labels);
+    } else if (!is_shifted) {
+      target = shifted(labels);
+    }
+    const ValueId moved_logits = wide;
+    // cross_entropy is on autocast's list of fp32 operators.
+    if (narrow && c_.style.autocast) wide = widened(wide);
+    const N counted = moves_logits ? graph_.elements(wide) : elements;
     const ValueId log_softmax =
-        graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, elements,
+        graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, counted,
                       graph_.type(wide), true);
     if (c_.style.distributed_tensors)
       parallel_log_softmax(wide, log_softmax);
@@ -178,14 +189,40 @@ class LossWriter {
     if (c_.style.distributed_tensors) of_parallel_loss(pick.backward, elements);
     pick.backward.push_back(kGradient0);
     graph_.add(pick);
-    graph_.hold(wide);
+    if (moves_logits) graph_.hold(moved_logits);
+    if (!narrow) graph_.hold(widened_logits);
     if (c_.style.schedule_asks_for_loss)
       graph_.outlive(raw);
-    else
+    else if (!moves_logits || c_.style.shifted != Shifted::kWideLogits)
       graph_.hold(raw);  // a local of the model's forward until it returns, or of the training loop
     if (!outside) graph_.hold(hidden);
     if (padded_ != kNoValue) graph_.hold(padded_);
     return loss;
+  }
+
+  ValueId widened(ValueId logits) {
+    return c_.cast(logits, ElementType::kFloat32,
+                   {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"});
+  }
+
+  // logits[..., :-1, :].contiguous(): a copy of several sequences, and of one what stands there. The gradient comes back
+  // as a tensor of the whole size.
+  ValueId moved(ValueId logits) {
+    const SlotName name{"loss", "logits but the last", "op.cross-entropy.shifted-logits"};
+    const N elements = c_.sizes.batch * (c_.sizes.sequence - N(1)) * c_.sizes.vocabulary;
+    const ValueId part = plain(c_.sizes.batch) == 1
+                             ? graph_.view(logits, elements)
+                             : graph_.tensor(name, elements, graph_.type(logits), true);
+    one(logits, part, "slice", {});
+    return part;
+  }
+  ValueId labels_after_the_first(ValueId labels) {
+    const N tokens = c_.sizes.batch * (c_.sizes.sequence - N(1));
+    if (plain(c_.sizes.batch) == 1) return graph_.view(labels, tokens);
+    const SlotName moved{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
+    const ValueId target = graph_.tensor(moved, tokens, ElementType::kInt64, false);
+    one(labels, target, "copy", {});
+    return target;
   }
 
   // One kernel from 16-bit logits to the loss: flash-attn's keeps them and makes their gradient (losses/cross_entropy.py),

@@ -1,7 +1,7 @@
 // Products with weights of 4 or 8 bits, as bitsandbytes computes them.
 //
 //   nf4    forward   +weight, dequantised (2·in·out) · y · -weight       few rows: one kernel, no dequantised weight
-//          backward  +weight, dequantised · gradient of x · -weight      keeps nothing but the weight
+//          backward  +weight, dequantised · gradient of x · -weight      keeps nothing but the weight; before 0.43 x
 //   int8   forward   +x in fp16 +x in int8 +y in int32 +y in fp16 ...    keeps x, though nothing reads it again
 //          backward  +weight, in x's type · gradient of x · -weight
 //
@@ -45,13 +45,15 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
   ValueId weight = kNoValue;
   if (!eight_bits) {
     input = cast(x, type, {owner, "input, cast", "quantised.input-cast"});
-    if (plain(rows) > kFusedRows) weight = dequantised(owner, stored, in, out);
+    if (style.always_dequantises || plain(rows) > kFusedRows) weight = dequantised(owner, stored, in, out);
   }
   const ValueId y = graph.tensor({owner, "output", "quantised.output"}, rows * out,
                                  eight_bits ? given : type, graph.needs_gradient(x));
   operation.inputs = {input};
   if (weight != kNoValue) operation.inputs.push_back(weight);
   operation.outputs = {y};
+  // Nothing reads it again.
+  if (!eight_bits && style.quantised_keeps_input) operation.saved = {input};
   const BackwardStep again{
       BackwardStep::kTemporary, 0,
       graph.temporary({owner, "weight, dequantised", "quantised.dequantised-weight"}, in * out,

@@ -59,6 +59,9 @@ OperatorStyle style_of(const Job& job) {
   style.attention = job.training.attention;
   style.loss = job.training.loss;
   style.loss_chunks = job.training.loss_chunks;
+  style.shifted = job.shifted;
+  style.quantised_keeps_input = job.quantised_keeps_input;
+  style.always_dequantises = job.always_dequantises;
   style.compiled = job.training.compile;
   style.liger = job.training.kernels == KernelLibrary::kLiger;
   style.tensor = job.parallel.tensor;

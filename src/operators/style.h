@@ -36,6 +36,7 @@ struct OperatorStyle {
   AttentionKernel attention = AttentionKernel::kFlash;
   LossKernel loss = LossKernel::kPlain;
   std::int64_t loss_chunks = 8;
+  Shifted shifted = Shifted::kLabels;
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).
   bool compiled = false;
@@ -74,6 +75,7 @@ struct OperatorStyle {
   const Adapter* adapter = nullptr;
   ElementType adapter_compute = ElementType::kFloat32;
   ElementType quantised_compute = ElementType::kBFloat16;
+  bool quantised_keeps_input = false, always_dequantises = false;
 };
 
 OperatorStyle style_of(const Job& job);

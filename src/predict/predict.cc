@@ -9,6 +9,7 @@
 #include "predict/prediction.h"
 #include "predict/reserve.h"
 #include "predict/runtime.h"
+#include "predict/varied_lengths.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -134,10 +135,13 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     rank.resident = Bytes(reading.resident);
     rank.phase = highest_phase(reading);
     rank.allocated = Bytes(reading.phases[static_cast<std::size_t>(rank.phase)].peak);
-    const StageReserve reserve = simulates
-                                     ? simulated_reserve(stages, built, job.allocator, room,
-                                                         launch_queue(job, stages.book().launches))
-                                     : estimated_reserve(stages.program(), built);
+    const auto simulated = [&] {
+      const VariedLengths lengths(job, stage, stages.program());
+      return simulated_reserve(stages, built, job.allocator, room,
+                               launch_queue(job, stages.book().launches), &lengths);
+    };
+    const StageReserve reserve =
+        simulates ? simulated() : estimated_reserve(stages.program(), built);
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
     const HostMemory host = stages.host(stage);

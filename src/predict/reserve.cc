@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "allocator/replay_program.h"
 #include "allocator/request_sizes.h"
+#include "predict/varied_lengths.h"
 
 namespace steelyard {
 namespace {
 
 // A stage that asks for more than this is a model of thousands of experts: a second at most.
 constexpr std::int64_t kMostEvents = 3'000'000;
+constexpr std::int64_t kMostEventsOfLengths = 60'000'000;  // of some hundred micro-batches
 // Equal micro-batches that are played. Twice as many as are in flight have met every block there is.
 constexpr std::int64_t kLeastRounds = 16;
 
@@ -72,23 +76,40 @@ StageReserve estimated_reserve(const Program& program, const StageProgram& built
 
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
-                               const LaunchQueue& queue) {
+                               const LaunchQueue& queue, const VariedLengths* lengths) {
   const Program& program = stages.program();
   const StepPlan plan{{built.first_step}, {built.later_step}};
   ReplayLimits limits;
   limits.events = kMostEvents;
   limits.rounds = std::max(kLeastRounds, 2 * built.in_flight);
+  MicroBatchLengths micro_batches;
+  const bool varies = lengths != nullptr && !lengths->empty();
+  if (varies) {
+    limits.steps = lengths->steps();
+    limits.events = kMostEventsOfLengths;
+  }
   const auto play = [&](const DeviceMemory& device, const LaunchQueue& behind) {
     return replay_in_allocator(program, plan, settings, device, stages.book().tensors, limits,
-                               nullptr, behind);
+                               nullptr, behind, micro_batches);
   };
+  Bytes of_worst_order{};
+  if (varies) {
+    std::vector<std::pair<Bytes, int>> orders;
+    for (int order = 0; order < VariedLengths::kOrders; ++order) {
+      micro_batches = lengths->ordered(order);
+      orders.emplace_back(highest_of(play({}, {})), order);
+    }
+    std::sort(orders.begin(), orders.end());
+    of_worst_order = orders.back().first;
+    micro_batches = lengths->ordered(orders[orders.size() / 2].second);
+  }
   const ProgramReserve free = play({}, {});
   if (free.cut) return estimated_reserve(program, built);
   StageReserve reserve = estimated_reserve(program, built);
   reserve.simulated = true;
   take(free, reserve);
   // What the simulation does not see, the band of observed errors does (predict/band.h).
-  reserve.most = reserve.later;
+  reserve.most = std::max(reserve.later, of_worst_order);
   reserve.least =
       std::min(reserve.most, segments(at(std::max(program.span(built.root).highest(),
                                                   program.span(built.first_step).highest()))));

@@ -21,6 +21,8 @@
 
 namespace steelyard {
 
+class VariedLengths;
+
 // What the device leaves to the allocator, if little, as much as expected or much stands outside of it.
 struct AllocatorRoom {
   Bytes most{}, expected{}, least{};
@@ -45,7 +47,8 @@ LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident
 // With more events than a search of answers can wait for, the estimate stands instead (`simulated` is false).
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
-                               const LaunchQueue& queue = {});
+                               const LaunchQueue& queue = {},
+                               const VariedLengths* lengths = nullptr);
 StageReserve estimated_reserve(const Program& program, const StageProgram& built);
 
 }  // namespace steelyard

@@ -86,6 +86,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"expert": 8}, "experts": {"dispatcher": "all-to-all"}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"tensor": 2, "expert": 2}, "experts": {"dispatcher": "all-to-all"}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"tensor": 2, "expert": 4}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.2-1b", "engine": "ddp", "environment": {"transformers": "4.44"}, "training": {"sequence_length": 512, "micro_batch": 2})",
       R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "buckets": {"contiguous_gradients": false}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "fsdp2", "implementation": "torchtitan", "parallel": {"expert": 4}, "training": {"sequence_length": 512})",

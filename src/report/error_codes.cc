@@ -46,6 +46,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E224", "mixed precision needs fully_shard", "With one data rank torchtitan does not apply fully_shard, whose policy makes FSDP2's mixed precision: one device then uses autocast, and tensor or pipeline parallelism alone trains in the parameters' own type."},
       {"E225", "the adapter and the run do not fit together", "What is trained has one type, and the frozen part another: precision, engine and [adapter] say which. Quantised bases multiply in 16 bits."},
       {"E226", "no module of that name for an adapter", "adapter.target_modules lists the ends of linear modules' names, as PEFT does; routers, experts and embeddings of transformers are no linear modules."},
+      {"E227", "lengths of samples and packing do not fit together", "Padded micro-batches are as long as their longest sample: mean_length and length_deviation say how long samples are, and belong to packing = \"padded\" alone."},
       {"E223", "nothing is left to train", "Backward starts at a loss that needs a gradient. In a pipeline DeepSpeed also runs backward on every stage, and joins the trained tensors of each into one: neither works where there are none."},
       // Models.
       {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},

@@ -85,6 +85,11 @@ class JobWriter {
       job["environment"]["PYTORCH_ALLOC_CONF"] = dice_.one_of<const char*>(
           {"expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:8", ""});
     if (dice_.chance(10))
+      job["environment"]["transformers"] =
+          dice_.one_of<const char*>({"4.30", "4.36", "4.47", "4.49", "5.17"});
+    if (dice_.chance(10))
+      job["environment"]["bitsandbytes"] = dice_.one_of<const char*>({"0.42", "0.44", "0.50"});
+    if (dice_.chance(10))
       job["environment"]["torch"] = dice_.one_of<const char*>({"2.1", "2.5.1", "2.8", "2.11"});
     if (engine_.engine == Engine::kMegatron && dice_.chance(30)) {
       job["types"]["gradients"] = dice_.one_of<const char*>({"fp32", "bf16", "fp16"});

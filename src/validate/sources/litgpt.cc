@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "model/catalogue.h"
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
 
@@ -45,9 +46,32 @@ Value stablelm_alpha_3b() {
   return model;
 }
 
+// Fewer heads of keys and values than of queries.
+bool has_groups(const Value& model) {
+  const Value* heads = model.find("num_attention_heads");
+  const Value* shared = model.find("num_key_value_heads");
+  return heads != nullptr && shared != nullptr && heads->as_integer() != shared->as_integer();
+}
+
+// LitGPT's own code (litgpt/model.py of 0.4): one product makes queries, keys and values, of which the values stay a view;
+// the head never shares the embedding's weight (convert_hf_checkpoint.py copies it); GELU is torch's.
+Value as_litgpt(const Preset& preset) {
+  Value model = preset.config;
+  const auto text = [&](const char* key) {
+    const Value* value = model.find(key);
+    return value != nullptr && value->is_string() ? value->as_string() : std::string();
+  };
+  set_path(model, "tie_word_embeddings", Value::boolean(false), Place{});
+  if (text("model_type") == "llama" && !has_groups(model))
+    set_path(model, "model_type", Value::string("phi3"), Place{});
+  if (text("hidden_act") == "gelu_new")
+    set_path(model, "hidden_act", Value::string("gelu_pytorch_tanh"), Place{});
+  return model;
+}
+
 std::optional<Value> model_of(const std::string& printed) {
   for (const Name& name : kPresets)
-    if (name.printed == printed) return Value::string(std::string(name.preset));
+    if (name.printed == printed) return as_litgpt(*find_preset(name.preset));
   if (printed == "stablelm-base-alpha-3b" || printed == "StableLM Alpha 3 B" ||
       printed == "StableLM 3B")
     return stablelm_alpha_3b();
@@ -79,7 +103,7 @@ constexpr Part kLlama[] = {{"lora_query", {"q_proj"}},
 std::span<const Part> parts_of(const std::string& model) {
   const auto says = [&](std::string_view word) { return model.find(word) != std::string::npos; };
   if (says("alcon") || says("table") || says("Stable")) return kFusedAttention;
-  if (says("Phi-3")) return kPhi3;
+  if (says("Phi-3") || says("lama-2") || says("Llama 2")) return kPhi3;
   if (says("phi")) return kPhi;
   return kLlama;
 }
@@ -108,7 +132,10 @@ void map_adapter(MeasuredRow& row, MappedRun& mapped) {
   mapped.set("adapter.dropout", Value::number(0.05));
   mapped.read_as("adapter.dropout 0.05", "not printed; LitGPT's default");
   mapped.set("adapter.base", row.text("train.quant").empty() ? "bf16" : "nf4");
-  if (!row.text("train.quant").empty()) mapped.set_switch("adapter.upcast", false);
+  if (!row.text("train.quant").empty()) {
+    mapped.set_switch("adapter.upcast", false);
+    mapped.assume("environment.bitsandbytes", "0.42", "what LitGPT asks for (pyproject.toml)");
+  }
   mapped.set_switch("adapter.double_quantization", row.text("train.quant") == "bnb.nf4-dq");
 }
 
@@ -145,7 +172,9 @@ Mapped map(MeasuredRow& row) {
     return left_out("LLaMA-Adapter: not a method of ours");
   if (mode == "pretrain") return left_out("prints no train.micro_batch, no train.seq_len");
   MappedRun mapped;
+  bool caps_scores = false;
   if (auto model = model_of(row.text("model.name"))) {
+    caps_scores = model->find("attn_logit_softcapping") != nullptr;
     mapped.set("model", std::move(*model));
   } else {
     return left_out("a model that no preset of ours is: " + row.text("model.name"));
@@ -164,6 +193,10 @@ Mapped map(MeasuredRow& row) {
     mapped.assume("cluster.devices", 1,
                   "the run's yaml says devices: 1, and its numbers are those of one");
   }
+  if (devices > 1 && mode == "LoRA" && row.says("parallel.fsdp_zero_stage", "FSDP"))
+    return left_out(
+        "the peak is that of loading, which gathers all parameters beside their shards: four times "
+        "the micro-batch adds a twentieth");
   mapped.set("engine", devices > 1 ? "fsdp1" : "ddp");
   if (devices > 1 && row.says("parallel.fsdp_zero_stage", "DDP")) mapped.set("engine", "ddp");
   mapped.set("training.sequence_length", row.need("train.seq_len"));
@@ -174,9 +207,15 @@ Mapped map(MeasuredRow& row) {
              row.text("train.precision") == "bf16-mixed" ? "bf16-autocast" : "bf16-pure");
   mapped.set("training.optimizer", "adamw");
   mapped.assume("training.optimizer_form", "foreach", "not printed; torch's default");
-  mapped.assume("training.attention", "flash", "scaled_dot_product_attention in 16 bits");
+  if (caps_scores)
+    mapped.set("training.attention", "eager");
+  else
+    mapped.assume("training.attention", "flash", "scaled_dot_product_attention in 16 bits");
   mapped.assume("recompute.mode", devices > 1 ? "full" : "none",
                 "not printed; LitGPT checkpoints activations under FSDP only");
+  // litgpt/utils.py, chunked_cross_entropy: in the logits' own type.
+  mapped.assume("environment.transformers", "4.30",
+                "LitGPT's loss widens no logits; llama's of then is the closest of ours");
   if (mode != "full finetune") map_adapter(row, mapped);
   if (!row.complete()) return left_out(row.missing());
   if (const auto bytes = row.gib("measured.peak_allocated_gib"))

@@ -15,7 +15,9 @@ TEST(Litgpt, FullFinetunes) {
         "peak_reported_gib": 8.103, "oom": false},
         "notes": "Config values from config_hub/finetune/llama-3.2-1B/full.yaml. Runtime 2.01 min, 1 epochs. 4xA10G rows repeat the 1-GPU memory; the yaml says devices: 1, so tre"})row");
   EXPECT_EQ(row.source(), "litgpt");
-  EXPECT_EQ(row.says("model"), R"("llama-3.2-1b")");
+  // Its head never shares the embedding's weight.
+  EXPECT_EQ(row.says("model.model_type"), R"("llama")");
+  EXPECT_EQ(row.says("model.tie_word_embeddings"), "false");
   // On the one device that the table names, AdamW's states alone are more than it prints.
   EXPECT_EQ(row.says("cluster.devices"), "2");
   EXPECT_EQ(row.says("engine"), R"("fsdp1")");
@@ -45,7 +47,8 @@ TEST(Litgpt, Adapters) {
   EXPECT_EQ(row.source(), "litgpt");
   EXPECT_EQ(row.says("adapter.rank"), "32");
   EXPECT_EQ(row.says("adapter.base"), R"("nf4")");
-  EXPECT_EQ(row.says("model"), R"("falcon-7b")");
+  EXPECT_EQ(row.says("model.model_type"), R"("falcon")");
+  EXPECT_EQ(row.says("environment.bitsandbytes"), R"("0.42")");
   ASSERT_EQ(row.mapped().readings.size(), 1U);
   EXPECT_EQ(row.reads(0), (std::pair(Meter::kAllocated, std::int64_t{9'440'338'117})));
   EXPECT_EQ(row.mapped().stage, std::nullopt);

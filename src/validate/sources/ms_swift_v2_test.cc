@@ -21,6 +21,9 @@ TEST(MsSwiftV2, QwenHasBiases) {
   EXPECT_EQ(row.says("model.intermediate_size"), "5504");
   EXPECT_EQ(row.says("training.gradient_accumulation"), "16");
   EXPECT_EQ(row.says("recompute.mode"), R"("full")");
+  EXPECT_EQ(row.says("training.packing"), R"("padded")");
+  EXPECT_EQ(row.says("training.long_samples"), R"("dropped")");
+  EXPECT_EQ(row.says("environment.transformers"), R"("4.36")");
   ASSERT_EQ(row.mapped().readings.size(), 1U);
   EXPECT_EQ(row.reads(0), (std::pair(Meter::kReserved, std::int64_t{37'699'075'441})));
   EXPECT_EQ(row.mapped().stage, std::nullopt);

@@ -40,6 +40,8 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.precision", row.says("train.precision", "fp16") ? "fp16-mixed"
                                    : adapted && !stage                 ? "bf16-autocast"
                                                                        : "bf16-mixed");
+  mapped.assume("environment.transformers", "4.30",
+                "Qwen's own model code moves 16-bit logits, as llama's did then");
   mapped.set("training.optimizer", "adamw");
   mapped.set("training.attention", "flash");
   mapped.set("recompute.mode",
