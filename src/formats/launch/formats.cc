@@ -44,12 +44,12 @@ std::vector<std::string> places_of(const std::string& name, const std::string& f
   if (name.starts_with("/")) {
     places.push_back(name);
     const std::string base = name.substr(name.rfind('/') + 1);
-    places.push_back(folder.empty() ? base : folder + "/" + base);
+    places.push_back(folder.empty() ? base : fmt::format("{}/{}", folder, base));
     return places;
   }
   std::string above = folder;
   for (int i = 0; i < 8 && !above.empty(); ++i) {
-    places.push_back(above + "/" + name);
+    places.push_back(fmt::format("{}/{}", above, name));
     const std::size_t slash = above.rfind('/');
     above.resize(slash == std::string::npos ? 0 : slash);
   }

@@ -193,6 +193,11 @@ void read_megatron_model(ConfigReader& reading) {
           const Value* part = reading.take("rotary_percent");
           return part != nullptr && part->is_number() ? part->as_number() : 1.0;
         }()));
+  if (const Value* epsilon = reading.take("norm_epsilon"); epsilon != nullptr)
+    put(whole_heads            ? "layer_norm_epsilon"
+        : family == "gpt_neox" ? "layer_norm_eps"
+                               : "rms_norm_eps",
+        *epsilon, epsilon);
   put("tie_word_embeddings", Value::boolean(tied));
   const Value* rows = reading.take("vocab_size");
   if (rows == nullptr) rows = reading.take("padded_vocab_size");
@@ -278,6 +283,8 @@ void write_megatron_model(ConfigWriter& writing) {
     const Value* bias = sized(config, {"attention_bias"});
     if (bias == nullptr || !truth_of(*bias).value_or(false)) on("disable_bias_linear");
   }
+  if (const Value* epsilon = sized(config, {"rms_norm_eps", "layer_norm_epsilon"}))
+    writing.put("norm_epsilon", *epsilon);
   if (family->query_bias) on("add_qkv_bias");
   if (family->query_norm) on("qk_layernorm");
   const Value* tied = sized(config, {"tie_word_embeddings"});
