@@ -45,7 +45,8 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
   ValueId weight = kNoValue;
   if (!eight_bits) {
     input = cast(x, type, {owner, "input, cast", "quantised.input-cast"});
-    if (style.always_dequantises || plain(rows) > kFusedRows) weight = dequantised(owner, stored, in, out);
+    if (style.always_dequantises || plain(rows) > kFusedRows)
+      weight = dequantised(owner, stored, in, out);
   }
   const ValueId y = graph.tensor({owner, "output", "quantised.output"}, rows * out,
                                  eight_bits ? given : type, graph.needs_gradient(x));
