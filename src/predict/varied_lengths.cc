@@ -8,7 +8,8 @@
 namespace steelyard {
 namespace {
 
-// Distinct lengths, and micro-batches that are played: what is reserved hardly grows after the first hundred.
+// Distinct lengths, and micro-batches that are played: as many as a prediction can wait for, not as many as it would take.
+// From 64 to 512 lengths what Qwen 7B reserves still grows by a tenth at 2,048 tokens and by a third at 4,096 and 8,192.
 constexpr std::size_t kLengths = 64;
 constexpr std::size_t kMicroBatches = 64;
 
