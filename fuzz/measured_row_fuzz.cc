@@ -13,7 +13,8 @@
 
 namespace {
 
-// A prediction of a thousand stages is right and slow: the search is for readers' faults.
+// A prediction of a thousand stages, or of micro-batches of many lengths, is right and slow: the search is for readers'
+// faults.
 constexpr std::int64_t kFewStages = 16;
 
 bool is_small(const steelyard::MappedRun& mapped) {
@@ -21,7 +22,7 @@ bool is_small(const steelyard::MappedRun& mapped) {
   for (const steelyard::Reading& reading : mapped.readings)
     if (reading.bytes <= steelyard::Bytes(0)) std::abort();
   const auto job = steelyard::read_job(mapped.run);
-  return job && job->parallel.pipeline <= kFewStages;
+  return job && job->parallel.pipeline <= kFewStages && !job->training.lengths;
 }
 
 bool is_small(const steelyard::Value& document) {
