@@ -4,13 +4,14 @@
 # make quick    the dev build's tests without clang-tidy: the daily loop
 # make bench    benchmarks        make fuzz    libFuzzer over every reader        make mutations   100,000 damaged launch files
 # make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
-#               then a Slurm of one machine refuses a job that would not fit (make verify-exports, make verify-slurm)
+#               then a Slurm of one machine refuses a job that would not fit, and Perfetto's own trace processor reads
+#               what weigh --trace writes (make verify-exports, make verify-slurm, make verify-trace)
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz mutations verify verify-exports verify-slurm format docs rebase clean
+.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz mutations verify verify-exports verify-slurm verify-trace format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -77,7 +78,7 @@ fuzz:
 VERIFY := build/verify
 VERIFY_PIP = $(VERIFY)/bin/pip install --quiet --disable-pip-version-check
 
-verify: verify-exports verify-slurm
+verify: verify-exports verify-slurm verify-trace
 
 verify-exports: build
 	python3 -m venv $(VERIFY)
@@ -94,6 +95,12 @@ verify-exports: build
 verify-slurm: build
 	@cmake/install.sh slurm
 	python3 tests/verify/verify_slurm.py --binary $(STEELYARD)
+
+verify-trace: build
+	@cmake/install.sh trace
+	python3 -m venv $(VERIFY)-trace
+	$(VERIFY)-trace/bin/pip install --quiet --disable-pip-version-check --requirement tests/verify/requirements_trace.txt
+	$(VERIFY)-trace/bin/python tests/verify/verify_trace.py --binary $(STEELYARD)
 
 # 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
 mutations:

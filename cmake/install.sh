@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm ...
+# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace ...
 # On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
 set -eu
 
@@ -8,6 +8,7 @@ test="libgtest-dev clang-tidy clang-format"
 web="emscripten node-acorn"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
+trace="nodejs"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
@@ -18,6 +19,7 @@ for task in "$@"; do
     case $package in
       cmake | g++ | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
+      nodejs) command -v node >/dev/null && continue ;;
       emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;
     esac
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' && continue

@@ -24,15 +24,13 @@ def expect(truth, what):
         raise Disagreement(what)
 
 
-def written(binary, arguments, flag, look=None):
-    """The bytes that `weigh` writes for a flag, and its answer; `look` may read the file where it lies."""
+def written(binary, arguments, flag):
+    """The bytes that `weigh` writes for a flag, and its answer."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "written")
         done = subprocess.run([binary, "weigh", *arguments, flag, path, "--json"], cwd=ROOT,
                               capture_output=True, text=True, check=False)
         expect(done.returncode in (0, 1), done.stderr)
-        if look:
-            look(path)
         return path.read_bytes(), json.loads(done.stdout)
 
 

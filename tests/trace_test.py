@@ -3,7 +3,7 @@
 
     trace_test.py build/dev/steelyard
 
-Where the `perfetto` package is installed, its trace processor also opens each file.
+`make verify-trace` asks Perfetto's own trace processor of the same runs.
 """
 
 import json
@@ -17,16 +17,6 @@ RUNS = {
     "dualpipe": [*FOUR_STAGES, "--schedule", "dualpipe", "--virtual-pipeline", "2"],
 }
 EDGE = 0.0021  # microseconds: edges are rounded to the nanosecond
-
-
-def open_with_perfetto(path):
-    try:
-        from perfetto.trace_processor import TraceProcessor
-    except ImportError:
-        return
-    with TraceProcessor(trace=str(path)) as processor:
-        slices = next(iter(processor.query("select count(*) as n from slice"))).n
-        expect(slices > 0, "the trace processor finds no slices")
 
 
 def check_nesting(slices):
@@ -43,7 +33,7 @@ def check_nesting(slices):
 
 
 def check(binary, arguments):
-    trace, prediction = written(binary, arguments, "--trace", open_with_perfetto)
+    trace, prediction = written(binary, arguments, "--trace")
     events = json.loads(trace)["traceEvents"]
     ranks = {e["pid"] for e in events if e["ph"] == "M"}
     expect(len(ranks) == len(prediction["ranks"]) or len(ranks) > 0, "no ranks")
