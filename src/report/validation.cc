@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kReasons = 3;  // of a source, in the text
+constexpr std::size_t kReasons = 3;      // of a source, in the text
+constexpr std::size_t kTermsOfARow = 3;  // of a step, in the text
 
 std::string percent(double value) { return fmt::format("{:.1f}", value); }
 std::string signed_percent(double value) {
@@ -167,14 +169,40 @@ std::string_view outcome_of(const JudgedRow& row) {
   return *row.out_of_memory ? "died" : "ran";
 }
 
+double percent_error(const TimedStep& step) { return 100 * (step.predicted / step.measured - 1); }
+
+// "compute 71 %, data 12 %"
+std::string largest_terms(const TimeTerms& terms) {
+  std::vector<std::pair<double, std::string_view>> parts;
+  for (std::size_t i = 0; i < kTimeTerms; ++i)
+    parts.emplace_back(terms.seconds[i] / terms.total(), name_of(static_cast<TimeTerm>(i)));
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
+  std::string text;
+  for (std::size_t i = 0; i < kTermsOfARow && parts[i].first >= 0.005; ++i)
+    text += fmt::format("{}{} {:.0f} %", i == 0 ? "" : ", ", parts[i].second, 100 * parts[i].first);
+  return text;
+}
+
 std::string rows_text(const std::vector<SourceResult>& results, const Style& style) {
   Table readings = readings_table("every row", style);
+  Table steps({{"every row"},
+               {"measured, s", true},
+               {"predicted", true},
+               {"error, %", true},
+               {"largest terms"},
+               {"row"}});
   Table outcomes({{"every row"}, {"measured"}, {"predicted"}, {"row"}});
   for (const SourceResult& result : results) {
     for (const JudgedRow* row : result.judged) {
       if (!row->weighed()) continue;
       for (const JudgedReading& reading : row->readings)
         readings.add(cells_of(*row, reading, style));
+      if (row->step)
+        steps.add({row->source, fmt::format("{:.4g}", row->step->measured),
+                   fmt::format("{:.4g}", row->step->predicted),
+                   signed_percent(percent_error(*row->step)), largest_terms(row->step->terms),
+                   row->id});
       if (row->out_of_memory) {
         std::string verdict(name_of(row->verdict));
         for (char& letter : verdict)
@@ -183,8 +211,9 @@ std::string rows_text(const std::vector<SourceResult>& results, const Style& sty
       }
     }
   }
-  std::string text = readings.rows() == 0 ? "" : readings.text(style);
-  if (outcomes.rows() > 0) text += (text.empty() ? "" : "\n") + outcomes.text(style);
+  std::string text;
+  for (const Table* table : {&readings, &steps, &outcomes})
+    if (table->rows() > 0) text += (text.empty() ? "" : "\n") + table->text(style);
   return text;
 }
 
@@ -239,6 +268,17 @@ Json with_piles(const JudgedReading& reading) {
   return json;
 }
 
+Json json_of(const TimedStep& step) {
+  Json terms = Json::object();
+  for (std::size_t i = 0; i < kTimeTerms; ++i)
+    if (step.terms.seconds[i] > 0)
+      terms[std::string(name_of(static_cast<TimeTerm>(i)))] = step.terms.seconds[i];
+  return {{"measured_seconds", step.measured},
+          {"predicted_seconds", step.predicted},
+          {"error_percent", thousandths(percent_error(step))},
+          {"terms", std::move(terms)}};
+}
+
 Json json_of(const JudgedRow& row) {
   Json json = {{"id", row.id}};
   if (!row.run.is_null()) json["run"] = json_of(row.run);
@@ -252,6 +292,7 @@ Json json_of(const JudgedRow& row) {
   Json readings = Json::array();
   for (const JudgedReading& reading : row.readings) readings.push_back(with_piles(reading));
   json["readings"] = std::move(readings);
+  if (row.step) json["step_time"] = json_of(*row.step);
   return json;
 }
 

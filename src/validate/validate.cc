@@ -149,6 +149,7 @@ void time(const MappedRun& mapped, const Job& job, JudgedRow& row) {
       mapped.step_seconds.value_or(tokens / (mapped.tokens_per_second.value_or(1) *
                                              static_cast<double>(job.cluster.devices.value())));
   step.predicted = time->step.value();
+  step.terms = time->terms;
   step.group = job.cluster.device->name;
   if (!mapped.timed_apart.empty()) step.group += ", " + mapped.timed_apart;
   row.step = std::move(step);

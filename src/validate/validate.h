@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cost/step_time.h"
 #include "document/diagnostic.h"
 #include "document/value.h"
 #include "predict/band.h"
@@ -42,6 +43,7 @@ struct JudgedReading {
 
 struct TimedStep {
   double measured = 0, predicted = 0;  // seconds
+  TimeTerms terms;                     // sum to `predicted`
   std::string group;                   // the device, and what is judged apart
 };
 
