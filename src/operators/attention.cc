@@ -50,6 +50,11 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
                                          widths.query + N(2) * widths.key_value * N(copies));
     split_fused(packed, attention, query, key_value, q, k, v);
     if (transformers) hold_until_return(packed);
+  } else if (packs_projections(attention)) {
+    // linear_qkv: one product, whatever the checkpoint stores (megatron/core/transformer/attention.py, SelfAttention).
+    const ValueId packed = column_linear(x, *attention.query, sizes.hidden,
+                                         widths.query + N(2) * widths.key_value * N(copies));
+    split_fused(packed, attention, query, key_value, q, k, v);
   } else {
     q = column_linear(x, *attention.query, sizes.hidden, widths.query);
     k = column_linear(x, *attention.key, sizes.hidden, widths.key_value * N(copies));
@@ -82,6 +87,10 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
       k = scale(k, {"attention", "k, rotated", "op.fused-rotary.output"});
     }
   }
+  // Turned queries and keys are tensors of their own; the values are still a part of the product, and the kernel takes a
+  // copy (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_qkv_layout).
+  if (rotary_on && packs_projections(attention))
+    v = copy(v, {"attention", "v, contiguous", "op.attention.contiguous-values"});
   if (transformers)
     for (ValueId local : {q, k, v}) hold_until_return(local);
   CoreAttention how;
@@ -103,10 +112,16 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   return y;
 }
 
+// Whether separate projections of a checkpoint are one product in the engine's code.
+template <class N>
+bool Composer<N>::packs_projections(const GroupedAttention& attention) const {
+  return style.implementation == Implementation::kMegatron && !attention.fused;
+}
+
 template <class N>
 void Composer<N>::split_fused(ValueId packed, const GroupedAttention& attention, const N& query,
                               const N& key_value, ValueId& q, ValueId& k, ValueId& v) {
-  const char* owner = attention.fused->name.c_str();
+  const char* owner = (attention.fused ? *attention.fused : *attention.query).name.c_str();
   if (!attention.one_key_value_head || style.implementation != Implementation::kTransformers) {
     const std::vector<ValueId> pieces = split(
         packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value}, owner);

@@ -220,6 +220,7 @@ class Composer {
   ValueId with_sinks(ValueId scores, const N& columns, const N& rows, int sinks_index,
                      const N& heads);
   // q, k and v of one product; falcon indexes its single key and value out of it.
+  bool packs_projections(const GroupedAttention& attention) const;
   void split_fused(ValueId packed, const GroupedAttention& attention, const N& query,
                    const N& key_value, ValueId& q, ValueId& k, ValueId& v);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
