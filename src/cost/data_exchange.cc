@@ -1,5 +1,7 @@
 #include "cost/data_exchange.h"
 
+#include <algorithm>
+
 namespace steelyard {
 
 namespace {
@@ -50,8 +52,16 @@ DataExchange data_exchange_of(const Job& job) {
     case Engine::kMegatron: {
       // bf16 accumulates and reduces in fp32 by default (arguments.py, accumulate_allreduce_grads_in_fp32).
       const ElementType gradients = wide_gradients ? ElementType::kFloat32 : precision.gradients;
-      return stage == 0 ? whole_gradients(gradients, job.overlap_reduce.value_or(false), 0)
-                        : sharded_states(gradients, precision.parameters);
+      const bool beside = job.overlap_reduce.value_or(false);
+      if (stage == 0) return whole_gradients(gradients, beside, 0);
+      DataExchange exchange = sharded_states(gradients, precision.parameters);
+      // Buckets of 40 million parameters, or of a million for each rank (distributed_data_parallel.py, bucket_size).
+      const double bucket = std::max(40e6, 1e6 * static_cast<double>(job.parallel.data.value()));
+      exchange.reduces_beside_backward = beside;
+      exchange.exposed_bytes = beside ? bucket * exchange.reduce : 0;
+      exchange.gathers_beside_forward = job.overlap_gather;
+      exchange.exposed_gather_bytes = bucket * exchange.gather;
+      return exchange;
     }
     case Engine::kNanotron: {
       const ElementType gradients = precision.accumulated_gradients.value_or(precision.gradients);

@@ -21,7 +21,9 @@ struct DataExchange {
   ExchangeKind reduction = ExchangeKind::kAllReduce;
   double reduce = 0, gather = 0;
   bool reduces_beside_backward = false;  // of the last micro-batch
-  double exposed_bytes = 0;              // at least: the last bucket has nothing to hide behind
+  bool gathers_beside_forward = false;   // of the first micro-batch
+  double exposed_bytes = 0;  // of gradients at least: the last bucket has nothing to hide behind
+  double exposed_gather_bytes = 0;  // of parameters: the first bucket
 };
 
 DataExchange data_exchange_of(const Job& job);

@@ -84,6 +84,7 @@ struct StepClock::Prepared {
   StretchClock stretch_clock(const Device& device, const KernelClock& kernels,
                              const ExchangeClock& exchanges, Outlook outlook) const;
   Parts parts_of(const StretchClock& clock, const ExchangeClock& exchanges) const;
+  WorkTime slowest_rank(const std::vector<WorkTime>& parts) const;
   void end_of_step(const Device& device, const Machine& machine, const ExchangeClock& exchanges,
                    const DataExchange& data, const WorkTime& worst, Outlook outlook,
                    StepTime& result) const;
@@ -175,9 +176,22 @@ StepPlay StepClock::Prepared::play(const Device& device, const Machine& machine)
     play.passages.push_back(passage);
   }
   StepTime last;
-  end_of_step(device, machine, exchanges, clock.data, WorkTime{}, Outlook::kExpected, last);
+  end_of_step(device, machine, exchanges, clock.data, slowest_rank(timed.parts), Outlook::kExpected,
+              last);
   play.end = last.terms;
   return play;
+}
+
+// A micro-batch on the rank that works longest.
+WorkTime StepClock::Prepared::slowest_rank(const std::vector<WorkTime>& parts) const {
+  WorkTime worst;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    WorkTime here;
+    for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
+      here += parts[part_on(rank, chunk)];
+    if (here.seconds() > worst.seconds()) worst = here;
+  }
+  return worst;
 }
 
 StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
@@ -192,13 +206,7 @@ StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
     result.model_flops += part.model_flops;
     result.executed_flops += part.executed_flops;
   }
-  WorkTime worst;
-  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
-    WorkTime here;
-    for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
-      here += parts[part_on(rank, chunk)];
-    if (here.seconds() > worst.seconds()) worst = here;
-  }
+  const WorkTime worst = slowest_rank(parts);
   const auto times = static_cast<double>(micro_batches);
   TimeTerms& terms = result.terms;
   terms += worst.forward * times;
@@ -231,21 +239,25 @@ void StepClock::Prepared::end_of_step(const Device& device, const Machine& machi
                                       const ExchangeClock& exchanges, const DataExchange& data,
                                       const WorkTime& worst, Outlook outlook,
                                       StepTime& result) const {
-  const double reduce = exchanges.time(data.reduction, heaviest * data.reduce, groups.data).value();
-  double exposed = reduce;
-  if (data.reduces_beside_backward) {
-    const double last =
-        data.exposed_bytes > 0
-            ? exchanges.time(data.reduction, data.exposed_bytes, groups.data).value()
-            : 0;
-    const double beside = worst.backward.total();
-    exposed = std::max(std::min(last, reduce), reduce - beside) +
-              at(achieved_rates(device).overlap_slowdown, outlook) * std::min(reduce, beside);
-    result.hidden[TimeTerm::kData] += std::min(reduce, beside);
-  }
-  result.terms[TimeTerm::kData] +=
-      exposed +
+  // What shows of an exchange that runs beside a passage of the pipeline, and at least what has nothing beside it.
+  const double slowdown = at(achieved_rates(device).overlap_slowdown, outlook);
+  const auto shown = [&](double whole, double least, double beside) {
+    result.hidden[TimeTerm::kData] += std::min(whole, beside);
+    return std::max(std::min(least, whole), whole - beside) + slowdown * std::min(whole, beside);
+  };
+  const auto first_bucket = [&](ExchangeKind kind, double bytes) {
+    return bytes > 0 ? exchanges.time(kind, bytes, groups.data).value() : 0;
+  };
+  double reduce = exchanges.time(data.reduction, heaviest * data.reduce, groups.data).value();
+  if (data.reduces_beside_backward)
+    reduce =
+        shown(reduce, first_bucket(data.reduction, data.exposed_bytes), worst.backward.total());
+  double gather =
       exchanges.time(ExchangeKind::kAllGather, heaviest * data.gather, groups.data).value();
+  if (data.gathers_beside_forward)
+    gather = shown(gather, first_bucket(ExchangeKind::kAllGather, data.exposed_gather_bytes),
+                   worst.forward.total());
+  result.terms[TimeTerm::kData] += reduce + gather;
   const TimeTerm term =
       job.offload.optimizer == OffloadTarget::kNone ? TimeTerm::kOptimizer : TimeTerm::kOffload;
   result.terms[term] += optimizer_seconds(job, heaviest, device, machine, outlook);

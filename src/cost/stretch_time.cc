@@ -25,7 +25,8 @@ TimeTerm term_of(Axis axis) {
 
 Beside beside_of(const Kernel& kernel) {
   if (kernel.kind == Kernel::kAttention) return Beside::kAttention;
-  if (kernel.kind != Kernel::kProduct || !kernel.backward) return Beside::kNothing;
+  if (kernel.kind != Kernel::kProduct) return Beside::kNothing;
+  if (!kernel.backward) return Beside::kProduct;
   return kernel.of_weights ? Beside::kWeightProduct : Beside::kInputProduct;
 }
 
@@ -74,7 +75,10 @@ class Passage {
     }
     Waiting& waiting = waiting_[static_cast<std::size_t>(exchange.beside)];
     waiting.term = term_of(exchange.axis);
-    waiting.seconds += seconds;
+    const double last = exchange.pieces > 0 ? seconds / exchange.pieces : 0;
+    waiting.seconds += seconds - last;
+    terms_[waiting.term] += last;
+    device_ += last;
   }
   void hide(Beside beside, double behind) {
     Waiting& waiting = waiting_[static_cast<std::size_t>(beside)];
@@ -94,7 +98,7 @@ class Passage {
   WorkTime& work_;
   TimeTerms terms_;
   double device_ = 0, host_ = 0;
-  std::array<Waiting, 4> waiting_{};
+  std::array<Waiting, kBesides> waiting_{};
 };
 
 }  // namespace

@@ -229,6 +229,8 @@ struct Job {
   bool quantised_keeps_input = false, always_dequantises = false;
   bool rotary_of_layers = false;       // transformers before 4.48: each layer has its frequencies
   std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
+  bool overlap_gather = false;         // parameters behind the forward of the first micro-batch
+  bool overlap_tensor = false;         // tensor ranks' exchanges in pieces beside their products
   std::vector<Assumption> assumptions;
   Diagnostics warnings;
 };

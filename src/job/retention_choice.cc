@@ -158,6 +158,31 @@ void choose_recompute(Draft& draft) {
   warn_of_unused(draft, KeyId::kRecomputeModules, by_module);
 }
 
+namespace {
+
+// What runs beside computing, where a run can choose.
+void choose_overlap(Draft& draft) {
+  Job& job = draft.job();
+  const bool megatron = job.engine == Engine::kMegatron;
+  job.overlap_reduce = draft.settings().truth(KeyId::kOverlapReduce);
+  job.overlap_gather = draft.settings().truth(KeyId::kOverlapGather).value_or(false);
+  if (job.overlap_gather && (!megatron || job.parallel.zero_stage != 1))
+    draft.refuse(KeyId::kOverlapGather, "E213",
+                 fmt::format("overlap.gather of {} with zero_stage {}", name_of(job.engine),
+                             job.parallel.zero_stage),
+                 "a choice of megatron's distributed optimizer; others gather as they do",
+                 "engine = \"megatron\" with zero_stage = 1 has it");
+  job.overlap_tensor = draft.settings().truth(KeyId::kOverlapTensor).value_or(false);
+  if (job.overlap_tensor &&
+      (!megatron || job.parallel.tensor == 1 || !job.parallel.sequence_parallel))
+    draft.refuse(KeyId::kOverlapTensor, "E213",
+                 "overlap.tensor divides the gathers and scatters of sequence parallelism",
+                 "of Transformer Engine alone: engine = \"megatron\", tensor above 1",
+                 "sequence_parallel = true with it");
+}
+
+}  // namespace
+
 void choose_buffers(Draft& draft) {
   Job& job = draft.job();
   Buckets& buckets = job.buckets;
@@ -186,7 +211,7 @@ void choose_buffers(Draft& draft) {
     draft.refuse(KeyId::kContiguousGradients, "E213",
                  "gradients without a buffer are megatron's of 2021, without ZeRO",
                  "not a way of this engine", "contiguous_gradients = true");
-  job.overlap_reduce = draft.settings().truth(KeyId::kOverlapReduce);
+  choose_overlap(draft);
   job.checkpoint =
       draft.name_or(KeyId::kCheckpointSave, rules_of(job.engine).save, "the engine's usual form");
 }

@@ -31,8 +31,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kOffloadLayers},
     OnlyValue{KeyId::kOffloadModules},
     OnlyValue{KeyId::kAdapterSaved},
-    OnlyValue{KeyId::kOverlapGather},
-    OnlyValue{KeyId::kOverlapTensor, 0},
     OnlyValue{KeyId::kOverlapExpert, 0},
     OnlyValue{KeyId::kOverlapPipeline, 0},
     OnlyValue{KeyId::kDelayedWeightGradient, 0},

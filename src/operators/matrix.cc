@@ -207,7 +207,9 @@ void Composer<N>::exchange_input(Operator& operation, double payload) const {
     operation.backward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload, weight}};
     return;
   }
-  operation.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload}};
+  // In pieces: each rank multiplies its own while the next comes.
+  const Beside product = style.exchanges_in_pieces ? Beside::kProduct : Beside::kNothing;
+  operation.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload, product}};
   operation.backward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload, input},
                                   {ExchangeKind::kReduceScatter, Axis::kTensor, payload, weight}};
 }
@@ -219,8 +221,14 @@ void Composer<N>::exchange_output(Operator& operation, double payload) const {
     operation.forward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload}};
     return;
   }
-  operation.forward_exchanges = {{ExchangeKind::kReduceScatter, Axis::kTensor, payload}};
-  operation.backward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload}};
+  constexpr int kPieces = 4;  // of a product whose output is scattered
+  const bool pieces =
+      style.exchanges_in_pieces && operation.arithmetic.kind == Arithmetic::kProduct;
+  operation.forward_exchanges = {{ExchangeKind::kReduceScatter, Axis::kTensor, payload,
+                                  pieces ? Beside::kProduct : Beside::kNothing,
+                                  pieces ? kPieces : 0}};
+  operation.backward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload,
+                                   pieces ? Beside::kInputProduct : Beside::kNothing}};
 }
 
 template <class N>

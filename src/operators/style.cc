@@ -85,6 +85,7 @@ OperatorStyle style_of(const Job& job) {
       job.parallel.tensor > 1 &&
       (job.implementation == Implementation::kMegatron ||
        (job.implementation == Implementation::kNanotron && style.sequence_parallel));
+  style.exchanges_in_pieces = job.overlap_tensor;
   style.gathers_into_buffers =
       style.sequence_parallel && job.implementation == Implementation::kNanotron;
   style.adds_biases =

@@ -48,6 +48,8 @@ struct OperatorStyle {
   // input's gradient, what becomes of that beside the weight's (megatron/core/tensor_parallel/layers.py,
   // LinearWithGradAccumulationAndAsyncCommunication; nanotron tensor_parallel/functional.py, async).
   bool exchanges_beside_products = false;
+  // Every exchange of a product runs in pieces beside that product (transformer_engine/pytorch/module/base.py, initialize_ub).
+  bool exchanges_in_pieces = false;
   std::int64_t context = 1;
   ContextCode context_code = ContextCode::kTorch;
   ContextMethod context_method = ContextMethod::kRing;

@@ -49,13 +49,16 @@ enum class ExchangeKind : std::uint8_t {
 enum class Axis : std::uint8_t { kTensor, kContext, kExpert, kData, kPipeline };
 
 // What of its own operator an exchange runs beside; the operator waits for both.
-enum class Beside : std::uint8_t { kNothing, kInputProduct, kWeightProduct, kAttention };
+enum class Beside : std::uint8_t { kNothing, kProduct, kInputProduct, kWeightProduct, kAttention };
+constexpr std::size_t kBesides = 5;
 
 struct Exchange {
   ExchangeKind kind = ExchangeKind::kAllReduce;
   Axis axis = Axis::kTensor;
   double bytes = 0;  // the whole payload: of all ranks where it is gathered, scattered or exchanged
   Beside beside = Beside::kNothing;
+  // Sent piece by piece as the product makes them: nothing hides the last. 0: as a whole, beside all of it.
+  int pieces = 0;
 };
 
 // One kernel, or a few short ones of one operator.

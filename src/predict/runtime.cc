@@ -1,5 +1,7 @@
 #include "predict/runtime.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace steelyard {
@@ -20,6 +22,26 @@ void add(RuntimeBytes& sum, const RuntimeBytes& part) {
   if (!sum.derivation.empty()) sum.derivation += " + ";
   sum.derivation += part.derivation;
   if (sum.source.find(part.source) == std::string::npos) sum.source += "; " + part.source;
+}
+
+// Transformer Engine's buffers of exchanges in pieces, of one layer, for all: [tokens, hidden] for each product that gathers
+// or scatters. What is gathered has 8 bits where a tensor has one scale.
+RuntimeBytes piece_buffers(const Job& job) {
+  constexpr std::int64_t kGather =
+      6;  // qkv, fc1: forward, input's gradient; proj, fc2: input's gradient
+  constexpr std::int64_t kScatter =
+      4;  // proj, fc2: forward; qkv, fc1: beside the weight's gradient
+  const Precision& precision = job.training.precision;
+  const bool eight_bits =
+      precision.float8_recipe == "delayed" || precision.float8_recipe == "tensorwise";
+  const Checked elements = Checked(job.training.micro_batch) *
+                           Checked(job.training.sequence_length.value()) /
+                           Checked(job.parallel.context) * Checked(job.model->hidden);
+  const Checked each = Checked(kGather * (eight_bits ? 1 : 2) + kScatter * 2);
+  const Bytes bytes(elements * each);
+  return {bytes, bytes, bytes,
+          fmt::format("{} buffers of gathers and {} of scatters in pieces", kGather, kScatter),
+          "NVIDIA/TransformerEngine transformer_engine/pytorch/module/base.py, initialize_ub"};
 }
 
 }  // namespace
@@ -66,6 +88,7 @@ RuntimeBytes runtime_bytes(const Job& job) {
   group(data, parallel.tensor,
         whole_gradients ? CommunicatorUse::kAllReduce : CommunicatorUse::kGatherScatter);
   group(parallel.pipeline, parallel.tensor * data, CommunicatorUse::kNeighbours);
+  if (job.overlap_tensor) add(sum, piece_buffers(job));
   return sum;
 }
 

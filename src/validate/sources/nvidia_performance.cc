@@ -88,6 +88,13 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.pipeline", stages);
   mapped.set("parallel.virtual_pipeline", chunks);
   mapped.set("parallel.schedule", chunks > 1 ? "interleaved" : "1f1b");
+  const auto beside = [&](const char* key, const char* why) {
+    mapped.assume_switch(key, true, why);
+  };
+  beside("overlap.reduce", "its recipes set overlap_grad_reduce");
+  beside("overlap.gather", "its recipes set overlap_param_gather");
+  if (row.count("parallel.tp").value_or(1) > 1)
+    beside("overlap.tensor", "its recipes set tp_comm_overlap");
   if (const auto experts = row.count("parallel.ep")) {
     mapped.set("parallel.expert", *experts);
     mapped.assume("parallel.expert_tensor", 1, "as in its recipes");
