@@ -63,6 +63,13 @@ DataExchange data_exchange_of(const Job& job) {
       exchange.exposed_gather_bytes = bucket * exchange.gather;
       return exchange;
     }
+    case Engine::kScaling: {
+      // Whole gradients, widened, all-reduced by every rank; then each gathers what the others have stepped
+      // (scaling/core/optimizer/allreduce.py; parameter_group.py, step_sequel).
+      DataExchange exchange = whole_gradients(ElementType::kFloat32, false, 0);
+      if (stage == 1) exchange.gather = bytes_each(precision.parameters);
+      return exchange;
+    }
     case Engine::kNanotron: {
       const ElementType gradients = precision.accumulated_gradients.value_or(precision.gradients);
       return stage == 0 ? whole_gradients(gradients, true, 0)

@@ -5,6 +5,7 @@
 //              scatter 4 B (2 B) backward
 //   ddp        -                                         all-reduce, behind the last backward but for the last bucket
 //   megatron   -                                         scatter 4 B, gather 2 B: in front of the step and behind it
+//   scaling    -                                         all-reduce 4 B, gather 2 B: in front of the step and behind it
 //
 // Sources: engine-by-engine in docs/rules.md; which parts run beside compute is each engine's default.
 #pragma once

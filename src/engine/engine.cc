@@ -470,6 +470,8 @@ std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context) {
       return make_megatron(context);
     case Engine::kNanotron:
       return make_nanotron(context);
+    case Engine::kScaling:
+      return make_scaling(context);
   }
   return nullptr;
 }

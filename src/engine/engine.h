@@ -261,5 +261,7 @@ template <class N>
 std::unique_ptr<EngineModel<N>> make_megatron(const EngineContext<N>& context);
 template <class N>
 std::unique_ptr<EngineModel<N>> make_nanotron(const EngineContext<N>& context);
+template <class N>
+std::unique_ptr<EngineModel<N>> make_scaling(const EngineContext<N>& context);
 
 }  // namespace steelyard

@@ -27,7 +27,7 @@ struct EngineRules {
   std::uint16_t borrowed = 0;  // those that somebody else's code adds to it
   OptimizerForm form{};
   std::string_view form_reason;
-  bool implementations[4]{};  // in the order of Implementation
+  bool implementations[kImplementations]{};  // in the order of Implementation
   Implementation usual_implementation{};
   CheckpointSave save{};
   std::string_view clip_reason =

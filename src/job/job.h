@@ -22,11 +22,26 @@
 
 namespace steelyard {
 
-enum class Engine : std::uint8_t { kDdp, kFsdp1, kFsdp2, kDeepSpeed, kMegatron, kNanotron };
-enum class Implementation : std::uint8_t { kTransformers, kTorchtitan, kMegatron, kNanotron };
+enum class Engine : std::uint8_t {
+  kDdp,
+  kFsdp1,
+  kFsdp2,
+  kDeepSpeed,
+  kMegatron,
+  kNanotron,
+  kScaling
+};
+enum class Implementation : std::uint8_t {
+  kTransformers,
+  kTorchtitan,
+  kMegatron,
+  kNanotron,
+  kScaling  // Aleph-Alpha/scaling
+};
+constexpr std::size_t kImplementations = 5;
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
-enum class KernelLibrary : std::uint8_t { kOwn, kLiger };
+enum class KernelLibrary : std::uint8_t { kOwn, kLiger, kFlashAttn, kMegatron };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
 enum class ContextMethod : std::uint8_t {
   kRing,       // keys and values travel from rank to rank

@@ -32,8 +32,9 @@ TEST(Keys, EveryRowIsWholeAndUnlikeTheOthers) {
 
 // The names of the table stand in the order of the enumerations; after the last one come those not weighed yet.
 TEST(Keys, NamesFollowTheEnumerations) {
-  EXPECT_EQ(name_of(Engine::kNanotron), "nanotron");
-  EXPECT_EQ(name_of(Implementation::kNanotron), "nanotron");
+  EXPECT_EQ(name_of(Engine::kScaling), "scaling");
+  EXPECT_EQ(name_of(Implementation::kScaling), "scaling");
+  EXPECT_EQ(name_of(KernelLibrary::kMegatron), "megatron");
   EXPECT_EQ(name_of(AttentionKernel::kFlash), "flash");
   EXPECT_EQ(name_of(LossKernel::kFusedLinear), "fused-linear");
   EXPECT_EQ(name_of(OptimizerForm::kLoop), "loop");
@@ -44,8 +45,8 @@ TEST(Keys, NamesFollowTheEnumerations) {
   EXPECT_EQ(name_of(RecomputeModule::kSharedExperts), "shared_experts");
   EXPECT_EQ(name_of(OffloadTarget::kNvme), "nvme");
   EXPECT_EQ(name_of(CheckpointSave::kFullRankZero), "full-rank0");
-  for (const auto& [path, last] : {std::pair{"engine", "nanotron"},
-                                   {"implementation", "nanotron"},
+  for (const auto& [path, last] : {std::pair{"engine", "scaling"},
+                                   {"implementation", "scaling"},
                                    {"training.attention", "flash"},
                                    {"checkpoint.save", "full-rank0"}})
     EXPECT_EQ(find_key_by_path(path)->names.back(), last);
@@ -69,7 +70,7 @@ TEST(Keys, CompletionKnowsTheValues) {
   EXPECT_GE(accepted_names(key_of(KeyId::kModel)).size(), 110U);
   EXPECT_GE(accepted_names(key_of(KeyId::kDevice)).size(), 30U);
   EXPECT_GE(accepted_names(key_of(KeyId::kOptimizer)).size(), 18U);
-  EXPECT_EQ(accepted_names(key_of(KeyId::kEngine)).size(), 6U);
+  EXPECT_EQ(accepted_names(key_of(KeyId::kEngine)).size(), 7U);
   EXPECT_EQ(accepted_names(key_of(KeyId::kCompile)).size(), 2U);
   EXPECT_TRUE(accepted_names(key_of(KeyId::kTensor)).empty());
 }

@@ -272,7 +272,8 @@ TEST(ReadJob, EnginesHaveTheirOwnDefaults) {
                {"fsdp2", 3, OptimizerForm::kForeach, Implementation::kTransformers, 1},
                {"deepspeed", 0, OptimizerForm::kFused, Implementation::kTransformers, 1},
                {"megatron", 0, OptimizerForm::kFused, Implementation::kMegatron, 128},
-               {"nanotron", 0, OptimizerForm::kFused, Implementation::kNanotron, 1}};
+               {"nanotron", 0, OptimizerForm::kFused, Implementation::kNanotron, 1},
+               {"scaling", 0, OptimizerForm::kForeach, Implementation::kScaling, 1}};
   for (const auto& expected : cases) {
     SCOPED_TRACE(expected.engine);
     const auto job = job_of(run_with({{"engine", "\"" + std::string(expected.engine) + "\""}}));

@@ -32,7 +32,7 @@ void choose_implementation(Draft& draft) {
     job.implementation = static_cast<Implementation>(*given);
     if (!rules.implementations[*given]) {
       std::string can;
-      for (std::size_t i = 0; i < 4; ++i)
+      for (std::size_t i = 0; i < kImplementations; ++i)
         if (rules.implementations[i])
           can += fmt::format("{}\"{}\"", can.empty() ? "" : " or ",
                              name_of(static_cast<Implementation>(i)));
@@ -82,6 +82,22 @@ void leave_out_mixed_precision(Draft& draft) {
     draft.assume(KeyId::kPrecision, precision.name, message);
 }
 
+// scaling's parameters, gradients and products have one type, and what is narrower than fp32 is stepped as fp32.
+void check_precision_of_scaling(Draft& draft) {
+  const Precision& precision = draft.job().training.precision;
+  const bool one_type = precision.gradients == precision.parameters &&
+                        precision.compute == precision.parameters &&
+                        !precision.accumulated_gradients && !precision.autocast &&
+                        precision.float8_recipe.empty();
+  const bool stepped_as_float32 =
+      precision.parameters == ElementType::kFloat32 || precision.master == ElementType::kFloat32;
+  if (one_type && stepped_as_float32) return;
+  draft.refuse(KeyId::kPrecision, "E213",
+               fmt::format("{} is no precision of scaling's", precision.name),
+               "one type for parameters, gradients and products, fp32 in the step",
+               "\"bf16-mixed\", \"fp16-mixed\" or \"fp32\"");
+}
+
 void choose_precision(Draft& draft) {
   Job& job = draft.job();
   const bool old = before_ampere(job.cluster.device.get());
@@ -102,6 +118,7 @@ void choose_precision(Draft& draft) {
   if (multiplies_in_8_bits(job.training.precision))
     job.training.precision.compute = job.training.precision.parameters;
   leave_out_mixed_precision(draft);
+  if (job.engine == Engine::kScaling) check_precision_of_scaling(draft);
 }
 
 void choose_optimizer(Draft& draft) {
@@ -269,8 +286,12 @@ void choose_precision_aware(Draft& draft) {
 void choose_megatron_types(Draft& draft) {
   Job& job = draft.job();
   const bool megatron = job.engine == Engine::kMegatron;
-  job.training.loss_parallel = draft.truth_or(KeyId::kLossParallel, true);
-  if (!job.training.loss_parallel && job.implementation != Implementation::kMegatron)
+  const bool scaling = job.implementation == Implementation::kScaling;
+  job.training.loss_parallel = draft.truth_or(KeyId::kLossParallel, !scaling);
+  if (scaling && job.training.loss_parallel)
+    draft.refuse(KeyId::kLossParallel, "E213", "scaling gathers the logits of the tensor ranks",
+                 "its head's output is never divided", "loss_parallel = false");
+  if (!job.training.loss_parallel && !scaling && job.implementation != Implementation::kMegatron)
     draft.refuse(KeyId::kLossParallel, "E320", "not weighed yet: training.loss_parallel = false",
                  "known for megatron's model code", "leave it out: true with tensor is weighed");
   choose_precision_aware(draft);
@@ -340,12 +361,18 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
                  "a number of pieces for the chunked loss", "loss = \"chunked\"");
   job.training.kernels = static_cast<KernelLibrary>(
       draft.settings().name(KeyId::kKernels).value_or(static_cast<int>(KernelLibrary::kOwn)));
-  if (job.training.kernels == KernelLibrary::kLiger &&
-      job.implementation != Implementation::kTransformers)
-    draft.refuse(KeyId::kKernels, "E213",
-                 fmt::format("Liger's kernels stand in for transformers', this is {}'s model code",
-                             name_of(job.implementation)),
-                 "kernels = \"own\" here", "implementation = \"transformers\" takes them");
+  if (job.training.kernels != KernelLibrary::kOwn) {
+    const Implementation taker = job.training.kernels == KernelLibrary::kLiger
+                                     ? Implementation::kTransformers
+                                     : Implementation::kScaling;
+    if (job.implementation != taker)
+      draft.refuse(
+          KeyId::kKernels, "E213",
+          fmt::format("{}'s kernels stand in for those of {}, this is {}'s model code",
+                      name_of(job.training.kernels), name_of(taker), name_of(job.implementation)),
+          "kernels = \"own\" here",
+          fmt::format("implementation = \"{}\" takes them", name_of(taker)));
+  }
   choose_megatron_types(draft);
   if (job.training.loss == LossKernel::kFused && (job.implementation == Implementation::kMegatron ||
                                                   job.implementation == Implementation::kNanotron))

@@ -211,6 +211,20 @@ std::vector<Layers> torchtitan_stages(std::int64_t layers, std::int64_t pipeline
   return stages;
 }
 
+// pipe_partition_uniform over the layers, the embedding before them, and the final norm and the head behind
+// (scaling/core/nn/parallel_module/pipeline_partitioning.py).
+std::vector<Layers> scaling_stages(std::int64_t layers, std::int64_t pipeline) {
+  std::vector<Layers> stages = even_stages(layers + 3, pipeline);
+  stages.front() -= Layers(1);
+  std::int64_t behind = 2;
+  for (auto stage = stages.rbegin(); behind > 0 && stage != stages.rend(); ++stage) {
+    const std::int64_t taken = std::min(behind, stage->value());
+    *stage -= Layers(taken);
+    behind -= taken;
+  }
+  return stages;
+}
+
 std::vector<Layers> even_stages(std::int64_t layers, std::int64_t pipeline) {
   std::vector<Layers> stages(static_cast<std::size_t>(pipeline), Layers(layers / pipeline));
   for (std::int64_t i = 0; i < layers % pipeline; ++i) ++stages[static_cast<std::size_t>(i)];
@@ -262,6 +276,9 @@ void choose_stages(Draft& draft) {
     const BlockCosts costs = nanotron_costs(*draft.job().model);
     parallel.stage_layers = nanotron_stages(layers, stages, costs.layer, costs.head);
     reason = "nanotron's split by compute cost, which counts the head";
+  } else if (engine == Engine::kScaling) {
+    parallel.stage_layers = scaling_stages(layers, parts);
+    reason = "scaling's split: embedding, final norm and head count as a layer each";
   } else if (engine == Engine::kFsdp2) {
     parallel.stage_layers = torchtitan_stages(layers, parts);
     reason = "torchtitan's split: embedding and head count as one layer each";

@@ -26,6 +26,7 @@ std::vector<Layers> torchtitan_stages(std::int64_t layers, std::int64_t pipeline
 
 // Even; the first `layers % pipeline` stages get one more.
 std::vector<Layers> even_stages(std::int64_t layers, std::int64_t pipeline);
+std::vector<Layers> scaling_stages(std::int64_t layers, std::int64_t pipeline);
 
 // Fills `parallel.stage_layers`. The model and the degrees are decided.
 void choose_stages(Draft& draft);

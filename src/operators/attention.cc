@@ -51,7 +51,7 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
     split_fused(packed, attention, query, key_value, q, k, v);
     if (transformers) hold_until_return(packed);
   } else if (packs_projections(attention)) {
-    // linear_qkv: one product, whatever the checkpoint stores (megatron/core/transformer/attention.py, SelfAttention).
+    // One product, whatever the checkpoint stores (megatron/core/transformer/attention.py, linear_qkv; scaling, qkv_in_one).
     const ValueId packed = column_linear(x, *attention.query, sizes.hidden,
                                          widths.query + N(2) * widths.key_value * N(copies));
     split_fused(packed, attention, query, key_value, q, k, v);
@@ -82,6 +82,8 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
       rotary(q, k, attention);
       graph.hold(raw_query);
       graph.hold(raw_key);
+    } else if (style.implementation == Implementation::kScaling) {
+      rotary(q, k, attention);
     } else {
       q = scale(q, {"attention", "q, rotated", "op.fused-rotary.output"});
       k = scale(k, {"attention", "k, rotated", "op.fused-rotary.output"});
@@ -89,7 +91,8 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   }
   // Turned queries and keys are tensors of their own; the values are still a part of the product, and the kernel takes a
   // copy (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_qkv_layout).
-  if (rotary_on && packs_projections(attention))
+  if (rotary_on && packs_projections(attention) &&
+      style.implementation == Implementation::kMegatron)
     v = copy(v, {"attention", "v, contiguous", "op.attention.contiguous-values"});
   if (transformers)
     for (ValueId local : {q, k, v}) hold_until_return(local);
@@ -115,7 +118,8 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
 // Whether separate projections of a checkpoint are one product in the engine's code.
 template <class N>
 bool Composer<N>::packs_projections(const GroupedAttention& attention) const {
-  return style.implementation == Implementation::kMegatron && !attention.fused;
+  return !attention.fused && (style.implementation == Implementation::kMegatron ||
+                              style.implementation == Implementation::kScaling);
 }
 
 template <class N>

@@ -191,8 +191,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   product.arithmetic = {Arithmetic::kProduct, plain(sizes.sequence), plain(query_width / heads),
                         plain(sizes.sequence), plain(sizes.batch * heads)};
   graph.add(product);
-  if (style.implementation == Implementation::kMegatron ||
-      style.implementation == Implementation::kNanotron) {
+  if (style.fused_softmax) {
     // scale, mask and softmax are one kernel that keeps its 16-bit output (megatron/core/fusions/fused_softmax.py)
     ValueId fused = pointwise("scaled masked softmax", raw,
                               {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
@@ -200,7 +199,9 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     return copy(weighted_values(fused, v, heads, value_width, type),
                 {kOwner, "output", "op.attention.transposed-copy"});
   }
-  ValueId scores = scale(raw, {kOwner, "scaled scores", "op.scale"});
+  // scaling's product scales (baddbmm), and its softmax stays in 16 bits (MaskedSoftmaxConfig.softmax_in_fp32).
+  const bool scaling = style.implementation == Implementation::kScaling;
+  ValueId scores = scaling ? raw : scale(raw, {kOwner, "scaled scores", "op.scale"});
   if (how.softcap) {
     scores = scale(scores, {kOwner, "scores / cap", "op.scale"});
     scores =
@@ -218,7 +219,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (how.sinks_index >= 0) {
     columns = sizes.tokens * heads * (sizes.sequence + N(1));
     scores = with_sinks(scores, columns, sizes.tokens * heads, how.sinks_index, heads);
-  } else {
+  } else if (!scaling) {
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
   }
   ValueId probabilities =

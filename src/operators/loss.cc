@@ -96,13 +96,13 @@ class LossWriter {
     operation.outputs = {y};
     operation.arithmetic = {Arithmetic::kProduct, plain(c_.sizes.tokens), plain(width),
                             plain(local)};
-    if (!c_.style.distributed_tensors)
+    if (!c_.style.distributed_tensors && !c_.style.gathers_once)
       c_.exchange_input(operation,
                         Composer<N>::payload_of(c_.sizes.tokens * width, c_.style.compute));
     const int gradient = tied_gradient(width);
     if (gradient >= 0) operation.saved = {x};
     operation.backward = {{BackwardStep::kParameterGradient, gradient, -1}, kGradient0};
-    if (c_.style.sequence_parallel && !c_.style.distributed_tensors &&
+    if (c_.style.sequence_parallel && !c_.style.distributed_tensors && !c_.style.gathers_once &&
         !c_.style.gathers_into_buffers) {
       const SlotId gathered =
           c_.book.slot({"head", "gathered input", "tensor.gathered-input"}, Pile::kCommunication,

@@ -171,7 +171,7 @@ std::vector<ValueId> Composer<N>::split(ValueId x, const std::vector<N>& sizes_o
 
 template <class N>
 ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
-  if (!style.distributed_tensors) return x;
+  if (!style.distributed_tensors && !style.gathers_once) return x;
   const N whole = sizes.tokens * width;
   Operator operation;
   operation.inputs = {x};
@@ -180,6 +180,13 @@ ValueId Composer<N>::gathered(ValueId x, const N& width, const char* owner) {
     operation.backward_exchanges = {{ExchangeKind::kAllReduce, Axis::kTensor, payload}};
     operation.label = "all-reduce of the gradient";
     operation.outputs = {graph.view(x, whole)};
+    operation.backward = {kGradient0};
+  } else if (style.gathers_once) {
+    operation.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor, payload}};
+    operation.backward_exchanges = {{ExchangeKind::kReduceScatter, Axis::kTensor, payload}};
+    operation.label = "all-gather";
+    operation.outputs = {graph.tensor({owner, "gathered input", "tensor.kept-gathered-input"},
+                                      whole, graph.type(x), graph.needs_gradient(x))};
     operation.backward = {kGradient0};
   } else {
     // Gathers and scatters along a dimension that is not the first: one copy more, in the order of the ranks.
@@ -246,11 +253,12 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   if (has_gradient(linear.weight_index)) keep_input(operation, x, owner);
   operation.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(in), plain(local_out)};
   quantise_gradient(operation, owner, sizes.tokens * local_out);
-  if (!style.distributed_tensors) exchange_input(operation, payload_of(whole, style.compute));
+  if (!style.distributed_tensors && !style.gathers_once)
+    exchange_input(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, in * local_out), -1};
   if (style.distributed_tensors && !linear.bias) operation.backward.push_back(of_weight);  // mm
-  if (style.sequence_parallel && !style.distributed_tensors) {
+  if (style.sequence_parallel && !style.distributed_tensors && !style.gathers_once) {
     const SlotId gathered_input =
         book.slot({owner, "gathered input", "tensor.gathered-input"}, Pile::kCommunication, whole,
                   eight_bits() ? ElementType::kFloat8E4M3 : style.compute);

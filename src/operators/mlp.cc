@@ -43,8 +43,11 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
       if (recomputed.mlp) recompute_from(begin);
       return y;
     }
+    // Aleph Alpha's scaling has both products before it activates one.
+    const bool both_first = style.implementation == Implementation::kScaling;
+    ValueId up = both_first ? column_linear(x, *mlp.up, sizes.hidden, width) : kNoValue;
     const ValueId activated = activate(gate, mlp.activation, mlp.gate->name.c_str());
-    const ValueId up = column_linear(x, *mlp.up, sizes.hidden, width);
+    if (!both_first) up = column_linear(x, *mlp.up, sizes.hidden, width);
     inner = multiply(activated, up, {owner, "act(gate)·up", "op.multiply.output"});
   }
   const ValueId y = row_linear(inner, mlp.down, width, sizes.hidden);

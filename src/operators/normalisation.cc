@@ -1,6 +1,7 @@
 // RMSNorm and LayerNorm, written out in Python or as one kernel.
 //
 //   composite RMSNorm (transformers), per row of h:  x32 4h kept · rstd 4 kept · n 2h kept · y 2h kept by what reads it
+//   scaling's                                        x 2h kept · rstd 2 kept · n 2h kept · y 2h kept
 //   fused                                            x 2h kept · rstd 4 kept
 //   Liger                                            the same, and the gradient of x overwrites that of y
 #include "operators/composer.h"
@@ -9,8 +10,6 @@ namespace steelyard {
 
 template <class N>
 ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const N& width) {
-  const bool fused =
-      style.implementation != Implementation::kTransformers || style.liger || style.compiled;
   const int begin = position();
   ValueId y;
   switch (norm.kind) {
@@ -18,7 +17,8 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
       y = layer_norm(x, norm, rows, width);
       break;
     default:
-      y = fused ? rms_fused(x, norm, rows, width) : rms_composite(x, norm, rows, width);
+      y = style.norms_written_out ? rms_composite(x, norm, rows, width)
+                                  : rms_fused(x, norm, rows, width);
       break;
   }
   if (recomputed.norms || style.compiled) recompute_from(begin, true);
@@ -32,24 +32,26 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   const bool needs = graph.needs_gradient(x);
   const ElementType in = graph.type(x);
   const N elements = rows * width;
-  const ValueId x32 =
-      cast(x, ElementType::kFloat32, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
+  // scaling computes in the type of the input, and takes the result through fp32 and back (core/nn/norm/rms_norm.py).
+  const bool round_trip = style.implementation == Implementation::kScaling;
+  const ElementType inner = round_trip ? in : ElementType::kFloat32;
+  const ValueId x32 = cast(x, inner, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
 
   // grad * 2 * x.pow(1): a copy, twice the copy, the product
   const BackwardStep copied{
       BackwardStep::kTemporary, 0,
       graph.temporary({owner, "gradient of the squares, unscaled", "op.pow.backward"}, elements,
-                      ElementType::kFloat32)};
-  const ValueId squares = single("pow", x32, {owner, "squares", "op.pow.output"}, elements,
-                                 ElementType::kFloat32, {true, false}, {copied, copied});
-  const ValueId mean = single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows,
-                              ElementType::kFloat32, {});
+                      inner)};
+  const ValueId squares = single("pow", x32, {owner, "squares", "op.pow.output"}, elements, inner,
+                                 {true, false}, {copied, copied});
+  const ValueId mean =
+      single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows, inner, {});
   const ValueId reciprocal =
       single("rsqrt", mean, {owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows,
-             ElementType::kFloat32, {false, true});
+             inner, {false, true});
 
-  const ValueId n32 = graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements,
-                                   ElementType::kFloat32, needs);
+  ValueId n32 =
+      graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements, inner, needs);
   Operator scale_rows;
   scale_rows.label = "multiply";
   scale_rows.inputs = {x32, reciprocal};
@@ -57,9 +59,11 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   scale_rows.saved = {x32, reciprocal};
   const SlotId product = graph.temporary(
       {owner, "gradient of the row scale, unreduced", "op.multiply.broadcast-backward"}, elements,
-      ElementType::kFloat32);
+      inner);
   scale_rows.backward = {{BackwardStep::kTemporary, 0, product}, kGradient1, kGradient0};
   graph.add(scale_rows);
+  if (round_trip)
+    n32 = cast(n32, ElementType::kFloat32, {owner, "normalised, fp32", "op.rms-norm.normalised"});
 
   // llama casts back and multiplies by w; gemma and gpt_oss multiply in fp32 and cast back.
   const bool weight_in_float32 =
@@ -93,7 +97,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
         {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});
   }
   graph.add(weigh);
-  graph.hold(n32);
+  if (!round_trip) graph.hold(n32);
   if (weight_in_float32) y = cast(y, in, {owner, "output", "op.rms-norm.output"});
   return y;
 }

@@ -63,7 +63,14 @@ OperatorStyle style_of(const Job& job) {
   style.quantised_keeps_input = job.quantised_keeps_input;
   style.always_dequantises = job.always_dequantises;
   style.compiled = job.training.compile;
+  const bool scaling = job.implementation == Implementation::kScaling;
   style.liger = job.training.kernels == KernelLibrary::kLiger;
+  style.norms_written_out = scaling ? job.training.kernels != KernelLibrary::kFlashAttn
+                                    : job.implementation == Implementation::kTransformers &&
+                                          !style.liger && !style.compiled;
+  style.fused_softmax = scaling ? job.training.kernels == KernelLibrary::kMegatron
+                                : job.implementation == Implementation::kMegatron ||
+                                      job.implementation == Implementation::kNanotron;
   style.tensor = job.parallel.tensor;
   style.context = job.parallel.context;
   style.context_code = job.engine == Engine::kMegatron    ? ContextCode::kTransformerEngine
@@ -86,6 +93,7 @@ OperatorStyle style_of(const Job& job) {
       (job.implementation == Implementation::kMegatron ||
        (job.implementation == Implementation::kNanotron && style.sequence_parallel));
   style.exchanges_in_pieces = job.overlap_tensor;
+  style.gathers_once = scaling && style.sequence_parallel;
   style.gathers_into_buffers =
       style.sequence_parallel && job.implementation == Implementation::kNanotron;
   style.adds_biases =

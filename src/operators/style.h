@@ -40,6 +40,8 @@ struct OperatorStyle {
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).
   bool compiled = false;
+  bool norms_written_out = true;  // operator by operator, not one kernel
+  bool fused_softmax = false;     // scale, mask and softmax of written-out attention are one kernel
   bool liger =
       false;  // Liger's norms, gated feed-forward and rotary embedding in transformers' place
   std::int64_t tensor = 1;
@@ -60,7 +62,9 @@ struct OperatorStyle {
   bool cuts_gradients_at_once = false;  // FSDP keeps of a gradient what the parameter has here
   bool recompute_reentrant = false;
   double residual_dropout = 0, attention_dropout = 0, embedding_dropout = 0;
-  bool loss_parallel = true;          // logits stay divided over the tensor ranks
+  bool loss_parallel = true;  // logits stay divided over the tensor ranks
+  // A sequence cut over the tensor ranks is gathered in front of a block's products, once, and kept whole.
+  bool gathers_once = false;
   bool gathers_into_buffers = false;  // gathers go into buffers that the engine holds for good
   bool adds_biases = false;  // some product of PyTorch's own adds a bias: cuBLASLt's workspace
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them

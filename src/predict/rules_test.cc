@@ -21,7 +21,7 @@ struct EngineStage {
   int stage;
   bool divides;
 };
-constexpr std::array<EngineStage, 14> kEngines = {{{"ddp", 0, false},
+constexpr std::array<EngineStage, 16> kEngines = {{{"ddp", 0, false},
                                                    {"ddp", 1, false},
                                                    {"fsdp1", 2, false},
                                                    {"fsdp1", 3, false},
@@ -34,7 +34,9 @@ constexpr std::array<EngineStage, 14> kEngines = {{{"ddp", 0, false},
                                                    {"megatron", 0, true},
                                                    {"megatron", 1, true},
                                                    {"nanotron", 0, true},
-                                                   {"nanotron", 1, true}}};
+                                                   {"nanotron", 1, true},
+                                                   {"scaling", 0, true},
+                                                   {"scaling", 1, true}}};
 
 // One for each arrangement, attention, mlp, norm, activation and way of starting and ending.
 constexpr std::array kModels = {"llama-3.1-8b",  "gpt2",          "bert-base-uncased",

@@ -92,6 +92,7 @@ const std::vector<Meaning>& engines() {
       {name_of(Engine::kMegatron),
        "Megatron-LM; zero_stage 1: distributed optimizer; 2 and 3: Megatron-FSDP"},
       {name_of(Engine::kNanotron), "nanotron; zero_stage 0 or 1"},
+      {name_of(Engine::kScaling), "Aleph Alpha's scaling; zero_stage 0 or 1"},
   };
   return kRows;
 }

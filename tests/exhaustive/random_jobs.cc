@@ -32,7 +32,8 @@ const EngineChoice& throw_engine(Dice& dice) {
       {Engine::kFsdp2, "fsdp2", {2, 3}, {"transformers", "torchtitan"}, true},
       {Engine::kDeepSpeed, "deepspeed", {0, 1, 2, 3}, {"transformers", "megatron"}, true},
       {Engine::kMegatron, "megatron", {0, 1}, {"megatron"}, true},
-      {Engine::kNanotron, "nanotron", {0, 1}, {"nanotron"}, true}};
+      {Engine::kNanotron, "nanotron", {0, 1}, {"nanotron"}, true},
+      {Engine::kScaling, "scaling", {0, 1}, {"scaling"}, true}};
   return engines[static_cast<std::size_t>(
       dice.from(0, static_cast<std::int64_t>(engines.size()) - 1))];
 }
@@ -259,9 +260,11 @@ class JobWriter {
                                          : pipeline_ > 1
                                              ? dice_.from(1, 8)
                                              : dice_.one_of<std::int64_t>({1, 1, 2, 3, 4});
-    const std::string precision = dice_.one_of<const char*>(
+    std::string precision = dice_.one_of<const char*>(
         {"fp32", "tf32", "fp16-mixed", "bf16-mixed", "bf16-mixed", "bf16-mixed-fp32-gradients",
          "bf16-pure", "bf16-autocast", "bf16-autocast", "fp8-nanotron"});
+    if (engine_.engine == Engine::kScaling && precision != "fp32" && precision != "fp16-mixed")
+      precision = "bf16-mixed";
     training_["precision"] = precision;
     if (engine_.engine == Engine::kMegatron && dice_.chance(15))
       training_["precision"] =
@@ -296,6 +299,8 @@ class JobWriter {
     if (training_["loss"] == "chunked" && dice_.chance(50))
       training_["loss_chunks"] = dice_.from(1, 12);
     if (code == "transformers" && dice_.chance(20)) training_["kernels"] = "liger";
+    if (code == "scaling" && dice_.chance(50))
+      training_["kernels"] = dice_.one_of<const char*>({"flash-attn", "megatron"});
     if (of_torch && precision != "bf16-autocast" && dice_.chance(15)) training_["compile"] = true;
     if (code == "megatron" && dice_.chance(20)) training_["loss_parallel"] = false;
     if (dice_.chance(20)) training_["hidden_dropout"] = dice_.chance(50) ? 0.1 : 0.0;

@@ -22,8 +22,8 @@ TEST(Hagemann2023, TrialsHaveOutcomesOnly) {
   EXPECT_EQ(row.says("training.global_batch"), "2048");
   EXPECT_EQ(row.says("training.attention"), R"("flash")");
   EXPECT_EQ(row.says("parallel.zero_stage"), "1");
-  EXPECT_EQ(row.says("types.gradients"), R"("bf16")");
-  EXPECT_EQ(row.says("training.loss_parallel"), "false");
+  EXPECT_EQ(row.says("engine"), R"("scaling")");
+  EXPECT_EQ(row.says("training.kernels"), R"("flash-attn")");
   EXPECT_EQ(row.says("recompute.mode"), R"("none")");
   ASSERT_EQ(row.mapped().readings.size(), 0U);
   EXPECT_EQ(row.mapped().stage, std::nullopt);

@@ -1,0 +1,142 @@
+// Aleph Alpha's scaling: bf16 parameters in one flat tensor, gradients in the type of the parameters, fp32 master weights.
+//
+//   held from step 2 on   16P (one rank) · 2P + 12P/N (ZeRO-1), and 2P of gradients from the first backward to the step
+//   step                  + 6 B of each parameter of a bucket: gradients joined, then widened to be all-reduced
+//                         + 4P/N gradients of this rank's part · 2P of a bucket where parameters are gathered
+//
+// Sources: src/scaling/core/optimizer/optimizer.py, allreduce.py and parameter_group.py of Aleph-Alpha/scaling (2024-08).
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace steelyard {
+
+namespace {
+
+constexpr std::int64_t kBucket = 500'000'000;  // elements: OptimizerConfig.allreduce_bucket_size
+
+template <class N>
+class Scaling final : public EngineModel<N> {
+ public:
+  using typename EngineModel<N>::Events;
+  using typename EngineModel<N>::Launches;
+  using Sharding = typename EngineModel<N>::Sharding;
+
+  explicit Scaling(const EngineContext<N>& context) : EngineModel<N>(context) {
+    const Precision& precision = this->job_.training.precision;
+    const std::int64_t data = this->job_.parallel.data;
+    sharded_ = this->job_.parallel.zero_stage >= 1;
+    const std::int64_t ranks = sharded_ ? data : 1;
+    parameters_ = this->flat_set("parameters", "parameters.whole", Pile::kParameters,
+                                 precision.parameters, 1);
+    widens_ = precision.parameters != ElementType::kFloat32;
+    if (widens_ || sharded_)
+      master_ = this->flat_set("master weights", "scaling.master", Pile::kMasterWeights,
+                               ElementType::kFloat32, ranks);
+    if (widens_ || sharded_)
+      wide_ = this->flat_set("gradients of this rank's part, fp32", "scaling.wide-gradients",
+                             Pile::kGradients, ElementType::kFloat32, ranks);
+    if (sharded_)
+      part_ = this->flat_set("gradients of this rank's part", "autograd.parameter-gradient",
+                             Pile::kGradients, precision.parameters, ranks);
+    states_ = this->state_slots(sharded_ ? Sharding::kFlat : Sharding::kWhole, ranks,
+                                ElementType::kFloat32);
+  }
+
+  GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+  }
+  bool keeps_gradients() const override { return false; }
+  // For each tensor: its norm, its part of a bucket and back, its copy into this rank's part.
+  Launches launches(const Stage<N>& stage) const override {
+    return {0, 6 * this->trained_tensors(stage)};
+  }
+
+  void load(const Stage<N>& stage, Events& events) override {
+    this->hold(parameters_, stage, events);
+    this->hold(master_, stage, events);
+  }
+  void states(const Stage<N>& stage, Events& events) override {
+    this->hold_states(states_, stage, events);
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
+    const std::int64_t data = this->job_.parallel.data;
+    if (!sharded_) widen(stage, events);
+    if (data > 1) reduce_buckets(stage, events);
+    if (sharded_) widen(stage, events);
+    this->step_temporaries(states_, stage, events);
+    this->hold(wide_, stage, events, -1);
+    if (!widens_ && !sharded_) this->free_gradients(stage, events);  // fp32 is stepped as it is
+    if (sharded_ && data > 1) gather(stage, events);
+  }
+
+ private:
+  // Gradients of this rank's part become fp32; all others go before.
+  void widen(const Stage<N>& stage, Events& events) {
+    if (!sharded_ && !widens_) return;
+    if (sharded_) {
+      this->hold(part_, stage, events);
+      this->free_gradients(stage, events);
+    }
+    this->hold(wide_, stage, events);
+    if (sharded_)
+      this->hold(part_, stage, events, -1);
+    else
+      this->free_gradients(stage, events);
+  }
+  // A bucket is whole tensors until they are more than its size.
+  void reduce_buckets(const Stage<N>& stage, Events& events) {
+    std::int64_t bucket = 0, largest = 0;
+    this->for_each_shard(stage, Of::kTrained, Sharding::kWhole, 1,
+                         [&](Elements elements, std::int64_t times) {
+                           for (std::int64_t i = 0; i < times; ++i) {
+                             bucket += elements.value().value();
+                             largest = std::max(largest, bucket);
+                             if (bucket > kBucket) bucket = 0;
+                           }
+                         });
+    const bool narrow = sharded_ && widens_;
+    const SlotId joined =
+        this->book_.slot({"optimizer", "gradients of a bucket, joined", "scaling.reduced-bucket"},
+                         Pile::kCommunication, N(largest),
+                         narrow ? this->job_.training.precision.parameters : ElementType::kFloat32);
+    events.push_back({joined, 1});
+    if (narrow) {
+      const SlotId wide =
+          this->book_.slot({"optimizer", "gradients of a bucket, fp32", "scaling.reduced-bucket"},
+                           Pile::kCommunication, N(largest), ElementType::kFloat32);
+      events.push_back({wide, 1});
+      events.push_back({wide, -1});
+    }
+    events.push_back({joined, -1});
+  }
+  // As many pieces as there are buckets; NCCL gathers a piece of each rank into one tensor before it copies.
+  void gather(const Stage<N>& stage, Events& events) {
+    std::int64_t elements = 0;
+    this->for_each_shard(
+        stage, Of::kAll, Sharding::kWhole, 1,
+        [&](Elements of_one, std::int64_t times) { elements += of_one.value().value() * times; });
+    const std::int64_t pieces = std::max<std::int64_t>(1, elements / kBucket);
+    const SlotId gathered =
+        this->book_.slot({"optimizer", "gathered parameters, joined", "scaling.gathered-piece"},
+                         Pile::kCommunication, N((elements + pieces - 1) / pieces),
+                         this->job_.training.precision.parameters);
+    events.push_back({gathered, 1});
+    events.push_back({gathered, -1});
+  }
+
+  bool sharded_ = false, widens_ = false;
+  SlotSet parameters_, master_, wide_, part_;
+  typename EngineModel<N>::StateSlots states_;
+};
+
+}  // namespace
+
+template <class N>
+std::unique_ptr<EngineModel<N>> make_scaling(const EngineContext<N>& context) {
+  return std::make_unique<Scaling<N>>(context);
+}
+template std::unique_ptr<EngineModel<Checked>> make_scaling(const EngineContext<Checked>&);
+template std::unique_ptr<EngineModel<Traced>> make_scaling(const EngineContext<Traced>&);
+
+}  // namespace steelyard
