@@ -19,6 +19,7 @@ Seconds read_microseconds(const Fact& fact) {
 struct NamedFraction {
   const char* name;
   Fraction AchievedRates::*value;
+  const char* otherwise = nullptr;  // what stands for it where it was not measured apart
 };
 constexpr NamedFraction kFractions[] = {
     {"product", &AchievedRates::product},
@@ -26,8 +27,8 @@ constexpr NamedFraction kFractions[] = {
     {"eight_bit_product", &AchievedRates::eight_bit_product},
     {"attention_forward", &AchievedRates::attention_forward},
     {"attention_backward", &AchievedRates::attention_backward},
-    {"cudnn_attention_forward", &AchievedRates::cudnn_attention_forward},
-    {"cudnn_attention_backward", &AchievedRates::cudnn_attention_backward},
+    {"cudnn_attention_forward", &AchievedRates::cudnn_attention_forward, "attention_forward"},
+    {"cudnn_attention_backward", &AchievedRates::cudnn_attention_backward, "attention_backward"},
     {"memory", &AchievedRates::memory},
     {"ring", &AchievedRates::ring},
     {"network", &AchievedRates::network},
@@ -53,12 +54,8 @@ Entry read_entry(const Fact& fact) {
   entry.also = fact.texts_or_none("also");
   AchievedRates& rates = entry.rates;
   rates.architecture = fact["name"].text();
-  for (const auto& [name, value] : kFractions) {
-    const std::string_view plain = std::string_view(name).starts_with("cudnn_") && !fact.has(name)
-                                       ? std::string_view(name).substr(6)
-                                       : name;
-    rates.*value = read_fraction(fact[plain]);
-  }
+  for (const auto& [name, value, otherwise] : kFractions)
+    rates.*value = read_fraction(fact[otherwise == nullptr || fact.has(name) ? name : otherwise]);
   for (const auto& [name, value] : kSeconds) rates.*value = read_microseconds(fact[name]);
   return entry;
 }
