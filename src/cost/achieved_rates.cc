@@ -85,11 +85,11 @@ tl::expected<AchievedRates, std::string> read_rates(std::string_view text, std::
   try {
     const FactFile file(name, text);
     const AchievedRates rates = read_entry(file.root()).rates;
-    for (const auto& [constant, value] : kFractions) {
-      const Fraction& fraction = rates.*value;
+    for (const NamedFraction& named : kFractions) {
+      const Fraction& fraction = rates.*named.value;
       for (const double part : {fraction.low, fraction.expected, fraction.high})
         if (!(part >= 0 && part <= 1))
-          return tl::unexpected(std::string(constant) + " is not between 0 and 1");
+          return tl::unexpected(std::string(named.name) + " is not between 0 and 1");
     }
     return rates;
   } catch (const DataError& fault) {
@@ -100,12 +100,12 @@ tl::expected<AchievedRates, std::string> read_rates(std::string_view text, std::
 std::string rates_text(const AchievedRates& rates,
                        const std::function<std::string(std::string_view)>& source_of) {
   nlohmann::ordered_json json = {{"name", rates.architecture}, {"list_order", 1}};
-  for (const auto& [name, value] : kFractions) {
-    const Fraction& fraction = rates.*value;
-    json[name] = {{"low", fraction.low},
-                  {"expected", fraction.expected},
-                  {"high", fraction.high},
-                  {"source", source_of(name)}};
+  for (const NamedFraction& named : kFractions) {
+    const Fraction& fraction = rates.*named.value;
+    json[named.name] = {{"low", fraction.low},
+                        {"expected", fraction.expected},
+                        {"high", fraction.high},
+                        {"source", source_of(named.name)}};
   }
   for (const auto& [name, value] : kSeconds)
     json[name] = {{"microseconds", (rates.*value).value() * 1e6}, {"source", source_of(name)}};
