@@ -91,6 +91,13 @@ class EngineModel {
   virtual bool keeps_gradients() const { return gradient_policy(true) == GradientPolicy::kKeep; }
 
   virtual void load(const Stage<N>& stage, Events& events) = 0;
+  // The same with the model's own buffers, which come to the device with its parameters.
+  virtual void load_with_buffers(const Stage<N>& stage, const Events& buffers, Events& events) {
+    events.insert(events.end(), buffers.begin(), buffers.end());
+    load(stage, events);
+  }
+  // What the first forward makes and nothing lets go.
+  virtual void held_from_first_forward(const Stage<N>&, Events&) const {}
   virtual void states(const Stage<N>&, Events&) {}
   // An optimizer may make a tensor's state when its first step comes to it: what it makes after the largest tensor.
   Events states_behind_largest(const Stage<N>& stage, Events& states) const;

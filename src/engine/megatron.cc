@@ -89,9 +89,12 @@ class Megatron final : public EngineModel<N> {
       gathered_tokens_ = this->book_.slot(
           {"mlp.experts", "tokens of all ranks", "dispatch.gathered-buffer"}, Pile::kCommunication,
           context.sizes.shard_tokens * context.sizes.hidden * N(gathering), style.compute);
+    if (style.local_layers) shared_buffer_ = shared_buffer();
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    // A hook adds each gradient into the buffer, and drops it, where no kernel has written it there.
+    if (contiguous_ && this->context_.style.local_layers) return GradientPolicy::kAdd;
     if (contiguous_) return GradientPolicy::kFused;
     return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
   }
@@ -105,6 +108,9 @@ class Megatron final : public EngineModel<N> {
     this->hold(remainders_, stage, events);
     this->hold(copies_, stage, events);
     if (gathered_tokens_ >= 0 && has_experts(stage)) events.push_back({gathered_tokens_, 1});
+  }
+  void held_from_first_forward(const Stage<N>&, Events& events) const override {
+    if (shared_buffer_ >= 0) events.push_back({shared_buffer_, 1});
   }
   void states(const Stage<N>& stage, Events& events) override {
     // Today's zero_grad drops the fp32 copies too; that of 2021 left them, and `main_grad` kept the gradients themselves
@@ -163,6 +169,19 @@ class Megatron final : public EngineModel<N> {
   }
 
  private:
+  // GlobalMemoryBuffer's "mpu": what baddbmm would add to, and what sequence parallelism gathers, whichever is larger.
+  SlotId shared_buffer() {
+    const OperatorStyle& style = this->context_.style;
+    const Sizes<N>& sizes = this->context_.sizes;
+    N elements{};
+    for (const Layer& kind : this->job_.model->kinds)
+      if (const auto* attention = std::get_if<GroupedAttention>(&kind.attention))
+        elements = N(attention->heads) / sizes.tensor * sizes.tokens * sizes.sequence;
+    const N gathered = sizes.tokens * sizes.hidden;
+    if (style.sequence_parallel && plain(gathered) > plain(elements)) elements = gathered;
+    return this->book_.slot({"model", "shared buffer", "megatron.shared-buffer"},
+                            Pile::kCommunication, elements, style.compute);
+  }
   bool offloads() const { return this->offloads_optimizer(); }
   // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.
   SlotSet eight_bit_copies() {
@@ -264,6 +283,7 @@ class Megatron final : public EngineModel<N> {
   }
 
   bool distributed_ = false;
+  SlotId shared_buffer_ = -1;
   SlotId gathered_tokens_ = -1;  // made by the first layer that gathers, and never let go
   bool contiguous_ = true;
   ShardRanks ranks_;

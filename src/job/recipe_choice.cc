@@ -314,6 +314,23 @@ void choose_step_in_backward(Draft& draft) {
            "hooks step the parameters themselves", "precision = \"bf16-pure\"");
 }
 
+// megatron-core's transformer_impl = local: DotProductAttention is written out.
+void check_local_layers(Draft& draft) {
+  const Job& job = draft.job();
+  if (job.implementation != Implementation::kMegatron)
+    draft.refuse(KeyId::kKernels, "E213",
+                 fmt::format("Megatron's local layers, and this is {}'s model code",
+                             name_of(job.implementation)),
+                 "kernels = \"own\" here", "implementation = \"megatron\" takes them");
+  else if (job.training.attention != AttentionKernel::kEager)
+    draft.refuse(KeyId::kKernels, "E213", "Megatron's local layers write attention out",
+                 "no kernel computes it in one", "attention = \"eager\"");
+  else if (job.parallel.context > 1 || multiplies_in_8_bits(job.training.precision))
+    draft.refuse(KeyId::kKernels, "E213",
+                 "Megatron's local layers know neither context parallelism nor 8 bits",
+                 "Transformer Engine brings both", "kernels = \"own\"");
+}
+
 }  // namespace
 
 void choose_engine(Draft& draft) {
@@ -346,6 +363,7 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
                  fmt::format("Liger's kernels stand in for transformers', this is {}'s model code",
                              name_of(job.implementation)),
                  "kernels = \"own\" here", "implementation = \"transformers\" takes them");
+  if (job.training.kernels == KernelLibrary::kLocal) check_local_layers(draft);
   choose_megatron_types(draft);
   if (job.training.loss == LossKernel::kFused && (job.implementation == Implementation::kMegatron ||
                                                   job.implementation == Implementation::kNanotron))

@@ -40,8 +40,10 @@ struct OperatorStyle {
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).
   bool compiled = false;
+  TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   bool liger =
       false;  // Liger's norms, gated feed-forward and rotary embedding in transformers' place
+  bool local_layers = false;  // Megatron-core's, without Transformer Engine and Apex
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
   // A column-parallel product's backward exchanges beside its two products: the gather of its input beside that of the
