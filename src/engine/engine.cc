@@ -145,7 +145,8 @@ SlotSet EngineModel<N>::bucket_set(ElementType type) {
 template <class N>
 typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding sharding,
                                                                 const ShardRanks& ranks,
-                                                                ElementType stepped) {
+                                                                ElementType stepped,
+                                                                Tensors which) {
   const Optimizer& optimizer = job_.training.optimizer;
   StateSlots states;
   struct Sum {
@@ -162,7 +163,7 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     for (const TensorShare<N>& share : units[u]->tensors) {
       const std::int64_t place = next;
       next += share.copies;
-      if (!share.trainable) continue;
+      if (!share.trainable || !is_meant(share, which)) continue;
       std::vector<std::int64_t> shape = share.shape;
       N cut = share.elements;
       if (sharding == Sharding::kRows && !shape.empty()) {

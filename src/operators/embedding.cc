@@ -50,7 +50,17 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     graph.add(operation);
     return y;
   };
-  ValueId x = lookup("embedding", 0, rows, ids, sizes.tokens, width,
+  ValueId asked = ids;
+  if (split && style.implementation == Implementation::kMegatron) {
+    // Ids of other ranks' rows become 0 in a copy, which the table's gradient asks for.
+    asked = graph.tensor({"embedding", "masked ids", "op.embedding.vocabulary-mask"}, sizes.tokens,
+                         ElementType::kInt64, false);
+    Operator mask_ids;
+    mask_ids.label = "mask";
+    mask_ids.outputs = {asked};
+    graph.add(mask_ids);
+  }
+  ValueId x = lookup("embedding", 0, rows, asked, sizes.tokens, width,
                      style.distributed_tensors ? &sizes.vocabulary : nullptr);
   if (style.distributed_tensors) {
     // Rows of other ranks are zeroed in place; the sum over the ranks is a new tensor.
