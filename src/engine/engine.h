@@ -249,7 +249,9 @@ class EngineModel {
   // The unit whose temporaries of the loop are largest; -1: none has any.
   int largest_loop_unit(const Stage<N>& stage) const;
   SlotId workspace_ = -1, lt_workspace_ = -1;
-  bool float8_ = false, row_scales_ = false;  // torchao's products, with a scale for each row
+  bool has_float8() const {  // torchao's products
+    return context_.style.eight_bits == EightBitCode::kFloat8Linear;
+  }
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit
 };

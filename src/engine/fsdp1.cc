@@ -62,7 +62,9 @@ class Fsdp1 final : public EngineModel<N> {
   bool keeps_gradients() const override { return false; }
   bool uses_neighbours() const override { return true; }
 
-  void load(const Stage<N>& stage, Events& events) override { load_with_buffers(stage, {}, events); }
+  void load(const Stage<N>& stage, Events& events) override {
+    load_with_buffers(stage, {}, events);
+  }
   void load_with_buffers(const Stage<N>& stage, const Events& buffers, Events& events) override {
     // One layer after the other is wrapped, the root last: its parameters on the device, joined, and the shard of that. Buffers
     // are the root's.

@@ -78,12 +78,10 @@ class Megatron final : public EngineModel<N> {
     if (multiplies_in_8_bits(precision)) copies_ = eight_bit_copies();
     // torch's foreach steps one group after the other: what decays, the matrices; then vectors, which do not.
     const ElementType stepped = state_type(precision, true);
-    in_groups_ = !distributed_ && !offloads() && contiguous_ &&
-                 context.style.local_layers;
+    in_groups_ = !distributed_ && !offloads() && contiguous_ && context.style.local_layers;
     states_ = this->state_slots(sharding, ranks, stepped,
                                 in_groups_ ? Tensors::kMatrices : Tensors::kAll);
-    if (in_groups_)
-      vector_states_ = this->state_slots(sharding, ranks, stepped, Tensors::kVectors);
+    if (in_groups_) vector_states_ = this->state_slots(sharding, ranks, stepped, Tensors::kVectors);
     ranks_ = ranks;
     if (aware) {
       const std::vector<OptimizerSlot>& slots = this->job_.training.optimizer.slots;
@@ -109,13 +107,13 @@ class Megatron final : public EngineModel<N> {
                                 precision.parameters, Of::kTrained);
     std::int64_t width = 0;
     for (const Layer& kind : this->job_.model->kinds)
-      width = std::max(width, std::visit([](const auto& a) { return a.rotary_width; },
-                                         kind.attention));
+      width =
+          std::max(width, std::visit([](const auto& a) { return a.rotary_width; }, kind.attention));
     if (width > 0)
       rotary_table_ = this->book_.slot(
           {"rotary embedding", "frequencies by position", "megatron.rotary-cache"},
-          Pile::kCommunication, context.sizes.sequence * context.sizes.context *
-                                    Workbook<N>::symbol("d", width),
+          Pile::kCommunication,
+          context.sizes.sequence * context.sizes.context * Workbook<N>::symbol("d", width),
           ElementType::kFloat32);
     positions_ = this->book_.slot({"inputs", "position ids", "megatron.position-ids"},
                                   Pile::kActivations, context.sizes.tokens, ElementType::kInt64);

@@ -24,11 +24,11 @@ class LocalAttentionWriter {
 
   // t·cos + rotate_half(t)·sin beside what is not turned. Each call makes tables of its own, in fp32 first.
   ValueId turned(ValueId x, const SlotName& name) {
-    const N turned_elements =
-        attention_.rotary_width >= attention_.head_width
-            ? graph_.elements(x)
-            : graph_.elements(x) / Workbook<N>::symbol("d", attention_.head_width) *
-                  Workbook<N>::symbol("dr", attention_.rotary_width);
+    const N turned_elements = attention_.rotary_width >= attention_.head_width
+                                  ? graph_.elements(x)
+                                  : graph_.elements(x) /
+                                        Workbook<N>::symbol("d", attention_.head_width) *
+                                        Workbook<N>::symbol("dr", attention_.rotary_width);
     const ValueId t = viewed("part to turn", x, turned_elements, kAlias0);
     const ValueId rest =
         viewed("part that stays", x, graph_.elements(x) - turned_elements, kGradient0);
@@ -63,10 +63,9 @@ class LocalAttentionWriter {
     product.saved = {q, k};
     // Each gradient is a product, and then another tensor: that times the scale.
     const auto unscaled = [&] {
-      return BackwardStep{
-          BackwardStep::kPassing, 0,
-          graph_.temporary({kOwner, "gradient before it is scaled", kRule}, c_.sizes.tokens * width,
-                           type)};
+      return BackwardStep{BackwardStep::kPassing, 0,
+                          graph_.temporary({kOwner, "gradient before it is scaled", kRule},
+                                           c_.sizes.tokens * width, type)};
     };
     product.backward = {unscaled(), kGradient0, unscaled(), kGradient1};
     product.arithmetic = {Arithmetic::kProduct, plain(c_.sizes.sequence), plain(width / heads),
@@ -75,8 +74,8 @@ class LocalAttentionWriter {
     const ValueId wide =
         c_.cast(raw, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
     const ValueId scores = how.causal ? masked(wide, pairs) : wide;
-    ValueId probabilities =
-        graph_.tensor({kOwner, "softmax", "op.softmax.saved-output"}, pairs, graph_.type(scores), true);
+    ValueId probabilities = graph_.tensor({kOwner, "softmax", "op.softmax.saved-output"}, pairs,
+                                          graph_.type(scores), true);
     Operator soften;
     soften.label = "softmax";
     soften.inputs = {scores};
@@ -88,8 +87,7 @@ class LocalAttentionWriter {
          graph_.temporary({kOwner, "gradient · softmax", "op.softmax.backward-product"}, pairs,
                           graph_.type(scores))}};
     graph_.add(soften);
-    probabilities =
-        c_.cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
+    probabilities = c_.cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
     graph_.hold(wide);
     probabilities = c_.dropout(probabilities, how.dropout, kOwner);
     const ValueId mixed = graph_.tensor({kOwner, "output by head", "op.matmul.output"},
@@ -132,8 +130,8 @@ class LocalAttentionWriter {
     graph_.add(operation);
     return view;
   }
-  ValueId made(const char* label, const Few<ValueId, 6>& inputs, const char* name, const N& elements,
-               ElementType type) {
+  ValueId made(const char* label, const Few<ValueId, 6>& inputs, const char* name,
+               const N& elements, ElementType type) {
     const ValueId y = graph_.tensor({kOwner, name, kRule}, elements, type, false);
     Operator operation;
     operation.label = label;
@@ -209,8 +207,8 @@ ValueId Composer<N>::local_attention(ValueId x, const GroupedAttention& attentio
                                      const N& key_value, const N& heads) {
   LocalAttentionWriter<N> write(*this, attention);
   const Linear& product = attention.fused ? *attention.fused : *attention.query;
-  const ValueId packed = column_linear(x, product, sizes.hidden,
-                                       (query + N(2) * key_value) * sizes.tensor);
+  const ValueId packed =
+      column_linear(x, product, sizes.hidden, (query + N(2) * key_value) * sizes.tensor);
   const std::vector<ValueId> pieces =
       split(packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value},
             product.name.c_str());

@@ -68,9 +68,9 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   graph.add(scale_rows);
 
   // llama casts back and multiplies by w; gemma, gpt_oss and torch 2.7 multiply in fp32 and cast back.
-  const bool weight_in_float32 =
-      norm.kind == NormKind::kRmsUnitOffset || norm.kind == NormKind::kRmsFloat32 ||
-      (of_torch && style.rms_norm == TorchRmsNorm::kWeighedInFloat32);
+  const bool weight_in_float32 = norm.kind == NormKind::kRmsUnitOffset ||
+                                 norm.kind == NormKind::kRmsFloat32 ||
+                                 (of_torch && style.rms_norm == TorchRmsNorm::kWeighedInFloat32);
   ValueId n =
       weight_in_float32 ? n32 : cast(n32, in, {owner, "normalised", "op.rms-norm.normalised"});
   if (norm.kind == NormKind::kWeightless) return n;
