@@ -282,6 +282,7 @@ CONTEXT = {
 # Without Transformer Engine and Apex: attention is written out, Adam is torch's.
 MEGATRON = {
     f"megatron-{name}": {"engine": "megatron", "implementation": "megatron", P: "bf16-mixed-fp32-gradients", A: "eager",
+                         "training.kernels": "local",
                          "training.gradient_accumulation": 2, "training.micro_batch": 1, **UNTIED, **changes}
     for name, changes in {
         "1": {"cluster.devices": 1},

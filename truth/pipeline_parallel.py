@@ -1,5 +1,7 @@
 """torch.distributed.pipelining: its schedules, run on one rank with the stages it holds."""
 
+import copy
+
 import torch
 from ranks import fsdp_policy, join
 from training import attention_kernel, build_model, build_optimizer, layers_of, recompute, value
@@ -14,7 +16,7 @@ class Stage(torch.nn.Module):
         self.config = model.config
         self.embed_tokens = whole.embed_tokens if first else None
         self.layers = torch.nn.ModuleList(whole.layers[i] for i in layers)
-        self.rotary_emb = whole.rotary_emb
+        self.rotary_emb = copy.deepcopy(whole.rotary_emb)  # torchtitan's stages are copies of the whole model, cut down
         self.norm, self.lm_head = (whole.norm, model.lm_head) if last else (None, None)
 
     def forward(self, x):

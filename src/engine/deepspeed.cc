@@ -141,6 +141,23 @@ std::int64_t DeepSpeedModel<N>::tensors_of_share(const Stage<N>& stage, std::int
   return std::max(most, here);
 }
 
+template <class N>
+std::vector<std::int64_t> DeepSpeedModel<N>::parts_of_first(const Stage<N>& stage,
+                                                            std::int64_t share) const {
+  const std::vector<std::int64_t>& count = this->counts(stage);
+  const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+  std::vector<std::int64_t> parts;
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    for (std::int64_t i = 0; i < count[unit]; ++i)
+      for (const TensorShare<N>& tensor : units[unit]->tensors)
+        for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
+          if (share <= 0) return parts;
+          parts.push_back(std::min(plain(tensor.elements), share));
+          share -= plain(tensor.elements);
+        }
+  return parts;
+}
+
 template class DeepSpeedModel<Checked>;
 template class DeepSpeedModel<Traced>;
 

@@ -6,8 +6,10 @@
 // An optimizer sees nothing but its share, a single vector: one tensor for each of its states.
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -54,6 +56,14 @@ class DeepSpeedModel : public EngineModel<N> {
   void step(const FlatStates& states, Events& events) const;
   // Trained tensors that one rank's share of the flat tensor touches: the most of any rank.
   std::int64_t tensors_of_share(const Stage<N>& stage, std::int64_t share) const;
+  // What of each tensor lies within the first `share` elements: the first rank's parts, in order.
+  std::vector<std::int64_t> parts_of_first(const Stage<N>& stage, std::int64_t share) const;
+  // The place, from 1 on, of the first part of so many elements; 0: there is none so large.
+  static std::int64_t place_of(std::int64_t elements, const std::vector<std::int64_t>& parts) {
+    const auto found = std::find_if(parts.begin(), parts.end(),
+                                    [&](std::int64_t part) { return part >= elements; });
+    return found == parts.end() ? 0 : found - parts.begin() + 1;
+  }
 
   SlotId slot(const char* owner, const char* name, const char* rule, Pile pile, const N& elements,
               ElementType type) {

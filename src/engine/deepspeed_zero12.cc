@@ -99,16 +99,20 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     events.push_back({bucket_, pipeline_ ? -bucket_count_ - 1 : -bucket_count_});
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
-    if (this->offloads_states()) return;
+    if (this->offloads_states()) {
+      // Each gradient's norm was taken when it was sent; one flag says whether all are finite.
+      this->norm_.numbers(static_cast<std::int32_t>(first_parts(stage).size()) + 1, events);
+      return;
+    }
     const Buffers& buffers = buffers_.at(stage);
     this->look_for_overflow(events);
     // The norm is taken whether or not gradients are clipped.
     this->norm_.one_by_one(
         buffers.tensors, ElementType::kFloat64,
-        {buffers.norm_copy, buffers.largest, place_in_first_share(stage, buffers.largest)}, true,
-        events, {.numbers = 4});     // finite? two flags, their union, and what stands for no
-    this->norm_.numbers(2, events);  // of all groups: stacked, and its norm
-    this->norm_.hold(1, events);     // from which the loss scale is taken off
+        {buffers.norm_copy, buffers.largest, this->place_of(buffers.largest, first_parts(stage))},
+        true, events, {.numbers = 4});  // finite? two flags, their union, and what stands for no
+    this->norm_.numbers(2, events);     // of all groups: stacked, and its norm
+    this->norm_.hold(1, events);        // from which the loss scale is taken off
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != this->stored_;
     if (casts) {
@@ -211,21 +215,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     return buffers;
   }
 
-  // Where the first rank comes to a part of so many elements; 0: it has none so large.
-  std::int64_t place_in_first_share(const Stage<N>& stage, std::int64_t elements) const {
-    std::int64_t left = plain(this->share_of(this->padded_elements(stage))), place = 0;
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    for (std::size_t unit = 0; unit < units.size(); ++unit)
-      for (std::int64_t i = 0; i < count[unit]; ++i)
-        for (const TensorShare<N>& tensor : units[unit]->tensors)
-          for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
-            if (left <= 0) return 0;
-            ++place;
-            if (std::min(plain(tensor.elements), left) >= elements) return place;
-            left -= plain(tensor.elements);
-          }
-    return 0;
+  std::vector<std::int64_t> first_parts(const Stage<N>& stage) const {
+    return this->parts_of_first(stage, plain(this->share_of(this->padded_elements(stage))));
   }
   // Elements of the tensors that the first (or last) `share` elements of a stage touch.
   std::int64_t whole_tensors(const Stage<N>& stage, std::int64_t share, bool from_the_end) const {

@@ -10,6 +10,7 @@
 // Sources: deepspeed/runtime/zero/{stage3,partition_parameters,partitioned_param_coordinator}.py,
 // deepspeed/runtime/comm/coalesced_collectives.py (0.19.8).
 #include <algorithm>
+#include <limits>
 
 #include "engine/deepspeed.h"
 
@@ -86,7 +87,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     const Buffers* known = buffers_.find(stage);
     here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
     this->hold_kernel_flag(events);
-    events.push_back({flags_, 2});
+    events.push_back({flags_, this->offloads_states() ? 1 : 2});  // the tracker is on the host then
     if (!this->offloads_parameters()) {
       events.push_back({here_.shares, 1});
       EngineModel<N>::hold(frozen_shares_, stage, events);
@@ -104,9 +105,10 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
   }
   void left_by_first_backward(const Stage<N>& stage, Events& events) const override {
-    EngineModel<N>::hold(persistent_, stage, events);
+    if (!persist_from_step()) EngineModel<N>::hold(persistent_, stage, events);
   }
-  void left_by_first_step(const Stage<N>&, Events& events) const override {
+  void left_by_first_step(const Stage<N>& stage, Events& events) const override {
+    if (persist_from_step()) EngineModel<N>::hold(persistent_, stage, events);
     if (!this->steps_in_backward() && !this->offloads_states())
       this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
@@ -159,7 +161,16 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     }
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
-    if (this->offloads_states() || this->steps_in_backward()) return;
+    if (this->steps_in_backward()) return;
+    if (this->offloads_states()) {
+      // Of each partition, taken when its gradient was sent.
+      const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+      std::int64_t tensors = 0;
+      for (std::size_t unit = 0; unit < units.size(); ++unit)
+        tensors += this->counts(stage)[unit] * units[unit]->tensor_count;
+      this->norm_.numbers(static_cast<std::int32_t>(tensors), events);
+      return;
+    }
     const Buffers& buffers = buffers_.at(stage);
     EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
     this->look_for_overflow(events);
@@ -238,6 +249,10 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
 
  private:
+  // With the optimizer on the host the first backward lets small parameters go; a second micro-batch, or the step, has them back.
+  bool persist_from_step() const {
+    return this->offloads_states() && this->job_.training.gradient_accumulation == 1;
+  }
   void step_states(const Stage<N>& stage, Events& events) {
     if (this->offloads_states() || this->steps_in_backward()) return;
     const Buffers& buffers = buffers_.at(stage);
@@ -360,23 +375,6 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (tensors > 0 || buffers.sub_groups == 0) close();
   }
 
-  std::int64_t place_of_largest(const Stage<N>& stage) const {
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    const std::int64_t largest = this->largest_tensor(stage, Of::kTrained);
-    std::int64_t place = 0;
-    for (std::size_t unit = 0; unit < units.size(); ++unit) {
-      if (count[unit] == 0) continue;
-      std::int64_t within = 0;
-      for (const TensorShare<N>& tensor : units[unit]->tensors) {
-        if (plain(tensor.elements) == largest) return place + within + 1;
-        within += tensor.copies;
-      }
-      place += within * count[unit];
-    }
-    return 0;
-  }
-
   Buffers make_buffers(const Stage<N>& stage) {
     const Buckets& buckets = this->job_.buckets;
     const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
@@ -404,7 +402,11 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
           buffers.norm_copy,
           ceil_divide(Checked(this->largest_tensor(stage, Of::kTrained)), Checked(this->ranks_))
               .value(),
-          buffers.sub_groups == 1 ? place_of_largest(stage) : 0};
+          buffers.sub_groups == 1
+              ? this->place_of(
+                    this->largest_tensor(stage, Of::kTrained),
+                    this->parts_of_first(stage, std::numeric_limits<std::int64_t>::max()))
+              : 0};
       buffers.joined =
           this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group",
                      Pile::kTemporary, sub_group, accumulated_);

@@ -22,9 +22,7 @@ EngineModel<N>::EngineModel(const EngineContext<N>& context)
   const Bytes workspace = job_.cluster.device->cublas_workspace;
   workspace_ = book_.slot({"matrix products", "cuBLAS workspace", "runtime.cublas-workspace"},
                           Pile::kTemporary, N(workspace.value().value()), ElementType::kInt8);
-  float8_ = context.style.eight_bits == EightBitCode::kFloat8Linear;
-  row_scales_ = context.style.row_scales;
-  if (context.style.adds_biases || float8_)
+  if (context.style.adds_biases || has_float8())
     lt_workspace_ =
         book_.slot({"matrix products", "cuBLASLt workspace", "runtime.cublaslt-workspace"},
                    Pile::kTemporary, N(kCublasLtWorkspace.value().value()), ElementType::kInt8);
@@ -34,14 +32,15 @@ template <class N>
 void EngineModel<N>::hold_forward_workspaces(Events& events) const {
   events.push_back({workspace_, 1});
   // With a scale for each row forward multiplies by kernels of PyTorch's own (cuda/ScaledBlas.cpp).
-  if (lt_workspace_ >= 0 && !(float8_ && row_scales_)) events.push_back({lt_workspace_, 1});
+  if (lt_workspace_ >= 0 && !(has_float8() && context_.style.row_scales))
+    events.push_back({lt_workspace_, 1});
 }
 
 template <class N>
 void EngineModel<N>::hold_backward_workspaces(Events& events) const {
   events.push_back({workspace_, 1});
   // Backward adds no bias, but what it computes again does; factors of 8 bits it has itself.
-  if (lt_workspace_ >= 0 && (float8_ || job_.recompute.mode != RecomputeMode::kNone))
+  if (lt_workspace_ >= 0 && (has_float8() || job_.recompute.mode != RecomputeMode::kNone))
     events.push_back({lt_workspace_, 1});
 }
 
@@ -145,7 +144,8 @@ SlotSet EngineModel<N>::bucket_set(ElementType type) {
 template <class N>
 typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding sharding,
                                                                 const ShardRanks& ranks,
-                                                                ElementType stepped) {
+                                                                ElementType stepped,
+                                                                Tensors which) {
   const Optimizer& optimizer = job_.training.optimizer;
   StateSlots states;
   struct Sum {
@@ -162,7 +162,7 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     for (const TensorShare<N>& share : units[u]->tensors) {
       const std::int64_t place = next;
       next += share.copies;
-      if (!share.trainable) continue;
+      if (!share.trainable || !is_meant(share, which)) continue;
       std::vector<std::int64_t> shape = share.shape;
       N cut = share.elements;
       if (sharding == Sharding::kRows && !shape.empty()) {

@@ -91,9 +91,16 @@ class EngineModel {
   virtual bool keeps_gradients() const { return gradient_policy(true) == GradientPolicy::kKeep; }
 
   virtual void load(const Stage<N>& stage, Events& events) = 0;
+  // The same with the model's own buffers, which come to the device with its parameters.
+  virtual void load_with_buffers(const Stage<N>& stage, const Events& buffers, Events& events) {
+    events.insert(events.end(), buffers.begin(), buffers.end());
+    load(stage, events);
+  }
+  // What the first forward makes and nothing lets go.
+  virtual void held_from_first_forward(const Stage<N>&, Events&) const {}
   virtual void states(const Stage<N>&, Events&) {}
   // An optimizer may make a tensor's state when its first step comes to it: what it makes after the largest tensor.
-  Events states_behind_largest(const Stage<N>& stage, Events& states) const;
+  virtual Events states_behind_largest(const Stage<N>& stage, Events& states) const;
   // Whether the states are there before the first step: made on construction, not by the first step().
   virtual bool makes_states_at_load() const { return false; }
   virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
@@ -182,7 +189,12 @@ class EngineModel {
     for (const SlotSet& set : sets) hold(set, stage, events, times);
   }
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
-  StateSlots state_slots(Sharding sharding, const ShardRanks& ranks, ElementType stepped);
+  enum class Tensors : std::uint8_t { kAll, kMatrices, kVectors };
+  static bool is_meant(const TensorShare<N>& share, Tensors which) {
+    return which == Tensors::kAll || (share.shape.size() > 1) == (which == Tensors::kMatrices);
+  }
+  StateSlots state_slots(Sharding sharding, const ShardRanks& ranks, ElementType stepped,
+                         Tensors which = Tensors::kAll);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
   // Gradients that appear in backward and go at once leave nothing to clip.
   bool clips() const { return job_.training.gradient_clip && !steps_in_backward(); }
@@ -237,7 +249,9 @@ class EngineModel {
   // The unit whose temporaries of the loop are largest; -1: none has any.
   int largest_loop_unit(const Stage<N>& stage) const;
   SlotId workspace_ = -1, lt_workspace_ = -1;
-  bool float8_ = false, row_scales_ = false;  // torchao's products, with a scale for each row
+  bool has_float8() const {  // torchao's products
+    return context_.style.eight_bits == EightBitCode::kFloat8Linear;
+  }
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "document/read.h"
@@ -36,12 +37,17 @@ inline void expect_sound(const Job& job) {
     stages.engine().load(stages.stage_of(stage), held);
     stages.hold_buffers(stages.stage_of(stage), held);
     stages.engine().hold_forward_workspaces(held);
+    stages.engine().held_from_first_forward(stages.stage_of(stage), held);
     stages.engine().hold_backward_workspaces(held);
     stages.engine().left_by_first_backward(stages.stage_of(stage), held);
     stages.engine().left_by_first_step(stages.stage_of(stage), held);
     stages.hold_received(stages.stage_of(stage), held);
     stages.hold_gradients_of_received(stage, held);
-    stages.engine().states(stages.stage_of(stage), held);
+    std::vector<Event> states;
+    stages.engine().states(stages.stage_of(stage), states);
+    const auto late = stages.engine().states_behind_largest(stages.stage_of(stage), states);
+    for (const auto* some : {&std::as_const(states), &late})
+      held.insert(held.end(), some->begin(), some->end());
     std::vector<std::int64_t> expected(stages.program().slot_count());
     for (const Event& event : held) expected[static_cast<std::size_t>(event.slot)] += event.count;
     for (std::size_t slot = 0; slot < expected.size(); ++slot) {

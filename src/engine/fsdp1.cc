@@ -63,11 +63,16 @@ class Fsdp1 final : public EngineModel<N> {
   bool uses_neighbours() const override { return true; }
 
   void load(const Stage<N>& stage, Events& events) override {
-    // One layer after the other is wrapped, the root last: its parameters on the device, joined, and the shard of that.
+    load_with_buffers(stage, {}, events);
+  }
+  void load_with_buffers(const Stage<N>& stage, const Events& buffers, Events& events) override {
+    // One layer after the other is wrapped, the root last: its parameters on the device, joined, and the shard of that. Buffers
+    // are the root's.
     const Flat* root = root_of(stage);
     for_each(stage, [&](const Flat& flat, std::int32_t count) {
       if (&flat != root) wrap(flat, count, events);
     });
+    events.insert(events.end(), buffers.begin(), buffers.end());
     if (root) wrap(*root, 1, events);
     this->hold(constants_, stage, events);
   }

@@ -106,7 +106,9 @@ TEST(ExpertParallel, DividesExpertsAndTheirStates) {
   const Checked dense = (layer.elements - layer.expert_elements) * Checked(32) +
                         units.embedding.elements + units.head.elements;
   const Piles held = resident(job);
-  EXPECT_EQ(held[Pile::kParameters], Bytes((Checked(kExpert) + dense) * Checked(2)));
+  constexpr std::int64_t kFrequencies = 512;  // of the rotary embedding
+  EXPECT_EQ(held[Pile::kParameters],
+            Bytes((Checked(kExpert) + dense) * Checked(2) + Checked(kFrequencies)));
   EXPECT_EQ(held[Pile::kGradients], Bytes((Checked(kExpert) + dense) * Checked(4)));
   EXPECT_EQ(held[Pile::kMasterWeights],
             Bytes((Checked(kExpert) + dense / Checked(8)) * Checked(4)));

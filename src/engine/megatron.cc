@@ -11,8 +11,10 @@
 //
 // Sources: megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py.
 // d counts data x context ranks; experts have buffers of their own, divided by the ranks that hold the same experts.
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "engine/engine.h"
 
@@ -62,7 +64,11 @@ class Megatron final : public EngineModel<N> {
     if (aware)
       remainders_ = this->sharded_set("remainders of fp32 parameters", "megatron.remainders",
                                       Pile::kMasterWeights, ElementType::kInt16, sharding, ranks);
-    else if (master && !offloads())
+    else if (master && !offloads() && !distributed_) {
+      master_ = masters(*precision.master, true);
+      vector_master_ = masters(*precision.master, false);
+      copied_ = largest_copies(precision.parameters);
+    } else if (master && !offloads())
       master_ = this->sharded_set("main parameters", "megatron.main-parameters",
                                   Pile::kMasterWeights, *precision.master, sharding, ranks);
     // Without fp32 gradients the optimizer steps on fp32 copies of them.
@@ -70,7 +76,12 @@ class Megatron final : public EngineModel<N> {
       main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients",
                                           Pile::kGradients, ElementType::kFloat32, sharding, ranks);
     if (multiplies_in_8_bits(precision)) copies_ = eight_bit_copies();
-    states_ = this->state_slots(sharding, ranks, state_type(precision, true));
+    // torch's foreach steps one group after the other: what decays, the matrices; then vectors, which do not.
+    const ElementType stepped = state_type(precision, true);
+    in_groups_ = !distributed_ && !offloads() && contiguous_ && context.style.local_layers;
+    states_ = this->state_slots(sharding, ranks, stepped,
+                                in_groups_ ? Tensors::kMatrices : Tensors::kAll);
+    if (in_groups_) vector_states_ = this->state_slots(sharding, ranks, stepped, Tensors::kVectors);
     ranks_ = ranks;
     if (aware) {
       const std::vector<OptimizerSlot>& slots = this->job_.training.optimizer.slots;
@@ -89,22 +100,78 @@ class Megatron final : public EngineModel<N> {
       gathered_tokens_ = this->book_.slot(
           {"mlp.experts", "tokens of all ranks", "dispatch.gathered-buffer"}, Pile::kCommunication,
           context.sizes.shard_tokens * context.sizes.hidden * N(gathering), style.compute);
+    if (style.local_layers) shared_buffer_ = shared_buffer();
+    if (distributed_)
+      before_ = this->whole_set("parameters, before they move into the buffer",
+                                "megatron.parameter-buffer", Pile::kParameters,
+                                precision.parameters, Of::kTrained);
+    std::int64_t width = 0;
+    for (const Layer& kind : this->job_.model->kinds)
+      width =
+          std::max(width, std::visit([](const auto& a) { return a.rotary_width; }, kind.attention));
+    if (width > 0)
+      rotary_table_ = this->book_.slot(
+          {"rotary embedding", "frequencies by position", "megatron.rotary-cache"},
+          Pile::kCommunication,
+          context.sizes.sequence * context.sizes.context * Workbook<N>::symbol("d", width),
+          ElementType::kFloat32);
+    positions_ = this->book_.slot({"inputs", "position ids", "megatron.position-ids"},
+                                  Pile::kActivations, context.sizes.tokens, ElementType::kInt64);
+    number_ = this->book_.slot({"loss", "a number", "megatron.numbers"}, Pile::kTemporary, N(1),
+                               ElementType::kFloat32);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
+    // A hook adds each gradient into the buffer, and drops it, where no kernel has written it there.
+    if (contiguous_ && this->context_.style.local_layers) return GradientPolicy::kAdd;
     if (contiguous_) return GradientPolicy::kFused;
     return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
   }
   bool keeps_gradients() const override { return false; }
 
   void load(const Stage<N>& stage, Events& events) override {
+    this->hold(before_, stage, events);
     this->hold(parameters_, stage, events);
     this->hold(frozen_, stage, events);
     if (contiguous_) this->hold(gradients_, stage, events);
+    this->hold(before_, stage, events, -1);
+    events.push_back({number_, 1});  // the scale of losses that are not scaled
     this->hold(master_, stage, events);
+    // The last master weight of a matrix in the making: the parameter is copied, then widened.
+    const SlotSet& copied = copied_;
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    for (std::size_t unit = copied.slots.size(); unit-- > 0;)
+      if (count[unit] > 0 && copied.slots[unit] >= 0) {
+        events.push_back({copied.slots[unit], 1});
+        events.push_back({copied.slots[unit], -1});
+        break;
+      }
+    this->hold(vector_master_, stage, events);
     this->hold(remainders_, stage, events);
     this->hold(copies_, stage, events);
     if (gathered_tokens_ >= 0 && has_experts(stage)) events.push_back({gathered_tokens_, 1});
+  }
+  void held_from_first_forward(const Stage<N>&, Events& events) const override {
+    if (shared_buffer_ >= 0) events.push_back({shared_buffer_, 1});
+    if (rotary_table_ >= 0) events.push_back({rotary_table_, 1});
+  }
+  // Positions come with the tokens. Numbers: how many tokens count; the loss, its mean over the micro-batches, its gradient.
+  void begin_forward(const Stage<N>& stage, bool, Events& events) override {
+    if (stage.embedding) events.push_back({positions_, 1});
+    events.push_back({number_, 1});
+  }
+  void end_forward(const Stage<N>& stage, int, bool, Events& events) override {
+    if (stage.head) events.push_back({number_, 3});
+  }
+  void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
+    if (stage.embedding) events.push_back({positions_, -1});
+    events.push_back({number_, stage.head ? -4 : -1});
+  }
+  Events states_behind_largest(const Stage<N>& stage, Events& states) const override {
+    Events late = EngineModel<N>::states_behind_largest(stage, states);
+    if (in_groups_)
+      for (const SlotSet& set : vector_states_.sets) this->hold(set, stage, late);
+    return late;
   }
   void states(const Stage<N>& stage, Events& events) override {
     // Today's zero_grad drops the fp32 copies too; that of 2021 left them, and `main_grad` kept the gradients themselves
@@ -119,13 +186,12 @@ class Megatron final : public EngineModel<N> {
       this->hold_states(states_, stage, events);
     }
     for (const SlotSet& set : scales_) this->hold(set, stage, events);
-    if (this->clips()) this->norm_.hold(1, events);  // of the step before, until the next is there
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     this->hold(contiguous_ ? main_gradients_ : left_, stage, events, contiguous_ ? 1 : -1);
     if (this->clips()) {
       this->norm_.in_one_pass(events);
-      this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor; a flag
+      this->norm_.hold(-1, events);  // the host has it, and computes the factor (clip_grads.py)
     }
     for (const SlotSet& set : widened_) this->hold(set, stage, events);
     for (const SlotSet& set : widened_) this->hold(set, stage, events, -1);
@@ -136,8 +202,8 @@ class Megatron final : public EngineModel<N> {
       }
     } else {
       this->step_temporaries(states_, stage, events);
+      if (in_groups_) this->step_temporaries(vector_states_, stage, events);
     }
-    if (this->clips()) this->norm_.hold(-1, events);
     if (contiguous_) {
       this->hold(main_gradients_, stage, events, -1);
     } else {
@@ -163,6 +229,60 @@ class Megatron final : public EngineModel<N> {
   }
 
  private:
+  using Tensors = typename EngineModel<N>::Tensors;
+
+  // Weight decay is of matrices: their master weights are made first.
+  SlotSet masters(ElementType type, bool of_matrices) {
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
+      N elements{};
+      TensorSum sum = this->book_.tensor_sum();
+      std::int64_t place = 0;
+      for (const TensorShare<N>& share : unit->tensors) {
+        place += share.copies;
+        if ((share.shape.size() > 1) != of_matrices) continue;
+        elements = elements + N(share.copies) * share.elements;
+        sum.add(allocated_size(bytes_of(Elements(Checked(plain(share.elements))), type)),
+                share.copies, place - share.copies);
+      }
+      set.slots.push_back(plain(elements) == 0
+                              ? SlotId{-1}
+                              : this->book_.slot_of_tensors(
+                                    {unit->name, "main parameters", "megatron.main-parameters"},
+                                    Pile::kMasterWeights, elements, type, std::move(sum)));
+    }
+    return set;
+  }
+  // Of each unit its largest matrix once more.
+  SlotSet largest_copies(ElementType type) {
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
+      const TensorShare<N>* largest = nullptr;
+      for (const TensorShare<N>& share : unit->tensors)
+        if (share.shape.size() > 1 &&
+            (largest == nullptr || plain(share.elements) > plain(largest->elements)))
+          largest = &share;
+      set.slots.push_back(largest == nullptr
+                              ? SlotId{-1}
+                              : this->book_.slot({unit->name, "parameter, copied to be widened",
+                                                  "megatron.main-parameters"},
+                                                 Pile::kTemporary, largest->elements, type));
+    }
+    return set;
+  }
+  // GlobalMemoryBuffer's "mpu": what baddbmm would add to, and what sequence parallelism gathers, whichever is larger.
+  SlotId shared_buffer() {
+    const OperatorStyle& style = this->context_.style;
+    const Sizes<N>& sizes = this->context_.sizes;
+    N elements{};
+    for (const Layer& kind : this->job_.model->kinds)
+      if (const auto* attention = std::get_if<GroupedAttention>(&kind.attention))
+        elements = N(attention->heads) / sizes.tensor * sizes.tokens * sizes.sequence;
+    const N gathered = sizes.tokens * sizes.hidden;
+    if (style.sequence_parallel && plain(gathered) > plain(elements)) elements = gathered;
+    return this->book_.slot({"model", "shared buffer", "megatron.shared-buffer"},
+                            Pile::kCommunication, elements, style.compute);
+  }
   bool offloads() const { return this->offloads_optimizer(); }
   // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.
   SlotSet eight_bit_copies() {
@@ -264,6 +384,10 @@ class Megatron final : public EngineModel<N> {
   }
 
   bool distributed_ = false;
+  SlotId shared_buffer_ = -1, rotary_table_ = -1, positions_ = -1, number_ = -1;
+  bool in_groups_ = false;
+  SlotSet before_, vector_master_, copied_;
+  typename EngineModel<N>::StateSlots vector_states_;
   SlotId gathered_tokens_ = -1;  // made by the first layer that gathers, and never let go
   bool contiguous_ = true;
   ShardRanks ranks_;

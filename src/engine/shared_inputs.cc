@@ -119,6 +119,7 @@ class Inputs {
   }
 
   void tables(bool transformers) {
+    if (job_.implementation == Implementation::kMegatron) return;  // cached: the engine's
     std::int64_t width = 0;
     bool in_float32 = false, halved = false, repeated = false;
     for (const Layer& layer : model_.kinds) {
@@ -169,28 +170,30 @@ template <class N>
 std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
   std::vector<ModelBuffer> buffers;
   const Architecture& model = *job.model;
-  if (job.implementation != Implementation::kTransformers) return buffers;
+  const bool megatron = job.implementation == Implementation::kMegatron;
+  if (job.implementation != Implementation::kTransformers && !megatron) return buffers;
   const auto add = [&](const SlotName& name, const N& elements, ElementType type, int kind,
                        std::int32_t count = 1) {
     buffers.push_back({book.slot(name, Pile::kParameters, elements, type), count, kind});
   };
-  if (model.scaled_embedding)
+  if (model.scaled_embedding && !megatron)
     add({"embedding", "scale", "op.embedding.scale"}, N(1), ElementType::kFloat32,
-        ModelBuffer::kOfModel);
+        ModelBuffer::kOfEmbedding);
   std::int64_t width = 0;
   for (const Layer& layer : model.kinds) width = std::max(width, rotary_width(layer));
   // Since 4.48 the frequencies as they are, and as they were at first; before, once of the model and of each layer.
   if (width > 0 && model.rotary_tables > 0 && job.rotary_of_layers) {
     const SlotName name{"rotary embedding", "frequencies of its own", "op.rotary.own-frequencies"};
     const N elements = Workbook<N>::symbol("d", width) / N(2);
-    add(name, elements, ElementType::kFloat32, ModelBuffer::kOfModel);
+    add(name, elements, ElementType::kFloat32, ModelBuffer::kOfChunk);
     for (std::size_t kind = 0; kind < model.kinds.size(); ++kind)
       if (rotary_width(model.kinds[kind]) > 0)
         add(name, elements, ElementType::kFloat32, static_cast<int>(kind));
   } else if (width > 0 && model.rotary_tables > 0)
     add({"rotary embedding", "frequencies", "op.rotary.frequencies"},
-        Workbook<N>::symbol("d", width) / N(2), ElementType::kFloat32, ModelBuffer::kOfModel,
-        static_cast<std::int32_t>(2 * model.rotary_tables));
+        Workbook<N>::symbol("d", width) / N(2), ElementType::kFloat32, ModelBuffer::kOfChunk,
+        static_cast<std::int32_t>((megatron ? 1 : 2) * model.rotary_tables));
+  if (megatron) return buffers;
   const auto add_all = [&](const std::vector<ParameterTensor>& tensors, int kind) {
     for (const ParameterTensor& tensor : tensors)
       if (tensor.buffer)

@@ -26,11 +26,12 @@ std::vector<SharedInput> shared_inputs(const Job& job, const OperatorStyle& styl
                                        const Sizes<N>& sizes, Workbook<N>& book);
 
 struct ModelBuffer {
-  static constexpr int kOfEmbedding = -1, kOfModel = -2;
+  // Each chunk of layers is a model cut down, with a rotary embedding of its own.
+  static constexpr int kOfEmbedding = -1, kOfChunk = -2;
 
   SlotId slot = -1;
   std::int32_t count = 1;
-  int kind = kOfModel;  // of the layers that have one each
+  int kind = kOfChunk;  // of the layers that have one each
 };
 template <class N>
 std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book);

@@ -130,7 +130,7 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t rank,
 
 template <class N>
 typename StagePrograms<N>::Tapes& StagePrograms<N>::tapes(int variant, Edge edge) {
-  if (edge == Edge{}) return tapes(variant);
+  if (!edge.input && !edge.gradient) return tapes(variant);
   for (const auto& known : edges_)
     if (known->variant == variant && known->edge == edge) return known->tapes;
   edges_.push_back(std::make_unique<EdgeTapes>());
@@ -157,6 +157,12 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
   if (forward) {
     engine_->before_forward(here, first, events);
     append(events, tape.forward);
+    if (edge.named_input) {
+      const auto let_go = std::find_if(events.rbegin(), events.rend(), [&](const Event& event) {
+        return event.slot == hidden_ && event.count < 0;
+      });
+      events.erase(std::next(let_go).base());
+    }
     engine_->after_forward(here, first, events);
   } else {
     if (part != BackwardPart::kWeight) engine_->before_backward(here, first, events);
@@ -188,8 +194,9 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
     arrived = arrived || arrive;
     // Forward begins where backward ends.
     const bool lowest = (forward ? previous : next) < 0, highest = (forward ? next : previous) < 0;
-    const Edge of_both{lowest && edge.input, highest && edge.gradient};
-    const Edge of_first = forward ? Edge{of_both.input, false} : Edge{false, of_both.gradient};
+    const Edge of_both{lowest && edge.input, highest && edge.gradient, lowest && edge.named_input};
+    const Edge of_first =
+        forward ? Edge{of_both.input, false, of_both.named_input} : Edge{false, of_both.gradient};
     const Edge of_last = forward ? Edge{false, of_both.gradient} : Edge{of_both.input, false};
     const auto node = [&](const Neighbours& here, Edge at) {
       return layer_node(run.variant, here, at, forward, first, part);

@@ -24,7 +24,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   hold_whole_inputs(stage, 1, start);
   for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
   engine_->begin_forward(stage, first, start);
-  const Edge edge = edge_of(stage, groups);
+  Edge edge = edge_of(stage, groups);
+  edge.named_input = holds_embedding_output(stage, groups);
   if (stage.embedding)
     append(start, embedding_.forward);
   else if (!edge.input && !chunk.hands_in)
@@ -35,9 +36,14 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
       if (!input.kept && input.of_the_loop == of_the_loop)
         finish.push_back({input.slot, -input.count});
   };
+  const auto returns = head_.forward.begin() + static_cast<std::ptrdiff_t>(head_.model_returns);
+  if (stage.head) finish.assign(head_.forward.begin(), returns);
   let_go(false);
+  if (edge.named_input) finish.push_back({hidden_, -1});
+  if (stage.embedding)
+    for (SlotId slot : embedding_.named) finish.push_back({slot, -1});
   if (stage.head)
-    append(finish, head_.forward);
+    finish.insert(finish.end(), returns, head_.forward.end());
   else if (torch_pipeline_ == chunk.hands_on)
     // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
     // buffer, and that one goes.
@@ -81,6 +87,15 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (stage.head) note_launches(at_end, head_, true, first);
   return program.sequence("forward",
                           {at_start, layers_node(groups, edge, true, first, false), at_end});
+}
+
+template <class N>
+bool StagePrograms<N>::holds_embedding_output(const Stage<N>& stage,
+                                              const std::vector<Group>& groups) {
+  if (!stage.embedding || groups.empty() || torch_pipeline_) return false;
+  const Graph<N>& first = tapes(groups.front().runs.front().variant).composer->graph;
+  constexpr ValueId kInput = 0;
+  return embedding_.composer->graph.names_result() && !first.is_saved(kInput);
 }
 
 template <class N>

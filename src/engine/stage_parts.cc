@@ -125,9 +125,9 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
 
   // An engine lays out its buffers before it looks at a unit of them.
   const Stage<N> stage = stage_of(index);
-  std::vector<Event> load, states, reduce, optimizer, save;
-  hold_buffers(stage, load);
-  engine_->load(stage, load);
+  std::vector<Event> buffers, load, states, reduce, optimizer, save;
+  hold_buffers(stage, buffers);
+  engine_->load_with_buffers(stage, buffers, load);
   engine_->states(stage, states);
   const std::vector<Event> late_states = engine_->states_behind_largest(stage, states);
   for (std::size_t chunk = 0; chunk < wanted.size(); ++chunk) {
@@ -142,6 +142,7 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
                             : program.tape(Phase::kLoad, "load", load);
   std::vector<Event> forward_workspaces, backward_workspaces, left;
   engine_->hold_forward_workspaces(forward_workspaces);
+  engine_->held_from_first_forward(stage, forward_workspaces);
   engine_->hold_backward_workspaces(backward_workspaces);
   engine_->left_by_first_step(stage, left);
   hold_received(stage, forward_workspaces);

@@ -155,7 +155,7 @@ bool StagePrograms<N>::is_untouched(int variant) const {
 template <class N>
 void StagePrograms<N>::hold_buffers(const Stage<N>& stage, std::vector<Event>& events) const {
   for (const ModelBuffer& buffer : buffers_) {
-    std::int64_t times = 1;
+    std::int64_t times = shape_.chunks;
     if (buffer.kind == ModelBuffer::kOfEmbedding) times = stage.embedding ? 1 : 0;
     if (buffer.kind >= 0) times = stage.layers_of_kind[static_cast<std::size_t>(buffer.kind)];
     if (times > 0) events.push_back({buffer.slot, static_cast<std::int32_t>(buffer.count * times)});
@@ -183,6 +183,7 @@ void StagePrograms<N>::play(Tapes& tapes) {
   tapes.kept = graph.kept();
   tapes.lingering = graph.lingering();
   tapes.outliving = graph.outliving();
+  tapes.named = graph.named();
   tapes.gradients = graph.parameter_gradients();
 }
 
@@ -239,6 +240,7 @@ void StagePrograms<N>::compose_ends() {
     }
     if (torch_pipeline_) graph.keep_graph_between_parts();
     play(head_);
+    head_.model_returns = graph.forward_events_before(head_.composer->head_operators_of_model);
   }
   embedding_.composer =
       std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);

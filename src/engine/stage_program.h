@@ -95,7 +95,8 @@ class StagePrograms {
     std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
     std::array<SplitTapes, 3> split;
     std::array<std::size_t, 3> before_products{};
-    std::vector<SlotId> kept, lingering, outliving, gradients;
+    std::vector<SlotId> kept, lingering, outliving, named, gradients;
+    std::size_t model_returns = 0;  // events of the head's forward that the model's own runs
     std::vector<Bytes> host_copies;
     const std::vector<Event>& backward_under(GradientPolicy policy) {
       std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
@@ -129,9 +130,10 @@ class StagePrograms {
     std::int64_t count = 1;
     friend bool operator==(const Run&, const Run&) = default;
   };
-  // What a layer has from a buffer of the pipeline: its input, the gradient of its output.
+  // What a layer has from a buffer of the pipeline: its input, the gradient of its output; and whether its input has a name
+  // in the model's forward, which outlasts the layer's.
   struct Edge {
-    bool input = false, gradient = false;
+    bool input = false, gradient = false, named_input = false;
     friend bool operator==(const Edge&, const Edge&) = default;
   };
   struct EdgeTapes {
@@ -242,6 +244,8 @@ class StagePrograms {
   // What the stage gives; -1: nothing that anybody keeps.
   SlotId output_of(const Stage<N>& stage) const;
   bool lets_output_go_in_forward(const Stage<N>& stage) const;
+  // Whether the embedding's output stays until the model's forward returns, for its name alone.
+  bool holds_embedding_output(const Stage<N>& stage, const std::vector<Group>& groups);
   // The first and last layer of a stage read what torch's pipelines have received.
   Edge edge_of(const Stage<N>& stage, const std::vector<Group>& groups) const;
   void end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const;

@@ -81,7 +81,12 @@ RecordedCollectives recorded_by(const Version& version) {
   return version < Version{2, 8} ? RecordedCollectives::kAsynchronous : RecordedCollectives::kNone;
 }
 
-void choose_recorded(Draft& draft, const Value& document, Diagnostics& problems) {
+TorchRmsNorm rms_norm_of(const Version& version) {
+  if (version < Version{2, 7}) return TorchRmsNorm::kWeighedNarrow;
+  return version < Version{2, 9} ? TorchRmsNorm::kWeighedInFloat32 : TorchRmsNorm::kOneKernel;
+}
+
+void choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   const bool of_nanotron = job.engine == Engine::kNanotron;
   Version version = of_nanotron ? kOfNanotron : kNewest;
@@ -91,6 +96,7 @@ void choose_recorded(Draft& draft, const Value& document, Diagnostics& problems)
     job.assumptions.push_back({"environment.torch", "2.1", "nanotron's published sweep ran it"});
   }
   job.recorded = recorded_by(version);
+  job.rms_norm = rms_norm_of(version);
   const Value* avoid = named(document, "TORCH_NCCL_AVOID_RECORD_STREAMS");
   if (avoid == nullptr) return;
   if (!avoid->is_string()) {
@@ -147,7 +153,7 @@ void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems
 }  // namespace
 
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
-  choose_recorded(draft, document, problems);
+  choose_torch(draft, document, problems);
   choose_transformers(draft, document, problems);
   choose_bitsandbytes(draft, document, problems);
   choose_allocator(draft, document, problems);

@@ -41,7 +41,8 @@ enum class Implementation : std::uint8_t {
 constexpr std::size_t kImplementations = 5;
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
-enum class KernelLibrary : std::uint8_t { kOwn, kLiger, kFlashAttn, kMegatron };
+// Own: those that the model's code runs with. Local: Megatron-core's layers without Transformer Engine, torch's operators alone.
+enum class KernelLibrary : std::uint8_t { kOwn, kLiger, kLocal, kFlashAttn, kMegatron };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
 enum class ContextMethod : std::uint8_t {
   kRing,       // keys and values travel from rank to rank
@@ -223,6 +224,10 @@ enum class RecordedCollectives : std::uint8_t { kNone, kAsynchronous, kAll };
 // nobody before (models/llama/modeling_llama.py and loss/loss_utils.py of each).
 enum class Shifted : std::uint8_t { kLabels, kLogitsInLoss, kWideLogits, kNarrowLogits };
 
+// torch.nn.RMSNorm: one kernel since 2.9, before that operators, which multiply by the weight in fp32 since 2.7 and in the type
+// of the input before (aten/src/ATen/native/layer_norm.cpp, rms_norm_symint; seen in the graphs of 2.6.0, 2.7.0 and 2.8.0).
+enum class TorchRmsNorm : std::uint8_t { kOneKernel, kWeighedInFloat32, kWeighedNarrow };
+
 struct Job {
   std::shared_ptr<const Architecture> model;
   Engine engine = Engine::kFsdp2;
@@ -240,6 +245,7 @@ struct Job {
   AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]
   RecordedCollectives recorded = RecordedCollectives::kNone;
   Shifted shifted = Shifted::kLabels;
+  TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising.
   bool quantised_keeps_input = false, always_dequantises = false;
   bool rotary_of_layers = false;       // transformers before 4.48: each layer has its frequencies

@@ -85,10 +85,9 @@ void leave_out_mixed_precision(Draft& draft) {
 // scaling's parameters, gradients and products have one type, and what is narrower than fp32 is stepped as fp32.
 void check_precision_of_scaling(Draft& draft) {
   const Precision& precision = draft.job().training.precision;
-  const bool one_type = precision.gradients == precision.parameters &&
-                        precision.compute == precision.parameters &&
-                        !precision.accumulated_gradients && !precision.autocast &&
-                        precision.float8_recipe.empty();
+  const bool one_type =
+      precision.gradients == precision.parameters && precision.compute == precision.parameters &&
+      !precision.accumulated_gradients && !precision.autocast && precision.float8_recipe.empty();
   const bool stepped_as_float32 =
       precision.parameters == ElementType::kFloat32 || precision.master == ElementType::kFloat32;
   if (one_type && stepped_as_float32) return;
@@ -335,6 +334,40 @@ void choose_step_in_backward(Draft& draft) {
            "hooks step the parameters themselves", "precision = \"bf16-pure\"");
 }
 
+// megatron-core's transformer_impl = local: DotProductAttention is written out.
+void check_local_layers(Draft& draft) {
+  const Job& job = draft.job();
+  if (job.implementation != Implementation::kMegatron)
+    draft.refuse(KeyId::kKernels, "E213",
+                 fmt::format("Megatron's local layers, and this is {}'s model code",
+                             name_of(job.implementation)),
+                 "kernels = \"own\" here", "implementation = \"megatron\" takes them");
+  else if (job.training.attention != AttentionKernel::kEager)
+    draft.refuse(KeyId::kKernels, "E213", "Megatron's local layers write attention out",
+                 "no kernel computes it in one", "attention = \"eager\"");
+  else if (job.parallel.context > 1 || multiplies_in_8_bits(job.training.precision))
+    draft.refuse(KeyId::kKernels, "E213",
+                 "Megatron's local layers know neither context parallelism nor 8 bits",
+                 "Transformer Engine brings both", "kernels = \"own\"");
+}
+
+// Each library stands in for the kernels of one model code.
+void check_kernels(Draft& draft) {
+  const Job& job = draft.job();
+  if (job.training.kernels == KernelLibrary::kOwn) return;
+  if (job.training.kernels == KernelLibrary::kLocal) return check_local_layers(draft);
+  const Implementation taker = job.training.kernels == KernelLibrary::kLiger
+                                   ? Implementation::kTransformers
+                                   : Implementation::kScaling;
+  if (job.implementation != taker)
+    draft.refuse(
+        KeyId::kKernels, "E213",
+        fmt::format("{}'s kernels stand in for those of {}, this is {}'s model code",
+                    name_of(job.training.kernels), name_of(taker), name_of(job.implementation)),
+        "kernels = \"own\" here",
+        fmt::format("implementation = \"{}\" takes them", name_of(taker)));
+}
+
 }  // namespace
 
 void choose_engine(Draft& draft) {
@@ -361,18 +394,7 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
                  "a number of pieces for the chunked loss", "loss = \"chunked\"");
   job.training.kernels = static_cast<KernelLibrary>(
       draft.settings().name(KeyId::kKernels).value_or(static_cast<int>(KernelLibrary::kOwn)));
-  if (job.training.kernels != KernelLibrary::kOwn) {
-    const Implementation taker = job.training.kernels == KernelLibrary::kLiger
-                                     ? Implementation::kTransformers
-                                     : Implementation::kScaling;
-    if (job.implementation != taker)
-      draft.refuse(
-          KeyId::kKernels, "E213",
-          fmt::format("{}'s kernels stand in for those of {}, this is {}'s model code",
-                      name_of(job.training.kernels), name_of(taker), name_of(job.implementation)),
-          "kernels = \"own\" here",
-          fmt::format("implementation = \"{}\" takes them", name_of(taker)));
-  }
+  check_kernels(draft);
   choose_megatron_types(draft);
   if (job.training.loss == LossKernel::kFused && (job.implementation == Implementation::kMegatron ||
                                                   job.implementation == Implementation::kNanotron))

@@ -44,6 +44,12 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   if (style.implementation == Implementation::kNanotron && rotary_on && !attention.query_norm)
     return row_linear(nanotron_attention(x, attention, query, key_value, heads, key_value_heads),
                       attention.output, widths.query, sizes.hidden);
+  if (style.local_layers && !attention.query_norm) {
+    const ValueId y = row_linear(local_attention(x, attention, query, key_value, heads),
+                                 attention.output, widths.query, sizes.hidden);
+    return_locals();
+    return y;
+  }
   ValueId q = kNoValue, k = kNoValue, v = kNoValue;
   if (attention.fused) {
     const ValueId packed = column_linear(x, *attention.fused, sizes.hidden,

@@ -164,6 +164,9 @@ class Composer {
       graph.region({begin, graph.size(), discards_output, !style.recompute_reentrant});
   }
 
+  // Operators that the head begins with and that are the model's own forward, not its caller's: the final norm.
+  int head_operators_of_model = 0;
+
   // Which parts run again in backward.
   struct Recomputed {
     bool core_attention = false, mlp = false, norms = false, activation = false;
@@ -172,6 +175,7 @@ class Composer {
   // --- the fused kernels of a training framework (operators/fused.cc)
   ValueId swiglu(ValueId gate_up, const N& rows, const N& width, const char* owner);
   ValueId fused_activation(ValueId x, const char* owner);
+  ValueId offset(ValueId up, const char* owner);
   ValueId gated_in_one(ValueId gate, ValueId up, const char* owner);
 
   // softmax(q k^T) v; q, k, v of the widths given per token
@@ -240,6 +244,9 @@ class Composer {
   }
   ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width,
                              const N& key_value_width, const N& heads, const N& key_value_heads);
+  // operators/local_attention.cc; without the output's product
+  ValueId local_attention(ValueId x, const GroupedAttention& attention, const N& query,
+                          const N& key_value, const N& heads);
   ValueId weighted_values(ValueId probabilities, ValueId v, const N& heads, const N& value_width,
                           ElementType type);
   ValueId low_rank(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out,

@@ -50,7 +50,17 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     graph.add(operation);
     return y;
   };
-  ValueId x = lookup("embedding", 0, rows, ids, sizes.tokens, width,
+  ValueId asked = ids;
+  if (split && style.implementation == Implementation::kMegatron) {
+    // Ids of other ranks' rows become 0 in a copy, which the table's gradient asks for.
+    asked = graph.tensor({"embedding", "masked ids", "op.embedding.vocabulary-mask"}, sizes.tokens,
+                         ElementType::kInt64, false);
+    Operator mask_ids;
+    mask_ids.label = "mask";
+    mask_ids.outputs = {asked};
+    graph.add(mask_ids);
+  }
+  ValueId x = lookup("embedding", 0, rows, asked, sizes.tokens, width,
                      style.distributed_tensors ? &sizes.vocabulary : nullptr);
   if (style.distributed_tensors) {
     // Rows of other ranks are zeroed in place; the sum over the ranks is a new tensor.
@@ -109,6 +119,11 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   if (model.project_in)
     x = composer.linear(x, *model.project_in, sizes.tokens, width, sizes.hidden);
   const bool transformers = style.implementation == Implementation::kTransformers;
+  // Its models call what they have looked up inputs_embeds, and what they make of it hidden_states; an encoder's embeddings
+  // are a module of their own, and the model has a name for what that gives. One compiled graph has no names,
+  // and stages of a pipeline have a forward of their own.
+  const bool names = transformers && !style.compiled && style.ends_meet;
+  if (names && !model.encoder) graph.name(x);
   const auto rows_of = [&](std::size_t tensor) {
     return Workbook<N>::symbol("P", model.embedding_parameters.at(tensor).shape.at(0));
   };
@@ -136,6 +151,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   } else if (model.learned_positions) {
     // Rows for one sequence are added to every sequence of the batch.
     const ValueId positions = lookup("positions", 1, rows_of(1), ids, sizes.sequence, sizes.hidden);
+    if (names && !model.encoder) graph.name(positions);
     const ValueId sum = graph.tensor({"embedding", "sum with positions", "op.add"},
                                      graph.elements(x), style.residual, true);
     Operator add;
@@ -150,6 +166,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   if (model.embedding_norm_present)
     x = composer.normalise(x, model.embedding_norm, sizes.shard_tokens, width);
   x = composer.dropout(x, style.embedding_dropout, "embedding");
+  if (names && model.encoder) graph.name(x);
   if (!graph.needs_gradient(x) && model.embedding_output_asked) {
     // enable_input_require_grads(): a leaf, whose gradient nobody reads.
     const ValueId leaf =

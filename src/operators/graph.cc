@@ -106,6 +106,20 @@ std::vector<SlotId> Graph<N>::outliving() const {
 }
 
 template <class N>
+std::vector<SlotId> Graph<N>::named() const {
+  std::vector<SlotId> slots;
+  for (const Storage& storage : storages_)
+    if (storage.named && !storage.result && storage.first_saver < 0) slots.push_back(storage.slot);
+  return slots;
+}
+
+template <class N>
+bool Graph<N>::names_result() const {
+  return std::any_of(storages_.begin(), storages_.end(),
+                     [](const Storage& storage) { return storage.named && storage.result; });
+}
+
+template <class N>
 std::vector<SlotId> Graph<N>::kept() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)

@@ -127,6 +127,8 @@ class Graph {
   void linger(ValueId value) { storages_[at(values_[at(value)].storage)].lingers = true; }
   // Something outside holds `value` beyond backward, and frees it: a pipeline's schedule what its stage has given.
   void outlive(ValueId value) { storages_[at(values_[at(value)].storage)].outlives = true; }
+  // The model's own forward has a name for `value`, which goes when that returns.
+  void name(ValueId value) { storages_[at(values_[at(value)].storage)].named = true; }
   // The gradient of the result lies in a buffer of somebody else's: nothing is added to it, and it is not freed.
   void borrow_result_gradient() { borrows_result_gradient_ = true; }
   // The result leaves the graph in the storage `slot`, which is alive at the end of forward and belongs to the next graph.
@@ -173,6 +175,15 @@ class Graph {
   std::vector<SlotId> lingering() const;
   // What outlives backward.
   std::vector<SlotId> outliving() const;
+  // What forward leaves alive because it has a name, and whether the result does.
+  std::vector<SlotId> named() const;
+  bool names_result() const;
+  // Whether some operator keeps the value for backward.
+  bool is_saved(ValueId value) const {
+    return storages_[at(values_[at(value)].storage)].first_saver >= 0;
+  }
+  // Events of forward that come before this operator's.
+  std::size_t forward_events_before(int operation) const;
   // Slots kept for backward when forward has run, in order of their making.
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
@@ -188,6 +199,7 @@ class Graph {
 
  private:
   friend class BackwardPlayer<N>;
+  void run_forward_of(int operation, std::vector<Event>& events) const;
   struct Value {
     int storage = -1;
     N elements{};
@@ -208,6 +220,7 @@ class Graph {
     bool held = false;           // until the end of forward
     bool lingers = false;        // beyond it
     bool outlives = false;       // and beyond backward
+    bool named = false;          // by the model's forward, until that returns
     bool result = false;
   };
   struct Rerun {

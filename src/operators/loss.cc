@@ -35,6 +35,7 @@ class LossWriter {
   ValueId write(ValueId x, ValueId labels) {
     if (model_.final_norm)
       x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+    c_.head_operators_of_model = c_.position();
     if (model_.head_transform) {
       const HeadTransform& transform = *model_.head_transform;
       x = c_.linear(x, transform.dense, c_.sizes.shard_tokens, c_.sizes.hidden, c_.sizes.hidden);
@@ -45,6 +46,7 @@ class LossWriter {
     if (model_.project_out) {
       width = Workbook<N>::symbol("w", model_.embedding_width);
       x = c_.linear(x, *model_.project_out, c_.sizes.tokens, c_.sizes.hidden, width);
+      c_.head_operators_of_model = c_.position();
     }
     const bool whole_vocabulary_here = c_.style.tensor == 1;
     if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here)

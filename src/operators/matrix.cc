@@ -135,11 +135,12 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   if (weight == kNoValue && graph.needs_gradient(x)) keep_weight(operation, owner, in * out);
   operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   quantise_gradient(operation, owner, rows * out);
-  // mm: the weight's gradient first; addmm (with bias): the input's first, then weight, then bias.
+  // mm: the weight's gradient first; addmm (with bias), and Megatron's: the input's first, then weight, then bias.
+  const bool input_first = factor.biased || style.local_layers;
   const BackwardStep of_weight{BackwardStep::kParameterGradient, factor.weight_gradient, -1};
-  if (!factor.biased) operation.backward.push_back(of_weight);
+  if (!input_first) operation.backward.push_back(of_weight);
   operation.backward.push_back(kGradient0);
-  if (factor.biased) operation.backward.push_back(of_weight);
+  if (input_first) operation.backward.push_back(of_weight);
   operation.backward.push_back({BackwardStep::kParameterGradient, factor.bias_gradient, -1});
   graph.add(operation);
   return y;
@@ -273,7 +274,7 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
     operation.backward.push_back(kGradient0);
     book.exchange({graph.storage_slot(x), gathered_input, partial}, Exchanged::kBeside);
     // The own shard of the tokens is multiplied while those of other ranks come (tensor_parallel/functional.py).
-    if (style.gathers_into_buffers) operation.more_launches = {1, 0};
+    if (style.gathers_into_buffers && !style.local_layers) operation.more_launches = {1, 0};
   } else {
     operation.backward.push_back(kGradient0);  // all-reduced in place, or where it was gathered
   }
@@ -324,11 +325,12 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
                   Pile::kCommunication, whole, style.compute);
     operation.passing = {partial};
     book.exchange({partial, graph.storage_slot(y)}, Exchanged::kWaitedFor);
-    if (style.gathers_into_buffers) operation.more_launches = {0, 1};  // as in column_linear
+    if (style.gathers_into_buffers && !style.local_layers)
+      operation.more_launches = {0, 1};  // as in column_linear
     const SlotId gathered_gradient =
         book.slot({owner, "gathered output gradient", "tensor.gathered-gradient"},
                   Pile::kCommunication, whole, style.compute);
-    if (!style.gathers_into_buffers)
+    if (!style.gathers_into_buffers || style.local_layers)
       operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_gradient});
     operation.backward.push_back(kGradient0);
   } else {

@@ -20,19 +20,22 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   ValueId inner;
   if (!mlp.gated) {
     const ValueId up = column_linear(x, *mlp.up, sizes.hidden, width);
-    inner = transformers && !style.compiled ? activate(up, mlp.activation, mlp.up->name.c_str())
-                                            : fused_activation(up, mlp.up->name.c_str());
+    inner = (transformers && !style.compiled) || style.local_layers
+                ? activate(up, mlp.activation, mlp.up->name.c_str())
+                : fused_activation(up, mlp.up->name.c_str());
   } else if (mlp.gate_up || packs) {
     // Training frameworks pack gate and up into one product, whatever the checkpoint stores.
     const Linear& packed = mlp.gate_up ? *mlp.gate_up : *mlp.gate;
     const ValueId both = column_linear(x, packed, sizes.hidden, N(2) * width);
-    if (style.implementation == Implementation::kMegatron || style.compiled) {
+    if ((style.implementation == Implementation::kMegatron && !style.local_layers) ||
+        style.compiled) {
       inner = swiglu(both, sizes.tokens, local, packed.name.c_str());
     } else {
       const std::vector<ValueId> parts =
           split(both, {sizes.tokens * local, sizes.tokens * local}, packed.name.c_str());
       const ValueId activated = activate(parts[0], mlp.activation, packed.name.c_str());
-      inner = multiply(activated, parts[1], {owner, "act(gate)·up", "op.multiply.output"});
+      const ValueId up = style.local_layers ? offset(parts[1], owner) : parts[1];
+      inner = multiply(activated, up, {owner, "act(gate)·up", "op.multiply.output"});
     }
   } else {
     // act(gate(x)) * up(x): the activation runs before the second product
@@ -52,6 +55,20 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   }
   const ValueId y = row_linear(inner, mlp.down, width, sizes.hidden);
   if (recomputed.mlp) recompute_from(begin);
+  return y;
+}
+
+// up + glu_linear_offset, though that is 0 (megatron/core/transformer/mlp.py): a copy whose gradient is that of the sum.
+template <class N>
+ValueId Composer<N>::offset(ValueId up, const char* owner) {
+  const ValueId y = graph.tensor({owner, "up + 0", "op.local-mlp.offset"}, graph.elements(up),
+                                 graph.type(up), true);
+  Operator operation;
+  operation.label = "add";
+  operation.inputs = {up};
+  operation.outputs = {y};
+  operation.backward = {kAlias0};
+  graph.add(operation);
   return y;
 }
 

@@ -1,6 +1,7 @@
 // RMSNorm and LayerNorm, written out in Python or as one kernel.
 //
-//   composite RMSNorm (transformers), per row of h:  x32 4h kept · rstd 4 kept · n 2h kept · y 2h kept by what reads it
+//   composite RMSNorm (transformers, torch before 2.9), per row of h:
+//                                                    x32 4h kept · rstd 4 kept · n 2h kept · y 2h kept by what reads it
 //   scaling's                                        x 2h kept · rstd 2 kept · n 2h kept · y 2h kept
 //   fused                                            x 2h kept · rstd 4 kept
 //   Liger                                            the same, and the gradient of x overwrites that of y
@@ -25,10 +26,12 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
   return y;
 }
 
-// LlamaRMSNorm.forward and its relatives, operator by operator (transformers, modeling_llama.py; modular_gemma.py).
+// LlamaRMSNorm.forward and its relatives, operator by operator (transformers, modeling_llama.py; modular_gemma.py), and
+// rms_norm_symint of torch before 2.9 (aten/src/ATen/native/layer_norm.cpp), whose names hold other tensors meanwhile.
 template <class N>
 ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const char* owner = norm.name.c_str();
+  const bool of_torch = style.implementation == Implementation::kTorchtitan;
   const bool needs = graph.needs_gradient(x);
   const ElementType in = graph.type(x);
   const N elements = rows * width;
@@ -49,6 +52,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   const ValueId reciprocal =
       single("rsqrt", mean, {owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows,
              inner, {false, true});
+  if (of_torch) graph.hold(squares);  // one expression in C++, and all of its values end with it
 
   ValueId n32 =
       graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements, inner, needs);
@@ -65,9 +69,10 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   if (round_trip)
     n32 = cast(n32, ElementType::kFloat32, {owner, "normalised, fp32", "op.rms-norm.normalised"});
 
-  // llama casts back and multiplies by w; gemma and gpt_oss multiply in fp32 and cast back.
-  const bool weight_in_float32 =
-      norm.kind == NormKind::kRmsUnitOffset || norm.kind == NormKind::kRmsFloat32;
+  // llama casts back and multiplies by w; gemma, gpt_oss and torch 2.7 multiply in fp32 and cast back.
+  const bool weight_in_float32 = norm.kind == NormKind::kRmsUnitOffset ||
+                                 norm.kind == NormKind::kRmsFloat32 ||
+                                 (of_torch && style.rms_norm == TorchRmsNorm::kWeighedInFloat32);
   ValueId n =
       weight_in_float32 ? n32 : cast(n32, in, {owner, "normalised", "op.rms-norm.normalised"});
   if (norm.kind == NormKind::kWeightless) return n;
@@ -93,11 +98,14 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
         graph.temporary({owner, "weight gradient, unreduced", "op.multiply.broadcast-backward"},
                         elements, product_type);
     weigh.backward.push_back({BackwardStep::kTemporary, 0, unreduced});
-    weigh.backward.push_back(
-        {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1});
+    weigh.backward.push_back({BackwardStep::kParameterGradient,
+                              of_torch && weight_in_float32
+                                  ? widened_parameter(norm.weight_index, width)
+                                  : uncast_parameter(norm.weight_index, width),
+                              -1});
   }
   graph.add(weigh);
-  if (!round_trip) graph.hold(n32);
+  if (!round_trip) graph.hold(of_torch ? x32 : n32);
   if (weight_in_float32) y = cast(y, in, {owner, "output", "op.rms-norm.output"});
   return y;
 }
@@ -117,8 +125,8 @@ ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const
   operation.outputs = {y, reciprocal};
   operation.saved = {x, reciprocal};
   if (!style.liger) operation.backward.push_back(kGradient0);
-  if (has_gradient(norm.weight_index)) {
-    // one partial sum for each multiprocessor
+  if (has_gradient(norm.weight_index) && !style.local_layers) {
+    // one partial sum for each multiprocessor; torch's kernel makes none (cuda/layer_norm_kernel.cu)
     const SlotId partial =
         graph.temporary({owner, "weight gradient, partial sums", "op.fused-norm.partial-sums"},
                         N(style.multiprocessors) * width, ElementType::kFloat32);

@@ -60,17 +60,23 @@ OperatorStyle style_of(const Job& job) {
   style.loss = job.training.loss;
   style.loss_chunks = job.training.loss_chunks;
   style.shifted = job.shifted;
+  style.rms_norm = job.rms_norm;
   style.quantised_keeps_input = job.quantised_keeps_input;
   style.always_dequantises = job.always_dequantises;
   style.compiled = job.training.compile;
   const bool scaling = job.implementation == Implementation::kScaling;
   style.liger = job.training.kernels == KernelLibrary::kLiger;
+  const bool of_torch = job.implementation == Implementation::kTorchtitan;
   style.norms_written_out = scaling ? job.training.kernels != KernelLibrary::kFlashAttn
-                                    : job.implementation == Implementation::kTransformers &&
+                                    : (job.implementation == Implementation::kTransformers ||
+                                       (of_torch && style.rms_norm != TorchRmsNorm::kOneKernel)) &&
                                           !style.liger && !style.compiled;
   style.fused_softmax = scaling ? job.training.kernels == KernelLibrary::kMegatron
                                 : job.implementation == Implementation::kMegatron ||
                                       job.implementation == Implementation::kNanotron;
+  style.local_layers = job.training.kernels == KernelLibrary::kLocal;
+  // Without a kernel that adds into the buffer the gradient of a weight is a tensor of its own (gradient_accumulation_fusion).
+  if (style.local_layers) style.gradient = style.weight_gradient = precision.compute;
   style.tensor = job.parallel.tensor;
   style.context = job.parallel.context;
   style.context_code = job.engine == Engine::kMegatron    ? ContextCode::kTransformerEngine
@@ -95,7 +101,8 @@ OperatorStyle style_of(const Job& job) {
   style.exchanges_in_pieces = job.overlap_tensor;
   style.gathers_once = scaling && style.sequence_parallel;
   style.gathers_into_buffers =
-      style.sequence_parallel && job.implementation == Implementation::kNanotron;
+      style.sequence_parallel &&
+      (job.implementation == Implementation::kNanotron || style.local_layers);
   style.adds_biases =
       (job.implementation == Implementation::kTransformers ||
        job.implementation == Implementation::kTorchtitan) &&

@@ -42,8 +42,10 @@ struct OperatorStyle {
   bool compiled = false;
   bool norms_written_out = true;  // operator by operator, not one kernel
   bool fused_softmax = false;     // scale, mask and softmax of written-out attention are one kernel
+  TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   bool liger =
       false;  // Liger's norms, gated feed-forward and rotary embedding in transformers' place
+  bool local_layers = false;  // Megatron-core's, without Transformer Engine and Apex
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
   // A column-parallel product's backward exchanges beside its two products: the gather of its input beside that of the

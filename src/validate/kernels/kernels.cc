@@ -40,6 +40,7 @@ std::optional<Bytes> peak_of(const KernelBenchmark& benchmark) {
 OperatorStyle style_of(const KernelBenchmark& benchmark) {
   OperatorStyle style;
   style.liger = benchmark.liger();
+  style.norms_written_out = !style.liger;
   style.multiprocessors = benchmark.multiprocessors;
   if (benchmark.is_float32) {
     style.compute = ElementType::kFloat32;

@@ -1,5 +1,9 @@
 // torchao's documentation: torchtitan's Llama 3 8B on eight devices with bf16, float8 and MX formats (max reserved as torchtitan
 // logs it, GiB), and optimizer tables (max allocated). Two readers stored most of these rows; each is a source of its own here.
+#include <cctype>
+#include <string>
+#include <string_view>
+
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
 
@@ -46,6 +50,19 @@ void map_recompute(MeasuredRow& row, MappedRun& mapped) {
   }
 }
 
+// RMSNorm is one kernel since torch 2.9, and nightlies count as what they became.
+void map_torch(const MeasuredRow& row, MappedRun& mapped) {
+  constexpr std::string_view kName = "torch 2.";
+  const std::string version = row.text("framework.version");
+  const std::size_t at = version.find(kName);
+  const std::size_t minor = at + kName.size();
+  if (at != std::string::npos && minor < version.size() && std::isdigit(version[minor]) != 0)
+    mapped.set("environment.torch", "2." + version.substr(minor, version.find('.', minor) - minor));
+  else
+    mapped.assume("environment.torch", "2.6",
+                  "not printed; the tables came to torchao's repository in February 2025");
+}
+
 Mapped map(MeasuredRow& row) {
   if (row.says("model.name", "timm/") || row.says("model.name", "timm "))
     return left_out("a vision model");
@@ -69,6 +86,7 @@ Mapped map(MeasuredRow& row) {
     mapped.assume("training.micro_batch", 1, kToml);
   }
   mapped.set("training.gradient_accumulation", 1);
+  map_torch(row, mapped);
   map_precision(row, mapped);
   mapped.assume("training.optimizer", "adamw", kToml);
   if (row.truth("train.compile").value_or(false)) mapped.set_switch("training.compile", true);

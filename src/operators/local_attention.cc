@@ -1,0 +1,234 @@
+// Megatron-core's own attention, which runs where Transformer Engine does not (transformer_impl = local): every step an operator
+// of torch, none of them fused.
+//
+//   packed ─┬─ q, copied ─ turned ─────────────────┬─ q k^T ─ fp32 ─ masked in place ─ softmax, kept ─ 16 bits, kept ─┬─ · v ─ copied
+//           ├─ k ──────── turned ─ to all heads ───┘                                                              │
+//           └─ v ───────────────── to all heads, kept ────────────────────────────────────────────────────────────┘
+//
+// Sources: megatron/core/transformer/{attention,dot_product_attention}.py, fusions/fused_softmax.py (forward_torch_softmax),
+// models/common/embeddings/rope_utils.py; megatron-core 0.16.1.
+#include "operators/composer.h"
+
+namespace steelyard {
+
+namespace {
+constexpr const char* kOwner = "attention";
+constexpr const char* kRule = "op.local-attention.written-out";
+}  // namespace
+
+template <class N>
+class LocalAttentionWriter {
+ public:
+  LocalAttentionWriter(Composer<N>& composer, const GroupedAttention& attention)
+      : c_(composer), graph_(composer.graph), attention_(attention) {}
+
+  // t·cos + rotate_half(t)·sin beside what is not turned. Each call makes tables of its own, in fp32 first.
+  ValueId turned(ValueId x, const SlotName& name) {
+    const N turned_elements = attention_.rotary_width >= attention_.head_width
+                                  ? graph_.elements(x)
+                                  : graph_.elements(x) /
+                                        Workbook<N>::symbol("d", attention_.head_width) *
+                                        Workbook<N>::symbol("dr", attention_.rotary_width);
+    const ValueId t = viewed("part to turn", x, turned_elements, kAlias0);
+    const ValueId rest =
+        viewed("part that stays", x, graph_.elements(x) - turned_elements, kGradient0);
+    const ValueId cosine = table("cos"), sine = table("sin");
+    const ValueId straight = times(t, cosine, "x·cos");
+    const N half = turned_elements / N(2);
+    const std::vector<ValueId> halves = c_.split(t, {half, half}, kOwner);
+    const ValueId negative =
+        c_.pointwise("negate", halves[1], {kOwner, "negated half", kRule}, false, false);
+    const ValueId crossed =
+        joined(negative, halves[0], {kOwner, "rotated", kRule}, turned_elements);
+    const ValueId sum =
+        c_.add(straight, times(crossed, sine, "rotated·sin"), {kOwner, "turned", kRule});
+    return joined(sum, rest, name, graph_.elements(x));
+  }
+
+  // DotProductAttention.forward: what multiplies lies by heads.
+  ValueId core(ValueId q, ValueId k, ValueId v, const N& heads, const N& width, bool grouped,
+               const CoreAttention& how) {
+    const int begin = c_.position();
+    const ElementType type = c_.style.compute;
+    const N pairs = c_.sizes.tokens * c_.sizes.sequence * heads;
+    if (grouped) {
+      k = repeated(k, {kOwner, "k repeated to all heads", "op.repeat-kv.copy"}, width);
+      v = repeated(v, {kOwner, "v repeated to all heads", "op.repeat-kv.copy"}, width);
+    }
+    const ValueId raw = graph_.tensor({kOwner, "scores", "op.matmul.output"}, pairs, type, true);
+    Operator product;
+    product.label = "q k^T";
+    product.inputs = {q, k};
+    product.outputs = {raw};
+    product.saved = {q, k};
+    // Each gradient is a product, and then another tensor: that times the scale.
+    const auto unscaled = [&] {
+      return BackwardStep{BackwardStep::kPassing, 0,
+                          graph_.temporary({kOwner, "gradient before it is scaled", kRule},
+                                           c_.sizes.tokens * width, type)};
+    };
+    product.backward = {unscaled(), kGradient0, unscaled(), kGradient1};
+    product.arithmetic = {Arithmetic::kProduct, plain(c_.sizes.sequence), plain(width / heads),
+                          plain(c_.sizes.sequence), plain(c_.sizes.batch * heads)};
+    graph_.add(product);
+    const ValueId wide =
+        c_.cast(raw, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
+    const ValueId scores = how.causal ? masked(wide, pairs) : wide;
+    ValueId probabilities = graph_.tensor({kOwner, "softmax", "op.softmax.saved-output"}, pairs,
+                                          graph_.type(scores), true);
+    Operator soften;
+    soften.label = "softmax";
+    soften.inputs = {scores};
+    soften.outputs = {probabilities};
+    soften.saved = {probabilities};
+    soften.backward = {
+        kGradient0,
+        {BackwardStep::kTemporary, 0,
+         graph_.temporary({kOwner, "gradient · softmax", "op.softmax.backward-product"}, pairs,
+                          graph_.type(scores))}};
+    graph_.add(soften);
+    probabilities = c_.cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
+    graph_.hold(wide);
+    probabilities = c_.dropout(probabilities, how.dropout, kOwner);
+    const ValueId mixed = graph_.tensor({kOwner, "output by head", "op.matmul.output"},
+                                        c_.sizes.tokens * width, type, true);
+    Operator mix;
+    mix.label = "probabilities v";
+    mix.inputs = {probabilities, v};
+    mix.outputs = {mixed};
+    mix.saved = {probabilities, v};
+    mix.backward = {kGradient1, kGradient0};
+    mix.arithmetic = {Arithmetic::kProduct, plain(c_.sizes.sequence), plain(c_.sizes.sequence),
+                      plain(width / heads), plain(c_.sizes.batch * heads)};
+    graph_.add(mix);
+    const ValueId out = laid_out(mixed, {kOwner, "output", "op.attention.transposed-copy"});
+    graph_.hold(raw);
+    if (c_.recomputed.core_attention) c_.recompute_from(begin);
+    return out;
+  }
+
+  // A copy whose gradient comes back as a view.
+  ValueId laid_out(ValueId x, const SlotName& name) {
+    const ValueId y = graph_.tensor(name, graph_.elements(x), graph_.type(x), true);
+    Operator copy;
+    copy.label = "copy";
+    copy.inputs = {x};
+    copy.outputs = {y};
+    copy.backward = {kAlias0};
+    graph_.add(copy);
+    return y;
+  }
+
+ private:
+  ValueId viewed(const char* label, ValueId x, const N& elements, const BackwardStep& backward) {
+    const ValueId view = graph_.view(x, elements);
+    Operator operation;
+    operation.label = label;
+    operation.inputs = {x};
+    operation.outputs = {view};
+    operation.backward = {backward};
+    graph_.add(operation);
+    return view;
+  }
+  ValueId made(const char* label, const Few<ValueId, 6>& inputs, const char* name,
+               const N& elements, ElementType type) {
+    const ValueId y = graph_.tensor({kOwner, name, kRule}, elements, type, false);
+    Operator operation;
+    operation.label = label;
+    operation.inputs = inputs;
+    operation.outputs = {y};
+    graph_.add(operation);
+    return y;
+  }
+  ValueId table(const char* name) {
+    const N elements = c_.sizes.sequence * Workbook<N>::symbol("d", attention_.rotary_width);
+    const ValueId raw = made(name, {}, "table, fp32", elements, ElementType::kFloat32);
+    const ValueId scaled = made("scale", {raw}, "table, scaled", elements, ElementType::kFloat32);
+    return c_.style.compute == ElementType::kFloat32
+               ? scaled
+               : made("cast", {scaled}, "cos or sin", elements, c_.style.compute);
+  }
+  ValueId times(ValueId x, ValueId table, const char* name) {
+    const ValueId y =
+        graph_.tensor({kOwner, name, kRule}, graph_.elements(x), graph_.type(x), true);
+    Operator operation;
+    operation.label = "multiply";
+    operation.inputs = {x, table};
+    operation.outputs = {y};
+    operation.saved = {table};
+    operation.backward = {kGradient0};
+    graph_.add(operation);
+    return y;
+  }
+  ValueId joined(ValueId first, ValueId second, const SlotName& name, const N& elements) {
+    const ValueId whole = graph_.tensor(name, elements, graph_.type(first), true);
+    Operator join;
+    join.label = "concatenate";
+    join.inputs = {first, second};
+    join.outputs = {whole};
+    join.backward = {kAlias0, kAlias1};
+    graph_.add(join);
+    return whole;
+  }
+  ValueId repeated(ValueId x, const SlotName& name, const N& width) {
+    const ValueId y = graph_.tensor(name, c_.sizes.tokens * width, graph_.type(x), true);
+    Operator repeat;
+    repeat.label = "repeat";
+    repeat.inputs = {x};
+    repeat.outputs = {y};
+    repeat.backward = {kGradient0};
+    graph_.add(repeat);
+    return y;
+  }
+  // triu of ones in fp32, as truths, which the masking keeps.
+  ValueId masked(ValueId scores, const N& pairs) {
+    const N square = c_.sizes.sequence * c_.sizes.sequence;
+    const ValueId ones = made("ones", {}, "ones", square, ElementType::kFloat32);
+    const ValueId upper = made("triangle", {ones}, "upper triangle", square, ElementType::kFloat32);
+    const ValueId mask = made("cast", {upper}, "mask", square, ElementType::kBool);
+    const ValueId y = graph_.view(scores, pairs);
+    Operator fill;
+    fill.label = "mask";
+    fill.inputs = {scores, mask};
+    fill.outputs = {y};
+    fill.saved = {mask};
+    fill.backward = {kGradient0};
+    graph_.add(fill);
+    return y;
+  }
+
+  Composer<N>& c_;
+  Graph<N>& graph_;
+  const GroupedAttention& attention_;
+};
+
+template <class N>
+ValueId Composer<N>::local_attention(ValueId x, const GroupedAttention& attention, const N& query,
+                                     const N& key_value, const N& heads) {
+  LocalAttentionWriter<N> write(*this, attention);
+  const Linear& product = attention.fused ? *attention.fused : *attention.query;
+  const ValueId packed =
+      column_linear(x, product, sizes.hidden, (query + N(2) * key_value) * sizes.tensor);
+  const std::vector<ValueId> pieces =
+      split(packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value},
+            product.name.c_str());
+  ValueId q = pieces[0], k = pieces[1];
+  const bool grouped = attention.heads != attention.key_value_heads;
+  // Heads of one group lie together, with their key and value behind them: as one row of heads they are a copy.
+  if (grouped) q = write.laid_out(q, {kOwner, "q, contiguous", kRule});
+  for (ValueId local : {packed, q}) hold_until_return(local);
+  if (attention.rotary_width > 0) {
+    q = write.turned(q, {kOwner, "q, rotated", "op.rotary.output"});
+    k = write.turned(k, {kOwner, "k, rotated", "op.rotary.output"});
+    for (ValueId local : {q, k}) hold_until_return(local);
+  }
+  CoreAttention how;
+  how.dropout = style.attention_dropout;
+  how.causal = attention.causal;
+  return write.core(q, k, pieces[2], heads, query, grouped, how);
+}
+
+template class Composer<Checked>;
+template class Composer<Traced>;
+
+}  // namespace steelyard
