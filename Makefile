@@ -73,7 +73,7 @@ fuzz:
 	$(call tier,fuzz)
 
 # The engines are gigabytes, and none of them is needed to use or to test the rest: a virtual environment of their own.
-# NANOTRON: a checkout of huggingface/nanotron, whose released package is older than its format.
+# nanotron comes from its repository; where that cannot be reached, NANOTRON=FOLDER names a checkout.
 VERIFY := build/verify
 VERIFY_PIP = $(VERIFY)/bin/pip install --quiet --disable-pip-version-check
 
@@ -89,6 +89,8 @@ verify-exports: build
 	$(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/llama-factory --requirement tests/verify/apart_llama_factory.txt
 	$(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/megatron --ignore-requires-python --python-version 3.12 \
 	  --only-binary=:all: --requirement tests/verify/apart_megatron.txt
+	-[ -n "$(NANOTRON)" ] || GIT_TERMINAL_PROMPT=0 $(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/nanotron \
+	  --requirement tests/verify/apart_nanotron.txt 2>/dev/null
 	$(VERIFY)/bin/python tests/verify/verify_exports.py --binary $(STEELYARD)
 
 verify-slurm: build
