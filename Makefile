@@ -2,7 +2,8 @@
 # make test     everything: unit tests and whole-program cases under the sanitizers, WebAssembly, formatting
 # make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
-# make bench    benchmarks        make fuzz    libFuzzer over every reader        make mutations   100,000 damaged launch files
+# make bench    benchmarks        make mutations   100,000 damaged launch files
+# make fuzz     libFuzzer over every reader, a minute each; make fuzz SECONDS=600 is a search
 # make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
 #               then a Slurm of one machine refuses a job that would not fit (make verify-exports, make verify-slurm)
 # make format   clang-format      make docs    rerun the commands that the documents show
@@ -68,8 +69,10 @@ bench:
 	cmake --build --preset release --target steelyard_bench
 	build/release/bench/steelyard_bench
 
+# Each reader for a minute, or for as long as is said: make fuzz SECONDS=600.
 fuzz:
 	@cmake/install.sh build fuzz
+	cmake --preset fuzz -DSTEELYARD_FUZZ_SECONDS=$(or $(SECONDS),60) >/dev/null
 	$(call tier,fuzz)
 
 # The engines are gigabytes, and none of them is needed to use or to test the rest: a virtual environment of their own.

@@ -159,7 +159,7 @@ std::optional<bool> ShellReader::list_of(const std::vector<std::string>& words) 
   std::string bracket;  // of a test that goes on behind the sign
   std::vector<std::string> test;
   const auto join = [&] {
-    if (!bracket.empty() && (test.empty() || (test.front() != "[" && test.front() != "[[")))
+    if (!bracket.empty())
       test.insert(test.begin(), bracket);
     bracket = !test.empty() && (test.front() == "[" || test.front() == "[[") &&
                       test.back() != "]" && test.back() != "]]"
@@ -192,6 +192,11 @@ std::optional<bool> ShellReader::list_of(const std::vector<std::string>& words) 
 }
 
 std::optional<bool> ShellReader::test_of(std::vector<std::string> words) {
+  if (words.size() > 1 && words[0] == "!" && (words[1] == "[" || words[1] == "[[")) {
+    words.erase(words.begin());
+    const std::optional<bool> other = test_of(std::move(words));
+    return other ? std::optional(!*other) : std::nullopt;
+  }
   if (words.size() >= 2 && (words.front() == "[" || words.front() == "[[")) {
     words.erase(words.begin());
     if (words.back() == "]" || words.back() == "]]") words.pop_back();
