@@ -36,7 +36,7 @@ RUNS = {
             "llama-3.2-1b --engine ddp --precision bf16-autocast --adapter-method dora --adapter-rank 8"],
     "torchtitan": ["llama-3.1-8b --recompute-mode full", "llama-3.1-70b --tensor 8 --recompute-mode full",
                    "llama-3.1-8b --recompute-mode every --recompute-every 2", "llama-3.1-8b --zero-stage 2 --compile",
-                   "llama-3.1-8b --precision bf16-pure"],
+                   "llama-3.1-8b --precision bf16-pure", "llama-3.1-8b --recompute-mode operators"],
     "axolotl": ["llama-3.1-8b --engine fsdp2", "llama-3.2-1b --engine ddp --precision bf16-autocast",
                 "llama-3.1-8b --engine deepspeed --zero-stage 3 --recompute-mode full",
                 "llama-3.2-1b --engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 16 --adapter-base nf4",
