@@ -187,6 +187,7 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
   Imported& into = launch.into;
   if (!script.directives.members().empty()) into.formats.emplace_back("sbatch script");
   for (Diagnostic& problem : script.problems) into.problems.push_back(std::move(problem));
+  if (into.failed()) return;
   launch.files = script.files;
   bool launched = false;
   for (const ShellCommand& command : script.commands) {

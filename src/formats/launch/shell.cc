@@ -159,8 +159,7 @@ std::optional<bool> ShellReader::list_of(const std::vector<std::string>& words) 
   std::string bracket;  // of a test that goes on behind the sign
   std::vector<std::string> test;
   const auto join = [&] {
-    if (!bracket.empty())
-      test.insert(test.begin(), bracket);
+    if (!bracket.empty()) test.insert(test.begin(), bracket);
     bracket = !test.empty() && (test.front() == "[" || test.front() == "[[") &&
                       test.back() != "]" && test.back() != "]]"
                   ? test.front()
