@@ -2,7 +2,8 @@
 # make test     everything: unit tests and whole-program cases under the sanitizers, WebAssembly, formatting
 # make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
-# make bench    benchmarks        make fuzz    libFuzzer over every reader        make mutations   100,000 damaged launch files
+# make bench    benchmarks        make mutations   100,000 damaged launch files
+# make fuzz     libFuzzer over every reader, a minute each; make fuzz SECONDS=600 is a search
 # make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
 #               then a Slurm of one machine refuses a job that would not fit, and Perfetto's own trace processor reads
 #               what weigh --trace writes (make verify-exports, make verify-slurm, make verify-trace)
@@ -69,12 +70,14 @@ bench:
 	cmake --build --preset release --target steelyard_bench
 	build/release/bench/steelyard_bench
 
+# Each reader for a minute, or for as long as is said: make fuzz SECONDS=600.
 fuzz:
 	@cmake/install.sh build fuzz
+	cmake --preset fuzz -DSTEELYARD_FUZZ_SECONDS=$(or $(SECONDS),60) >/dev/null
 	$(call tier,fuzz)
 
 # The engines are gigabytes, and none of them is needed to use or to test the rest: a virtual environment of their own.
-# NANOTRON: a checkout of huggingface/nanotron, whose released package is older than its format.
+# nanotron comes from its repository; where that cannot be reached, NANOTRON=FOLDER names a checkout.
 VERIFY := build/verify
 VERIFY_PIP = $(VERIFY)/bin/pip install --quiet --disable-pip-version-check
 
@@ -90,6 +93,8 @@ verify-exports: build
 	$(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/llama-factory --requirement tests/verify/apart_llama_factory.txt
 	$(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/megatron --ignore-requires-python --python-version 3.12 \
 	  --only-binary=:all: --requirement tests/verify/apart_megatron.txt
+	-[ -n "$(NANOTRON)" ] || GIT_TERMINAL_PROMPT=0 $(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/nanotron \
+	  --requirement tests/verify/apart_nanotron.txt 2>/dev/null
 	$(VERIFY)/bin/python tests/verify/verify_exports.py --binary $(STEELYARD)
 
 verify-slurm: build

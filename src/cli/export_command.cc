@@ -30,6 +30,22 @@ std::string predicted_line(const Value& document, const std::string& folder) {
                      verdict_words(prediction.verdict));
 }
 
+// A file can say more than is weighed: it is then written for the job that differs in this alone, without a prediction.
+tl::expected<Job, Diagnostics> job_to_write(const Value& document, const std::string& folder) {
+  auto job = job_of(document, folder);
+  const Value* mode = document.at("recompute.mode");
+  if (job || mode == nullptr || (word_of(*mode) != "operators" && word_of(*mode) != "budget"))
+    return job;
+  Value stand_in = document;
+  set_path(stand_in, "recompute.mode", Value::string("full"), mode->place());
+  remove_path(stand_in, "recompute.budget");
+  auto other = job_of(stand_in, folder);
+  if (!other) return job;
+  remark(
+      fmt::format("not predicted: recompute.mode = \"{}\" is not weighed yet\n", word_of(*mode)));
+  return other;
+}
+
 }  // namespace
 
 int export_command(const Invocation& invocation) {
@@ -61,7 +77,7 @@ int export_command(const Invocation& invocation) {
       remark(fmt::format("taken: {} = \"{}\", which is what {} runs\n", key,
                          word_of(*settled.at(key)), target));
   document = std::move(settled);
-  const auto job = job_of(document, input->folder);
+  const auto job = job_to_write(document, input->folder);
   if (!job) return refuse(invocation, job.error(), "nothing exported");
   Value whole = completed(document, *job);
   // These are told sizes, where others load what the run names.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -32,17 +33,33 @@ nlohmann::ordered_json import_document(const Imported& imported) {
     else
       origin(section.key, section.value);
   }
-  auto& unsaid = document["unsaid"] = nlohmann::ordered_json::array();
-  for (const Unsaid& one : imported.unsaid)
-    unsaid.push_back({{"key", one.key},
-                      {"taken", one.taken.empty() ? nlohmann::ordered_json()
-                                                  : nlohmann::ordered_json(one.taken)},
-                      {"why", one.why}});
+  const auto list = [&](const char* name, const std::vector<Unsaid>& values) {
+    auto& items = document[name] = nlohmann::ordered_json::array();
+    for (const Unsaid& one : values)
+      items.push_back({{"key", one.key},
+                       {"taken", one.taken.empty() ? nlohmann::ordered_json()
+                                                   : nlohmann::ordered_json(one.taken)},
+                       {"why", one.why}});
+  };
+  list("unsaid", imported.unsaid);
+  list("taken", imported.taken);
   auto& warnings = document["warnings"] = nlohmann::ordered_json::array();
   for (const Diagnostic& problem : imported.problems)
     warnings.push_back(
         {{"message", problem.message}, {"label", problem.label}, {"line", problem.place.line}});
   return document;
+}
+
+// What flags say is said; what a job takes beside that is told too, where there is enough for a job.
+void complete(Imported& imported, const std::string& folder) {
+  std::erase_if(imported.unsaid, [&](const Unsaid& one) {
+    return one.taken.empty() && imported.run.at(one.key) != nullptr;
+  });
+  const auto job = job_of(imported.run, folder);
+  if (!job) return;
+  for (const Assumption& assumption : job->assumptions)
+    if (imported.run.at(assumption.key) == nullptr)
+      imported.taken.push_back({assumption.key, assumption.value, assumption.reason});
 }
 
 }  // namespace
@@ -56,6 +73,7 @@ int import_command(const Invocation& invocation) {
   Imported imported = import_file(word, *text);
   lay_over(imported.run, edits_of(invocation.keys));
   if (imported.failed()) return refuse(invocation, imported.problems, "nothing imported");
+  complete(imported, std::filesystem::path(word).parent_path().string());
   if (invocation.json) {
     answer(import_document(imported).dump(2) + "\n");
     return kDone;

@@ -71,7 +71,7 @@ class Pickle {
 
  private:
   friend class PickleValue;
-  friend class PickleMachine;
+  friend class PickleStack;
   struct Node {
     union Content {
       std::int64_t integer;

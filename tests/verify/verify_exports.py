@@ -10,6 +10,7 @@ Run by a Python that has tests/verify/requirements.txt.
 
 import argparse
 import importlib.metadata
+import json
 import os
 import pathlib
 import subprocess
@@ -35,7 +36,7 @@ RUNS = {
             "llama-3.2-1b --engine ddp --precision bf16-autocast --adapter-method dora --adapter-rank 8"],
     "torchtitan": ["llama-3.1-8b --recompute-mode full", "llama-3.1-70b --tensor 8 --recompute-mode full",
                    "llama-3.1-8b --recompute-mode every --recompute-every 2", "llama-3.1-8b --zero-stage 2 --compile",
-                   "llama-3.1-8b --precision bf16-pure"],
+                   "llama-3.1-8b --precision bf16-pure", "llama-3.1-8b --recompute-mode operators"],
     "axolotl": ["llama-3.1-8b --engine fsdp2", "llama-3.2-1b --engine ddp --precision bf16-autocast",
                 "llama-3.1-8b --engine deepspeed --zero-stage 3 --recompute-mode full",
                 "llama-3.2-1b --engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 16 --adapter-base nf4",
@@ -62,7 +63,8 @@ NOT_LAUNCHED = {
     "nanotron": "its layers import flash attention, which needs CUDA to be built",
 }
 # Installed apart: Megatron-core's wheels are for Python 3.12 (its code also runs before), LLaMA-Factory wants older neighbours.
-APART = {engine: pathlib.Path(sys.prefix) / engine for engine in ("megatron", "llama-factory")}
+# nanotron's release is older than its format: from its repository.
+APART = {engine: pathlib.Path(sys.prefix) / engine for engine in ("megatron", "llama-factory", "nanotron")}
 
 
 def first_error(text):
@@ -87,9 +89,12 @@ def parsed(engine, binary, run, paths):
 
 
 def version_of(engine, arguments):
-    if engine == "nanotron":
-        return "source" if arguments.nanotron else ""
+    if engine == "nanotron" and arguments.nanotron:
+        return "source"
     where = [str(APART[engine])] if engine in APART else sys.path
+    if engine == "nanotron":  # the commit
+        urls = [d.read_text("direct_url.json") for d in importlib.metadata.distributions(path=where)]
+        return next((json.loads(url)["vcs_info"]["commit_id"][:9] for url in urls if url), "")
     found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions(path=where)}
     return found.get(PACKAGES.get(engine, engine), "")
 
@@ -116,15 +121,16 @@ def main():
     which.add_argument("--launches", action="store_true")
     arguments = parser.parse_args()
     binary = str(pathlib.Path(arguments.binary).resolve())
-    paths_of = {**{engine: [path] for engine, path in APART.items()},
-                "nanotron": [pathlib.Path(arguments.nanotron or ".") / "src"]}
+    paths_of = {engine: [path] for engine, path in APART.items()}
+    if arguments.nanotron:
+        paths_of["nanotron"] = [pathlib.Path(arguments.nanotron) / "src"]
     failed = 0
     begin = time.monotonic()
     print(f"{'engine':<14} {'version':<9} {'files accepted':>14}  two steps launched on CPU")
     for engine in arguments.engine or [*RUNS, "fsdp2"]:
         version = version_of(engine, arguments)
         if not version:
-            why = ("the released package knows no data_stages; NANOTRON=FOLDER names a checkout" if engine == "nanotron"
+            why = ("its repository could not be reached; NANOTRON=FOLDER names a checkout" if engine == "nanotron"
                    else "not installed: see tests/verify/requirements.txt")
             failed += engine != "nanotron"
             print(f"{engine:<14} {'-':<9} {'-':>14}  {why}", flush=True)

@@ -181,9 +181,12 @@ void read_axolotl(const Value& document, Launch& launch) {
     if (shard->as_integer() < 1'000'000 && replicate < 1'000'000)
       reading.say("parallel.data", Value::integer(shard->as_integer() * replicate), *shard);
   }
+  const Value* engine = reading.said("engine");
+  const bool arctic = engine != nullptr && word_of(*engine) == "deepspeed";
   if (reading.has("parallel.context") && !reading.has("parallel.context_method"))
-    reading.take_default("parallel.context_method", Value::string("ring"),
-                         "Axolotl's ring attention");
+    reading.take_default(
+        "parallel.context_method", Value::string(arctic ? "ulysses" : "ring"),
+        arctic ? "DeepSpeed divides sequences by heads (ALST)" : "Axolotl's ring attention");
   if (const Value* method = reading.take("rl"); method != nullptr && !word_of(*method).empty()) {
     static constexpr std::string_view kMethods =
         "dpo=dpo|ipo=dpo|simpo=dpo|orpo=dpo|kto=kto|grpo=grpo|gdpo=grpo";
@@ -205,8 +208,10 @@ void write_axolotl(ConfigWriter& writing) {
   const std::int64_t replicate = writing.look_count("parallel.replicate", 1);
   const std::int64_t data = writing.count("parallel.data", devices);
   writing.rows(kRows);
-  if (context > 1 && writing.word("parallel.context_method", "ring") != "ring")
-    writing.refuse("parallel.context_method", "Axolotl divides sequences in a ring");
+  const std::string usual = engine == "deepspeed" ? "ulysses" : "ring";
+  if (context > 1 && writing.word("parallel.context_method", usual) != usual)
+    writing.refuse("parallel.context_method",
+                   fmt::format("Axolotl with {} divides sequences by {}", engine, usual));
   if ((tensor > 1 || context > 1 || replicate > 1) &&
       data / std::max<std::int64_t>(1, replicate) > 1)
     writing.put("dp_shard_size", Value::integer(data / std::max<std::int64_t>(1, replicate)));

@@ -223,13 +223,16 @@ bool read_tune(Words words, Launch& launch) {
 }
 
 bool read_llama_factory_cli(Words words, Launch& launch) {
-  if (words.size() < 2 || words[0].as_string() != "train") return false;
+  // v1 has a command for each stage.
+  if (words.size() < 2 || !is_one_of(words[0].as_string(), {"train", "sft", "dpo", "rm"}))
+    return false;
   const auto document = named_document(launch, words[1]);
   if (!document) return true;
   Value whole = *document;
   lay_over_assignments(whole, words.subspan(2));
-  read_llama_factory(whole, launch);
-  return true;
+  if (format_of(whole) != "llama-factory-v1") return read_format("llama-factory", whole, launch);
+  if (words[0].as_string() != "train") set_path(whole, "stage", words[0], words[0].place());
+  return read_format("llama-factory-v1", whole, launch);
 }
 
 bool is_program(std::string_view word) {

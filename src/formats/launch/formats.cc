@@ -80,7 +80,7 @@ std::string_view format_of(const Value& document) {
   if (has_any(document, {"model._component_", "policy_model._component_", "tokenizer._component_"}))
     return "torchtune";
   if (has_any(document, {"trainer.num_nodes", "trainer.devices", "model.tensor_model_parallel_size",
-                         "train.global_batch_size"}))
+                         "train.global_batch_size", "train.micro_batch_size"}))
     return "nemo";
   if (has_any(document, {"model.model_config", "parallelism.dp", "parallelism.pp_engine"}))
     return "nanotron";
@@ -90,6 +90,10 @@ std::string_view format_of(const Value& document) {
   if (has_any(document, {"MODEL_ARGS", "tensor_model_parallel_size", "--num-layers"}) ||
       (document.find("num_layers") != nullptr && document.find("seq_length") != nullptr))
     return "megatron";
+  if (const Value* model = document.find("model");
+      model != nullptr && model->is_string() &&
+      has_any(document, {"model_class", "dist_config", "peft_config", "kernel_config"}))
+    return "llama-factory-v1";
   if (document.find("model_name_or_path") != nullptr &&
       has_any(document, {"stage", "finetuning_type", "cutoff_len", "template", "lora_rank"}))
     return "llama-factory";
@@ -118,6 +122,8 @@ bool read_format(std::string_view format, const Value& document, Launch& launch)
     read_megatron(flags_of(document), launch);
   else if (format == "llama-factory")
     read_llama_factory(document, launch);
+  else if (format == "llama-factory-v1")
+    read_llama_factory_v1(document, launch);
   else if (format == "trl") {
     launch.into.formats.emplace_back("Trainer arguments");
     read_hugging_face(document, launch, "trainer");
@@ -185,8 +191,10 @@ void conclude(Launch& launch) {
   const std::string load = launch.load.is_null() ? "float32" : word_of(launch.load);
   const bool halves = load == "bfloat16" || load == "torch.bfloat16" || load == "bf16";
   const bool whole = engine == "ddp";
+  // Beside quantised weights PEFT keeps the rest in fp32, and autocast narrows it.
+  const bool narrow = halves && !reading.has("adapter.base");
   std::string precision = "fp32";
-  if (mixed == "bf16") precision = whole ? (halves ? "bf16-pure" : "bf16-autocast") : "bf16-mixed";
+  if (mixed == "bf16") precision = whole ? (narrow ? "bf16-pure" : "bf16-autocast") : "bf16-mixed";
   if (mixed == "fp16") precision = whole ? "bf16-autocast" : "fp16-mixed";
   if (mixed == "fp8") precision = "fp8-delayed";
   if (mixed == "no" && halves && engine != "deepspeed") precision = "bf16-pure";

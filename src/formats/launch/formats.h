@@ -73,6 +73,8 @@ void write_axolotl(ConfigWriter& writing);
 
 void read_llama_factory(const Value& document, Launch& launch);
 void write_llama_factory(ConfigWriter& writing);
+// The second generation of its keys, read and not written.
+void read_llama_factory_v1(const Value& document, Launch& launch);
 
 void read_torchtune(const Value& document, Launch& launch, std::string_view recipe);
 

@@ -36,8 +36,8 @@ std::string plain_name(std::string_view name) {
   std::string word = lower(last_part(name));
   for (const std::string_view prefix : {"meta-"})
     if (word.starts_with(prefix)) word.erase(0, prefix.size());
-  for (const std::string_view suffix :
-       {"-bnb-4bit", "-instruct-2507", "-instruct", "-chat", "-it", "-base", "-hf"})
+  for (const std::string_view suffix : {"-bnb-4bit", "-fp16", "-bf16", "-instruct-2507",
+                                        "-instruct", "-chat", "-it", "-base", "-hf"})
     if (word.ends_with(suffix)) word.resize(word.size() - suffix.size());
   return word;
 }

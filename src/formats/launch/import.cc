@@ -108,9 +108,13 @@ void read_directives(const ShellScript& script, Launch& launch) {
     if (const std::size_t dash = word.find('-'); dash != std::string::npos)
       word = word.substr(dash + 1);
     const Value typed = typed_value(word);
-    if (typed.is_integer() && typed.as_integer() > 0 && typed.as_integer() < 1'000'000)
+    if (typed.is_integer() && typed.as_integer() > 0 && typed.as_integer() < 1'000'000) {
       machines = typed.as_integer();
-    reading.say("launch.nodes", Value::integer(machines), *nodes);
+      reading.say("launch.nodes", Value::integer(machines), *nodes);
+    } else {
+      reading.lacks("launch.nodes", fmt::format("--nodes={} is to be filled in", word));
+      machines = 0;
+    }
   }
   const Value* tasks_each = directives.find("ntasks_per_node");
   const Value* tasks = directives.find("ntasks");
@@ -139,13 +143,15 @@ void read_directives(const ShellScript& script, Launch& launch) {
       all = found.count * machines;
     }
   }
-  if (at != nullptr) {
+  if (at != nullptr && all < 1) {
+    reading.lacks("cluster.devices", "the number of nodes is to be filled in");
+  } else if (at != nullptr) {
     if (!found.type.empty() && into.run.at("cluster.device") == nullptr)
       reading.say("cluster.device", found.type, *at);
     const Value* said = into.run.at("cluster.devices");
     if (said == nullptr) {
       reading.say("cluster.devices", Value::integer(all), *at);
-      if (all % machines == 0)
+      if (machines > 0 && all % machines == 0)
         reading.say("cluster.devices_per_node", Value::integer(all / machines), *at);
     } else if (count_of(*said).value_or(0) > all) {
       reading.refuse(*said, fmt::format("{} ranks are launched on {} devices", shown(*said), all),
@@ -181,6 +187,7 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
   Imported& into = launch.into;
   if (!script.directives.members().empty()) into.formats.emplace_back("sbatch script");
   for (Diagnostic& problem : script.problems) into.problems.push_back(std::move(problem));
+  if (into.failed()) return;
   launch.files = script.files;
   bool launched = false;
   for (const ShellCommand& command : script.commands) {
@@ -287,45 +294,6 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
                                         ? "launch files do not say which device: --on"
                                         : "the launcher decides: --on 8xDEVICE"});
   return std::move(launch.into);
-}
-
-std::string import_report(const Imported& imported) {
-  std::string text = "read as ";
-  for (std::size_t i = 0; i < imported.formats.size(); ++i)
-    text += (i > 0 ? ", " : "") + imported.formats[i];
-  if (imported.formats.empty()) text += "nothing that is known";
-  text += "\n\n";
-  const auto row = [&](const std::string& key, const Value& value) {
-    const Place place = value.place();
-    const std::string origin =
-        place.line > 0 ? fmt::format("{}:{}", place.source, place.line) : place.source;
-    text += fmt::format("  {:<32}  {:<26}  {}\n", key, shown(value), origin);
-  };
-  for (const Value::Member& section : imported.run.members()) {
-    if (section.key == "carried") continue;
-    if (section.value.is_table() && section.key != "model")
-      for (const Value::Member& member : section.value.members())
-        row(section.key + "." + member.key, member.value);
-    else
-      row(section.key, section.value);
-  }
-  if (!imported.unsaid.empty()) {
-    text += "\nnot said\n";
-    for (const Unsaid& unsaid : imported.unsaid)
-      text += fmt::format("  {:<32}  {:<26}  {}\n", unsaid.key,
-                          unsaid.taken.empty() ? "-" : unsaid.taken, unsaid.why);
-  }
-  if (const Value* carried = imported.run.find("carried")) {
-    text += "\nkept and not read\n";
-    for (const Value::Member& format : carried->members())
-      if (format.value.is_table()) {
-        std::string keys;
-        for (const Value::Member& member : format.value.members())
-          keys += (keys.empty() ? "" : ", ") + member.key;
-        text += fmt::format("  {}: {}\n", format.key, keys);
-      }
-  }
-  return text;
 }
 
 }  // namespace steelyard

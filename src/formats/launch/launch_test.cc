@@ -101,6 +101,12 @@ Value random_run(std::string_view target, Dice& dice) {
   if (engine == "fsdp1" || engine == "fsdp2") put(run, "parallel.zero_stage", dice.count({2, 3}));
   if (target == "megatron" || target == "nanotron")
     put(run, "parallel.zero_stage", dice.count({0, 1}));
+  if (target == "megatron" && word_of(*run.at("training.precision")).starts_with("bf16") &&
+      word_of(*run.at("parallel.zero_stage")) == "1" && dice.heads()) {
+    put(run, "types.master", std::string("fp32"));
+    put(run, "types.first_moment", dice.one_of({"fp32", "bf16", "fp16", "fp8"}));
+    put(run, "types.second_moment", dice.one_of({"fp32", "bf16"}));
+  }
   if (engine == "deepspeed" && dice.heads())
     put(run, "buckets.reduce", dice.count({100'000'000, 500'000'000}));
   if (target == "megatron" && dice.heads()) put(run, "training.hidden_dropout", Value::number(0.1));
@@ -195,6 +201,45 @@ TEST(Shell, VariablesArraysAndArithmeticAreFollowed) {
   for (const Value& word : script.commands[0].words) words += word.as_string() + "|";
   EXPECT_EQ(words, "torchrun|--nnodes|2|train.py|--a|1|--b|two words|--w|16|--data|${DATA}|");
   EXPECT_EQ(script.commands[0].words[4].place().line, 4);
+}
+
+std::string words_of(const ShellCommand& command) {
+  std::string words;
+  for (const Value& word : command.words) words += word.as_string() + "|";
+  return words;
+}
+
+TEST(Shell, TestsThatAreJoinedAreFollowed) {
+  const auto taken = [](const std::string& condition) {
+    const ShellScript script = read_shell(
+        "A=${3:-\"MOCK\"}\nif " + condition + "; then\necho yes\nelse\necho no\nfi\n", "job.sh");
+    return script.commands.empty() ? "unknown" : script.commands[0].words[1].as_string();
+  };
+  EXPECT_EQ(taken("[[ \"$A\" == \"MOCK\" ]] || [[ -z \"$A\" ]]"), "yes");
+  EXPECT_EQ(taken("[[ -z $A ]] || [ $A = MOCK ]"), "yes");
+  EXPECT_EQ(taken("[[ $A == MOCK && -z $A ]]"), "no");
+  EXPECT_EQ(taken("[[ $A == MOCK || $NOBODY == 1 ]]"), "yes");  // what decides alone decides
+  EXPECT_EQ(taken("[[ $A == MOCK && $NOBODY == 1 ]]"), "unknown");
+  EXPECT_EQ(taken("[[ $A == other && $NOBODY == 1 ]]"), "no");
+  EXPECT_EQ(taken("[[ $A == MOCK ]] && ! [[ -z $A ]]"), "yes");
+}
+
+TEST(Shell, AnArrayInATextHasBlanksBetween) {
+  const ShellScript script = read_shell(
+      "A=(--a 1)\nA=(\n \"${A[@]}\"\n --b 2\n)\nC=\"run ${A[@]} --c 3\"\n$C\n", "job.sh");
+  ASSERT_EQ(script.commands.size(), 1U);
+  EXPECT_EQ(words_of(script.commands[0]), "run|--a|1|--b|2|--c|3|");
+}
+
+TEST(Shell, TheJobThatAScriptSubmitsIsRead) {
+  const ShellScript script = read_shell(
+      "N=4\nexport E=1\nsbatch <<END\n#!/bin/bash\n#SBATCH --nodes=$N\nsrun train "
+      "\\$SLURM_NNODES\nEND\n",
+      "submit.sh");
+  ASSERT_EQ(script.commands.size(), 2U);
+  EXPECT_EQ(words_of(script.commands[1]), "srun|train|4|");
+  ASSERT_NE(script.directives.find("nodes"), nullptr);
+  EXPECT_EQ(script.directives.find("nodes")->as_integer(), 4);
 }
 
 TEST(Shell, ConstantConditionsDecide) {

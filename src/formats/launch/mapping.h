@@ -51,7 +51,8 @@ struct Imported {
   std::vector<std::string>
       formats;  // "sbatch script", "torchrun", ...: what was recognised, in order
   std::vector<Unsaid> unsaid;
-  Diagnostics problems;  // errors, and what to know
+  std::vector<Unsaid> taken;  // what neither the files nor their formats say, and weighing takes
+  Diagnostics problems;       // errors, and what to know
 
   bool failed() const;
 };

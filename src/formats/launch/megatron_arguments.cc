@@ -6,6 +6,7 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/megatron_model.h"
+#include "formats/launch/megatron_precision.h"
 #include "formats/launch/pipeline_layout.h"
 
 namespace steelyard {
@@ -55,35 +56,6 @@ constexpr std::pair<std::string_view, std::string_view> kGone[] = {
     {"batch_size", "--micro-batch-size"},
     {"moe_extended_tp", "--expert-tensor-parallel-size"},
 };
-
-void read_precision(ConfigReader& reading) {
-  const Value* brain = reading.on("bf16");
-  const Value* half = reading.on("fp16");
-  const Value* eight = reading.take("fp8_format");
-  const Value* narrow = reading.on("grad_reduce_in_bf16");
-  const Value* single = reading.on("accumulate_allreduce_grads_in_fp32");
-  if (eight != nullptr) {
-    const std::string recipe = reading.word("fp8_recipe").value_or("delayed");
-    reading.say("training.precision",
-                recipe == "tensorwise"  ? "fp8-tensorwise"
-                : recipe == "mxfp8"     ? "mxfp8"
-                : recipe == "blockwise" ? "fp8-blockwise"
-                                        : "fp8-delayed",
-                *eight);
-  } else if (brain != nullptr) {
-    reading.say("training.precision",
-                narrow != nullptr ? "bf16-mixed" : "bf16-mixed-fp32-gradients",
-                narrow != nullptr ? *narrow : *brain);
-  } else if (half != nullptr) {
-    reading.say("training.precision", "fp16-mixed", *half);
-    if (single != nullptr)
-      reading.refuse(*single, "fp16 with gradients accumulated in fp32",
-                     "these types together are not weighed");
-  } else {
-    reading.take_default("training.precision", Value::string("fp32"),
-                         "Megatron-LM computes in fp32 unless told");
-  }
-}
 
 // `mlp moe_act`, also `[mlp moe_act]` as Megatron-LM's tests write it in YAML.
 std::vector<std::string> names_in(std::string_view text) {
@@ -282,7 +254,7 @@ void read_megatron(const Value& flags, Launch& launch) {
     if (const Value* value = reading.take(ramp))
       reading.warn(*value, fmt::format("--{} changes the batch during the run", ramp),
                    "the final batch is weighed");
-  read_precision(reading);
+  read_megatron_precision(reading);
   read_recompute(reading);
   read_clip(reading, "clip_grad", true);
   if (!reading.has("training.micro_batch"))
@@ -334,21 +306,7 @@ void write_megatron(ConfigWriter& writing) {
       schedule != (chunks > 1 ? "interleaved" : "1f1b"))
     writing.refuse("parallel.schedule", fmt::format("Megatron-LM has no order {}", schedule),
                    "1f1b, and interleaved with virtual_pipeline");
-  const std::string precision = writing.word("training.precision", "bf16-mixed-fp32-gradients");
-  if (precision == "bf16-mixed-fp32-gradients" || precision == "bf16-mixed") {
-    writing.put("bf16", Value::boolean(true));
-    if (precision == "bf16-mixed") writing.put("grad_reduce_in_bf16", Value::boolean(true));
-  } else if (precision == "fp16-mixed") {
-    writing.put("fp16", Value::boolean(true));
-  } else if (const auto recipe = theirs_of("delayed=fp8-delayed|tensorwise=fp8-tensorwise|"
-                                           "blockwise=fp8-blockwise|mxfp8=mxfp8",
-                                           precision)) {
-    writing.put("bf16", Value::boolean(true));
-    writing.put("fp8_format", "hybrid");
-    writing.put("fp8_recipe", *recipe);
-  } else if (precision != "fp32") {
-    writing.refuse("training.precision", fmt::format("Megatron-LM has no precision {}", precision));
-  }
+  write_megatron_precision(writing);
   write_recompute(writing);
   write_clip(writing, "clip_grad");
   const Value* both = writing.take("training.dropout");

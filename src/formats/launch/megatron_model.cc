@@ -177,6 +177,10 @@ void read_megatron_model(ConfigReader& reading) {
       put("first_k_dense_replace", Value::integer(0));
     }
   }
+  if (const Value* depth = reading.theirs().find("mtp_num_layers");
+      depth != nullptr && count_of(*depth).value_or(0) > 0)
+    reading.warn(*depth, "layers that predict further tokens (--mtp-num-layers)",
+                 "they are not weighed: the last stage needs more");
   if (latent) {
     if (const auto rank = number("q_lora_rank")) put("q_lora_rank", Value::integer(*rank));
     put("kv_lora_rank", Value::integer(number("kv_lora_rank").value_or(32)));
@@ -209,7 +213,9 @@ void read_megatron_model(ConfigReader& reading) {
                                       ? ""
                                       : word_of(*reading.theirs().find("tokenizer_type"));
     std::int64_t known = 0;
-    if (tokenizer == "GPT2BPETokenizer") known = 50257;
+    // pretrain_gpt.py's own default, which reads these files, is GPT-2's.
+    const bool unnamed = tokenizer.empty() && reading.theirs().find("merge_file") != nullptr;
+    if (unnamed || tokenizer == "GPT2BPETokenizer") known = 50257;
     if (tokenizer == "Llama2Tokenizer") known = 32000;
     const Value* which = reading.theirs().find("tokenizer_model");
     if (which == nullptr) which = reading.theirs().find("tokenizer_name_or_path");
@@ -222,8 +228,10 @@ void read_megatron_model(ConfigReader& reading) {
       put("vocab_size", Value::integer(known));
       reading.into().unsaid.push_back(
           {"model.vocab_size", std::to_string(known),
-           "the vocabulary of " +
-               (which == nullptr || tokenizer == "Llama2Tokenizer" ? tokenizer : word_of(*which))});
+           unnamed ? std::string("of GPT2BPETokenizer, pretrain_gpt.py's default")
+                   : "the vocabulary of " + (which == nullptr || tokenizer == "Llama2Tokenizer"
+                                                 ? tokenizer
+                                                 : word_of(*which))});
     } else {
       reading.lacks("model.vocab_size", "the tokenizer decides; --vocab-size says it");
     }

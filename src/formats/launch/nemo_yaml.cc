@@ -1,10 +1,11 @@
-// NeMo 1.x's YAML (nemo_framework_launcher, launcher_scripts/conf/training) and Megatron-Bridge's overrides
+// NeMo 1.x's YAML (nemo_framework_launcher, launcher_scripts/conf/training) and Megatron-Bridge's
 // (megatron/bridge/training/config.py): what Megatron-LM's flags say, in sections and under other names.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "formats/launch/formats.h"
+#include "formats/launch/megatron_bridge.h"
 
 namespace steelyard {
 namespace {
@@ -20,6 +21,12 @@ constexpr Row kFlags[] = {
     {"model.pipeline_model_parallel_layout", "pipeline_model_parallel_layout"},
     {"model.context_parallel_size", "context_parallel_size"},
     {"model.cp_comm_type", "cp_comm_type"},
+    {"model.num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers"},
+    {"model.num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers"},
+    {"model.account_for_embedding_in_pipeline_split", "account_for_embedding_in_pipeline_split"},
+    {"model.account_for_loss_in_pipeline_split", "account_for_loss_in_pipeline_split"},
+    {"model.microbatch_group_size_per_vp_stage",
+     "microbatch_group_size_per_virtual_pipeline_stage"},
     {"model.expert_model_parallel_size", "expert_model_parallel_size"},
     {"model.expert_tensor_parallel_size", "expert_tensor_parallel_size"},
     {"model.sequence_parallel", "sequence_parallel"},
@@ -33,6 +40,7 @@ constexpr Row kFlags[] = {
     {"model.kv_channels", "kv_channels"},
     {"model.hidden_dropout", "hidden_dropout"},
     {"model.attention_dropout", "attention_dropout"},
+    {"model.layernorm_epsilon", "norm_epsilon"},
     {"model.normalization", "normalization",
      "rmsnorm=RMSNorm|RMSNorm=RMSNorm|layernorm=LayerNorm|layernorm1p=LayerNorm|LayerNorm="
      "LayerNorm"},
@@ -44,6 +52,9 @@ constexpr Row kFlags[] = {
     {"model.num_moe_experts", "num_experts"},
     {"model.moe_router_topk", "moe_router_topk"},
     {"model.moe_ffn_hidden_size", "moe_ffn_hidden_size"},
+    {"model.moe_shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"},
+    {"model.moe_expert_capacity_factor", "moe_expert_capacity_factor"},
+    {"model.moe_pad_expert_input_to_capacity", "moe_pad_expert_input_to_capacity"},
     {"model.moe_grouped_gemm", "moe_grouped_gemm"},
     {"model.moe_token_dispatcher_type", "moe_token_dispatcher_type"},
     {"model.activations_checkpoint_granularity", "recompute_granularity", "",
@@ -52,13 +63,27 @@ constexpr Row kFlags[] = {
     {"model.activations_checkpoint_num_layers", "recompute_num_layers", "",
      "model.recompute_num_layers"},
     {"model.recompute_modules", "recompute_modules"},
+    {"model.multi_latent_attention", "multi_latent_attention"},
+    {"model.q_lora_rank", "q_lora_rank"},
+    {"model.kv_lora_rank", "kv_lora_rank"},
+    {"model.qk_head_dim", "qk_head_dim"},
+    {"model.qk_pos_emb_head_dim", "qk_pos_emb_head_dim"},
+    {"model.v_head_dim", "v_head_dim"},
+    {"model.mtp_num_layers", "mtp_num_layers"},
     {"model.use_flash_attention", "use_flash_attn"},
     {"model.cross_entropy_loss_fusion", "cross_entropy_loss_fusion"},
     {"trainer.gradient_clip_val", "clip_grad", "", "optimizer.clip_grad"},
-    {"ddp.use_distributed_optimizer", "use_distributed_optimizer"},
-    {"ddp.use_megatron_fsdp", "use_megatron_fsdp"},
+    {"ddp.use_distributed_optimizer", "use_distributed_optimizer", "",
+     "optimizer.use_distributed_optimizer"},
+    {"ddp.use_megatron_fsdp", "use_megatron_fsdp", "", "dist.use_megatron_fsdp"},
+    {"dist.use_torch_fsdp2", "use_torch_fsdp2"},
     {"ddp.data_parallel_sharding_strategy", "data_parallel_sharding_strategy"},
+    {"ddp.num_distributed_optimizer_instances", "num_distributed_optimizer_instances"},
+    {"optimizer.optimizer", "optimizer"},
     {"optimizer.optimizer_cpu_offload", "optimizer_cpu_offload"},
+    {"optimizer.optimizer_offload_fraction", "optimizer_offload_fraction"},
+    {"optimizer.use_precision_aware_optimizer", "use_precision_aware_optimizer"},
+    {"checkpoint.ckpt_format", "ckpt_format"},
 };
 
 // `${multiply:4, ${.hidden_size}}`, `${model.hidden_size}`, `${training.model.hidden_size}`: OmegaConf's references to numbers
@@ -109,56 +134,33 @@ class References {
   const Value& document_;
 };
 
-void put(Value& flags, std::string_view name, Value value, const Value& at) {
-  value.set_mark(at.mark());
-  if (flags.member(name) == nullptr)
-    flags.members().push_back({std::string(name), at.mark(), std::move(value)});
-}
-
 void translate_activation(ConfigReader& reading, Value& flags) {
   const Value* activation = reading.take("model.activation");
   if (activation != nullptr) {
     const std::string word = word_of(*activation);
     if (word == "swiglu" || word == "fast-swiglu")
-      put(flags, "swiglu", Value::boolean(true), *activation);
+      put_flag(flags, "swiglu", Value::boolean(true), *activation);
     else if (word != "gelu")
       reading.refuse(*activation, fmt::format("the activation \"{}\" is not read", word),
                      "gelu, swiglu and fast-swiglu are");
-  }
-  // Megatron-Bridge's names: a gate, and what is behind it.
-  if (const Value* gate = reading.on("model.gated_linear_unit")) {
-    reading.take("model.activation_func");
-    put(flags, "swiglu", Value::boolean(true), *gate);
   }
 }
 
 void translate_precision(ConfigReader& reading, const References& references, Value& flags) {
   const Value* said = reading.take("trainer.precision");
-  if (said == nullptr) said = reading.take("mixed_precision");
   if (said == nullptr) said = reading.take("model.precision");
   if (said == nullptr) return;
   const Value value = references.resolved(*said, "trainer");
   const std::string word = word_of(value);
-  if (word.starts_with("bf16")) put(flags, "bf16", Value::boolean(true), *said);
+  if (word.starts_with("bf16")) put_flag(flags, "bf16", Value::boolean(true), *said);
   if (word.starts_with("16") || word.starts_with("fp16"))
-    put(flags, "fp16", Value::boolean(true), *said);
+    put_flag(flags, "fp16", Value::boolean(true), *said);
   if (const Value* eight = reading.on("model.fp8"))
-    put(flags, "fp8_format", Value::string("hybrid"), *eight);
-  else if (word.find("fp8") != std::string::npos)
-    put(flags, "fp8_format", Value::string("hybrid"), *said);
+    put_flag(flags, "fp8_format", Value::string("hybrid"), *eight);
   for (const char* part : {"model.fp8_e4m3", "model.fp8_hybrid"}) reading.take(part);
-  if (word.find("mxfp8") != std::string::npos)
-    put(flags, "fp8_recipe", Value::string("mxfp8"), *said);
-  else if (word.find("current_scaling") != std::string::npos)
-    put(flags, "fp8_recipe", Value::string("tensorwise"), *said);
-  else if (word.find("subchannel") != std::string::npos)
-    put(flags, "fp8_recipe", Value::string("blockwise"), *said);
   const Value* reduced = reading.take("model.optim.grad_sync_dtype");
   if (reduced != nullptr && word_of(*reduced) == "bf16")
-    put(flags, "grad_reduce_in_bf16", Value::boolean(true), *reduced);
-  if (const Value* wide = reading.take("ddp.grad_reduce_in_fp32");
-      wide != nullptr && !truth_of(*wide).value_or(true))
-    put(flags, "grad_reduce_in_bf16", Value::boolean(true), *wide);
+    put_flag(flags, "grad_reduce_in_bf16", Value::boolean(true), *reduced);
 }
 
 void translate_optimizer(ConfigReader& reading, Value& flags) {
@@ -166,7 +168,7 @@ void translate_optimizer(ConfigReader& reading, Value& flags) {
   if (name == nullptr) return;
   const std::string word = word_of(*name);
   if (word == "distributed_fused_adam" || word == "mcore_distributed_optim")
-    put(flags, "use_distributed_optimizer", Value::boolean(true), *name);
+    put_flag(flags, "use_distributed_optimizer", Value::boolean(true), *name);
   else if (word.find("adam") == std::string::npos)
     reading.refuse(*name, fmt::format("the optimizer \"{}\" is not known", word),
                    "its states cannot be counted");
@@ -178,13 +180,13 @@ void translate_tokenizer(ConfigReader& reading, Value& flags) {
   const Value* file = reading.take("model.tokenizer.model");
   const std::string kind = library == nullptr ? "" : word_of(*library);
   if (kind == "megatron" && type != nullptr) {
-    put(flags, "tokenizer_type", *type, *type);
+    put_flag(flags, "tokenizer_type", *type, *type);
   } else if (kind == "huggingface" && type != nullptr) {
-    put(flags, "tokenizer_type", Value::string("HuggingFaceTokenizer"), *type);
-    put(flags, "tokenizer_model", *type, *type);
+    put_flag(flags, "tokenizer_type", Value::string("HuggingFaceTokenizer"), *type);
+    put_flag(flags, "tokenizer_model", *type, *type);
   } else if (kind == "sentencepiece" && file != nullptr &&
              word_of(*file).find("llama") != std::string::npos) {
-    put(flags, "tokenizer_type", Value::string("Llama2Tokenizer"), *file);
+    put_flag(flags, "tokenizer_type", Value::string("Llama2Tokenizer"), *file);
   }
 }
 
@@ -203,8 +205,8 @@ void say_devices(ConfigReader& reading) {
 
 void read_nemo(const Value& document, Launch& launch) {
   ConfigReader reading(document, "nemo", launch.into);
-  launch.into.formats.emplace_back(document.find("trainer") != nullptr ? "NeMo YAML"
-                                                                       : "Megatron-Bridge YAML");
+  const bool bridge = document.find("trainer") == nullptr;
+  launch.into.formats.emplace_back(bridge ? "Megatron-Bridge YAML" : "NeMo YAML");
   const References references(document);
   Value flags = Value::table();
   flags.set_mark(document.mark());
@@ -221,32 +223,36 @@ void read_nemo(const Value& document, Launch& launch) {
         if (const auto word = ours_of(row.words, word_of(said))) said = Value::string(*word);
       // A switch that is off is a flag that is not there.
       if (said.is_bool() && !said.as_bool()) continue;
-      put(flags, row.ours, std::move(said), *value);
+      put_flag(flags, row.ours, std::move(said), *value);
     }
   }
   if (const Value* groups = reading.take("model.num_query_groups")) {
-    put(flags, "group_query_attention", Value::boolean(true), *groups);
-    put(flags, "num_query_groups", references.resolved(*groups, "model"), *groups);
+    put_flag(flags, "group_query_attention", Value::boolean(true), *groups);
+    put_flag(flags, "num_query_groups", references.resolved(*groups, "model"), *groups);
   }
   for (const char* bias : {"model.bias", "model.add_bias_linear"})
     if (const Value* value = reading.take(bias);
         value != nullptr && !truth_of(*value).value_or(true))
-      put(flags, "disable_bias_linear", Value::boolean(true), *value);
+      put_flag(flags, "disable_bias_linear", Value::boolean(true), *value);
   if (const Value* biased = reading.on("model.add_qkv_bias"))
-    put(flags, "add_qkv_bias", Value::boolean(true), *biased);
+    put_flag(flags, "add_qkv_bias", Value::boolean(true), *biased);
   if (const Value* shared = reading.take("model.share_embeddings_and_output_weights");
       shared != nullptr && !truth_of(*shared).value_or(true))
-    put(flags, "untie_embeddings_and_output_weights", Value::boolean(true), *shared);
+    put_flag(flags, "untie_embeddings_and_output_weights", Value::boolean(true), *shared);
   // Zero layers recomputed, and no granularity: nothing.
   if (flags.member("recompute_granularity") == nullptr)
     std::erase_if(flags.members(), [](const Value::Member& member) {
       return member.key == "recompute_method" || member.key == "recompute_num_layers";
     });
-  translate_activation(reading, flags);
-  translate_precision(reading, references, flags);
-  translate_optimizer(reading, flags);
-  translate_tokenizer(reading, flags);
-  say_devices(reading);
+  if (bridge) {
+    translate_bridge(reading, flags);
+  } else {
+    translate_activation(reading, flags);
+    translate_precision(reading, references, flags);
+    translate_optimizer(reading, flags);
+    translate_tokenizer(reading, flags);
+    say_devices(reading);
+  }
   read_megatron(flags, launch);
   reading.carry_rest();
 }

@@ -111,7 +111,7 @@ bool read_program(const Value& program, Words words, Launch& launch) {
     if (!document) return true;
     std::string_view format = format_of(*document);
     Value whole = *document;
-    if (format == "llama-factory" || format == "trl" || format.empty()) {
+    if (format.starts_with("llama-factory") || format == "trl" || format.empty()) {
       Value flags = arguments.flags;
       for (const char* key : {"config_file", "config", "config_path"}) remove_path(flags, key);
       lay_over(whole, flags);

@@ -136,7 +136,7 @@ void ShellReader::condition(bool opens) {
       words.push_back(std::move(joined));
       if (at_ == before) ++at_;
     }
-    holds = test_of(words);
+    holds = list_of(words);
   }
   if (opens) branches_.push_back({});
   if (branches_.empty()) return;
@@ -152,7 +152,50 @@ void ShellReader::condition(bool opens) {
   }
 }
 
+// [[ a ]] || [[ b ]] && [[ c ]], from left to right; also inside one pair of brackets.
+std::optional<bool> ShellReader::list_of(const std::vector<std::string>& words) {
+  std::optional<bool> holds;
+  std::string sign;     // what joins the next test to those before
+  std::string bracket;  // of a test that goes on behind the sign
+  std::vector<std::string> test;
+  const auto join = [&] {
+    if (!bracket.empty()) test.insert(test.begin(), bracket);
+    bracket = !test.empty() && (test.front() == "[" || test.front() == "[[") &&
+                      test.back() != "]" && test.back() != "]]"
+                  ? test.front()
+                  : "";
+    const std::optional<bool> next = test_of(std::exchange(test, {}));
+    // What decides alone decides, whatever the other is.
+    const bool decisive = sign == "|";
+    if (sign.empty())
+      holds = next;
+    else if (holds == decisive || next == decisive)
+      holds = decisive;
+    else if (!holds || !next)
+      holds = std::nullopt;
+    else
+      holds = !decisive;
+  };
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool joint = (words[i] == "|" || words[i] == "&") && i + 1 < words.size() &&
+                       words[i + 1] == words[i] && !test.empty();
+    if (!joint) {
+      test.push_back(words[i]);
+      continue;
+    }
+    join();
+    sign = words[i++];
+  }
+  join();
+  return holds;
+}
+
 std::optional<bool> ShellReader::test_of(std::vector<std::string> words) {
+  if (words.size() > 1 && words[0] == "!" && (words[1] == "[" || words[1] == "[[")) {
+    words.erase(words.begin());
+    const std::optional<bool> other = test_of(std::move(words));
+    return other ? std::optional(!*other) : std::nullopt;
+  }
   if (words.size() >= 2 && (words.front() == "[" || words.front() == "[[")) {
     words.erase(words.begin());
     if (words.back() == "]" || words.back() == "]]") words.pop_back();

@@ -48,8 +48,10 @@ void ShellReader::command() {
       command.words.push_back(word_value(letters));
     }
   }
+  const bool submits = !command.words.empty() && command.words.front().as_string() == "sbatch";
   for (Pending& one : pending) {
     one.file = target;
+    one.submitted = submits;
     pending_.push_back(one);
   }
   if (!live || command.words.empty()) return;
@@ -143,6 +145,7 @@ void ShellReader::here_document(const Pending& pending) {
   std::string content(body);
   if (pending.expands && live) content = expanded_text(body, from).text;
   at_ = std::min(text_.find('\n', end), text_.size());
+  if (live && pending.submitted) submit(content);
   if (!live || pending.file.empty()) return;
   Value file = Value::string(std::move(content));
   Mark mark;  // lines are counted within it
@@ -152,6 +155,17 @@ void ShellReader::here_document(const Pending& pending) {
   mark.column = 1;
   file.set_mark(std::move(mark));
   script_.files[pending.file] = std::move(file);
+}
+
+// A script that this one hands to sbatch: its directives and its commands, with what is exported here.
+void ShellReader::submit(std::string_view text) {
+  if (depth_ > 0 || script_.commands.size() > kMostGiven) return;
+  ShellReader inner(text, fmt::format("the job in {}", source_->name));
+  inner.depth_ = depth_ + 1;
+  ShellScript script = inner.read(exported_);
+  if (script_.directives.members().empty()) script_.directives = std::move(script.directives);
+  for (ShellCommand& command : script.commands) script_.commands.push_back(std::move(command));
+  for (Diagnostic& problem : script.problems) script_.problems.push_back(std::move(problem));
 }
 
 // NAME=value, NAME+=value, NAME=( ... ), and nothing else: then false.
@@ -185,6 +199,8 @@ bool ShellReader::assignment(bool live, bool exporting, ShellCommand& command) {
     value.items.emplace_back();
     for (Letters& letters : expanded_word(true)) {
       Letters& item = value.items.front();
+      // An array's items, in a text: with blanks between them.
+      if (!item.text.empty() && !letters.at.empty()) item.add(' ', letters.at.front(), false);
       for (std::size_t i = 0; i < letters.text.size(); ++i)
         item.add(letters.text[i], letters.at[i], letters.quoted[i]);
     }

@@ -101,8 +101,10 @@ Letters ShellReader::expanded_text(std::string_view text, std::size_t from) {
   }
   at_ = back;
   Letters all;
-  for (const Letters& word : words)
+  for (const Letters& word : words) {
+    if (&word != words.data()) all.add(' ', from, true);  // between an array's items
     for (std::size_t i = 0; i < word.text.size(); ++i) all.add(word.text[i], word.at[i], true);
+  }
   return all;
 }
 

@@ -85,6 +85,7 @@ class ShellReader {
   void statement();
   void arithmetic_statement();
   void condition(bool opens);
+  static std::optional<bool> list_of(const std::vector<std::string>& words);
   static std::optional<bool> test_of(std::vector<std::string> words);
 
   // --- shell_commands.cc: words of a command, redirections, here-documents, assignments
@@ -93,6 +94,7 @@ class ShellReader {
     bool expands = true;
     bool tabs = false;
     std::string file;
+    bool submitted = false;  // what `sbatch` is given to run
   };
 
   void command();
@@ -101,6 +103,7 @@ class ShellReader {
   ShellWord word_value(const Letters& letters) const;
   bool redirect(std::vector<Pending>& pending, std::string& target);
   void here_document(const Pending& pending);
+  void submit(std::string_view text);
   bool assignment(bool live, bool exporting, ShellCommand& command);
   void spend(const ShellVariable& variable);
   void array_items(std::vector<Letters>& items);
@@ -125,6 +128,7 @@ class ShellReader {
   std::size_t spent_ = 0;
   bool complained_ = false;
   int commands_ = 0;
+  int depth_ = 0;  // scripts inside scripts
   std::map<std::string, ShellVariable, std::less<>> variables_;
   std::map<std::string, Value, std::less<>> exported_;
   std::size_t given_ = 0;  // exported variables that commands were given
