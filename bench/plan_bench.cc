@@ -17,15 +17,6 @@ namespace {
 
 using namespace steelyard;
 
-SearchHelp serial() {
-  SearchHelp help;
-  help.read = [](const Value& run) { return read_job(run); };
-  help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
-    for (std::size_t i = 0; i < count; ++i) work(i);
-  };
-  return help;
-}
-
 const std::string kGpt3 =
     R"({"model": {"model_type": "gpt2", "n_embd": 12288, "n_layer": 96, "n_head": 96, "n_positions": 2048,)"
     R"( "vocab_size": 51200}, "cluster": {"device": "a100-sxm-80gb", "devices": 1024},)"
@@ -37,7 +28,7 @@ const std::string kLlama8 =
     R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 64}})";
 
 PlanQuestion question(const std::string& run) {
-  auto asked = question_of(*read_json(run, "bench"), serial());
+  auto asked = question_of(*read_json(run, "bench"), serial_help());
   if (!asked) throw std::runtime_error(asked.error().front().message);
   return std::move(*asked);
 }
@@ -57,7 +48,7 @@ void search_space(benchmark::State& state, const std::string& run) {
   wish.within = 0;
   SearchCounts counts;
   for (auto _ : state)
-    counts = search(asked.run, asked.target, space_of(asked), wish, serial()).counts;
+    counts = search(asked.run, asked.target, space_of(asked), wish, serial_help()).counts;
   state.SetItemsProcessed(state.iterations() * counts.layouts);
   state.counters["layouts"] = static_cast<double>(counts.layouts);
   state.counters["bounded"] =

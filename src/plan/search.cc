@@ -374,6 +374,15 @@ class Search {
 
 }  // namespace
 
+SearchHelp serial_help() {
+  SearchHelp help;
+  help.read = [](const Value& run) { return read_job(run); };
+  help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+  };
+  return help;
+}
+
 Value run_of(const Value& run, const Layout& layout, const Space& space, std::int64_t layers) {
   Value asked = run;
   for (auto& [id, value] : keys_of(layout, layers)) put(asked, key_of(id).path, std::move(value));

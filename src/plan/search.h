@@ -73,6 +73,8 @@ struct SearchHelp {
   std::function<void(std::size_t count, const std::function<void(std::size_t)>& work)> share;
   std::function<bool(const SearchProgress&)> go_on;  // false: stop with what there is
 };
+// One worker, no files beside the run, nobody who watches.
+SearchHelp serial_help();
 
 struct SearchWish {
   std::size_t best = 5;  // unlike layouts

@@ -16,18 +16,9 @@
 namespace steelyard {
 namespace {
 
-SearchHelp serial() {
-  SearchHelp help;
-  help.read = [](const Value& run) { return read_job(run); };
-  help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
-    for (std::size_t i = 0; i < count; ++i) work(i);
-  };
-  return help;
-}
-
 // Every second piece elsewhere, from the end on: another order, two threads.
 SearchHelp parallel() {
-  SearchHelp help = serial();
+  SearchHelp help = serial_help();
   help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
     std::thread other([&] {
       for (std::size_t i = 0; i < count; ++i)
@@ -119,7 +110,7 @@ void judge(unsigned seed, int problems) {
     const std::string problem = random.next();
     const auto document = read_json(problem, "problem");
     ASSERT_TRUE(document) << problem;
-    const auto question = question_of(*document, serial());
+    const auto question = question_of(*document, serial_help());
     if (!question) continue;
     const Space space = space_of(*question);
     SearchWish wish;
@@ -130,7 +121,7 @@ void judge(unsigned seed, int problems) {
     const auto ask = [&](const SearchWish& asked, const SearchHelp& help) {
       return search(question->run, question->target, space, asked, help);
     };
-    const SearchResult whole = ask(all, serial());
+    const SearchResult whole = ask(all, serial_help());
     const SearchResult pruned = ask(wish, parallel());
     const SearchResult fronted = ask(front, parallel());
     for (const SearchResult* result : {&whole, &pruned, &fronted})
@@ -177,7 +168,7 @@ TEST(Search, AsksTheReadersForWhatIsAllowed) {
       read_json(R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 8},)"
                 R"( "parallel": {"tensor": 3}})",
                 "run");
-  const auto question = question_of(*document, serial());
+  const auto question = question_of(*document, serial_help());
   ASSERT_TRUE(question);
   EXPECT_TRUE(space_of(*question).layouts.empty());
 }
@@ -187,7 +178,7 @@ TEST(Search, KeepsTheGlobalBatchAndWhatIsSaid) {
                                   R"( "cluster": {"device": "h100-sxm-80gb", "devices": 16},)"
                                   R"( "training": {"global_batch": 48}, "parallel": {"tp": 2}})",
                                   "run");
-  const auto question = question_of(*document, serial());
+  const auto question = question_of(*document, serial_help());
   ASSERT_TRUE(question);
   const Space space = space_of(*question);
   ASSERT_FALSE(space.layouts.empty());
