@@ -50,13 +50,30 @@ struct StepClock::Prepared {
         order(pipeline_order(job)),
         shape(pipeline_shape(job)),
         micro_batches(micro_batches_of_chunk(order.placement, shape)),
-        groups(groups_of(job)) {
-    work = programs.work();
-    elements = elements_of(programs.units());
+        groups(groups_of(job)),
+        held_work(std::make_shared<const PipelineWork>(programs.work())),
+        work(*held_work),
+        elements(elements_of(programs.units())) {
     const Sizes<Checked>& sizes = programs.sizes();
     boundary_bytes = static_cast<double>(plain(sizes.shard_tokens)) *
                      static_cast<double>(plain(sizes.hidden)) *
                      bytes_each(job.training.precision.compute);
+    find_heaviest();
+  }
+  Prepared(const Job& asked, const Prepared& alike)
+      : job(asked),
+        order(pipeline_order(job)),
+        shape(pipeline_shape(job)),
+        micro_batches(micro_batches_of_chunk(order.placement, shape)),
+        groups(groups_of(job)),
+        held_work(alike.held_work),
+        work(*held_work),
+        elements(alike.elements),
+        boundary_bytes(alike.boundary_bytes) {
+    find_heaviest();
+  }
+
+  void find_heaviest() {
     for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
       double here = 0;
       for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
@@ -93,10 +110,11 @@ struct StepClock::Prepared {
   const PipelineShape shape;
   const std::int64_t micro_batches;  // of each chunk
   const RankGroups groups;
-  PipelineWork work;
-  std::vector<double> elements;  // parameters of each unit on its rank
-  double boundary_bytes = 0;     // hidden states of one micro-batch from one part to the next
-  double heaviest = 0;           // parameters of the rank that has most of them
+  const std::shared_ptr<const PipelineWork> held_work;  // alike jobs share it
+  const PipelineWork& work;
+  const std::vector<double> elements;  // parameters of each unit on its rank
+  double boundary_bytes = 0;           // hidden states of one micro-batch from one part to the next
+  double heaviest = 0;                 // parameters of the rank that has most of them
 };
 
 StretchClock StepClock::Prepared::stretch_clock(const Device& device, const KernelClock& kernels,
@@ -257,6 +275,8 @@ StepClock::StepClock(const Job& job) {
 }
 StepClock::StepClock(const Job& job, StagePrograms<Checked>& programs)
     : prepared_(std::make_unique<const Prepared>(job, programs)) {}
+StepClock::StepClock(const Job& job, const StepClock& alike)
+    : prepared_(std::make_unique<const Prepared>(job, *alike.prepared_)) {}
 StepClock::~StepClock() = default;
 
 StepTime StepClock::read(const Device& device, const Machine& machine, Outlook outlook) const {

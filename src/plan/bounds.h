@@ -25,6 +25,8 @@
 #include <vector>
 
 #include "cost/step_time.h"
+#include "machine/runtime.h"
+#include "plan/passages.h"
 #include "plan/space.h"
 
 namespace steelyard {
@@ -67,10 +69,18 @@ struct GroupTime {
 class Bounds {
  public:
   Bounds(const PlanTarget& target, bool stages_are_stated)
-      : target_(target), stages_are_stated_(stages_are_stated) {}
+      : target_(target),
+        stages_are_stated_(stages_are_stated),
+        context_(context_bytes(*target.device)) {}
 
   // Bytes on the fullest device, at least. `facts` of the form with the smallest micro-batch, which is `micro_batch`.
   double least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
+  // The same, closer, with the layout's own graphs (plan/passages.h); and the upper end of the band, at least. What the
+  // allocator reserves grows with what is allocated; an observed error widens the band by a part of it.
+  struct Need {
+    double device = 0, high = 0;
+  };
+  Need least_need(const Layout& layout, const FormFacts& facts, const FormSwings& swings);
   // Of the whole step, at least. `facts` of the layout's own form.
   double least_seconds(const Layout& layout, const FormFacts& facts) const;
   double least_seconds(const Layout& layout, const GroupTime& time) const;
@@ -78,6 +88,12 @@ class Bounds {
  private:
   // The share of all layers' second forward that this layout runs, at least.
   double computed_again(const Layout& layout, bool alike) const;
+  // Of each parameter on a stage: what is held from load on, and gathered while micro-batches pass; of a layer: gathered
+  // while it runs.
+  struct Held {
+    double each = 0, kept_gathered = 0, gathered = 0;
+  };
+  Held held_by(const Layout& layout, const FormFacts& facts) const;
   struct Flight {
     std::int64_t most = 0, most_beside_gradients = 0;
     std::vector<std::int64_t> by_chunk;
@@ -87,6 +103,7 @@ class Bounds {
 
   const PlanTarget& target_;
   bool stages_are_stated_;
+  const RuntimeBytes context_;  // of the device; communicators come on top
   std::unordered_map<std::uint64_t, Flight> flights_;
   std::unordered_map<std::uint64_t, std::vector<std::int64_t>> starts_;
 };
