@@ -92,6 +92,7 @@ struct StepClock::Prepared {
 
   StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
   StepPlay play(const Device& device, const Machine& machine) const;
+  Passage passage(const Device& device, const Machine& machine) const;
 
  private:
   struct Parts {
@@ -100,6 +101,7 @@ struct StepClock::Prepared {
   };
   StretchClock stretch_clock(const Device& device, const KernelClock& kernels,
                              const ExchangeClock& exchanges, Outlook outlook) const;
+  bool splits_backward() const { return order.splits_backward && shape.ranks > 1; }
   Parts parts_of(const StretchClock& clock, const ExchangeClock& exchanges) const;
   void end_of_step(const Device& device, const Machine& machine, const ExchangeClock& exchanges,
                    const DataExchange& data, const WorkTime& worst, Outlook outlook,
@@ -129,7 +131,7 @@ StretchClock StepClock::Prepared::stretch_clock(const Device& device, const Kern
           at(rates.overlap_slowdown, outlook),
           from_host ? device.host_link.value() * at(rates.host_link, outlook) : 0,
           static_cast<double>(groups.data.ranks.value()),
-          order.splits_backward && shape.ranks > 1};
+          splits_backward()};
 }
 
 StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clock,
@@ -196,6 +198,21 @@ StepPlay StepClock::Prepared::play(const Device& device, const Machine& machine)
   end_of_step(device, machine, exchanges, clock.data, WorkTime{}, Outlook::kExpected, last);
   play.end = last.terms;
   return play;
+}
+
+StepClock::Passage StepClock::Prepared::passage(const Device& device,
+                                                const Machine& machine) const {
+  const KernelClock kernels(device, Outlook::kExpected);
+  const ExchangeClock exchanges(device, machine, Outlook::kExpected);
+  StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
+  clock.splits_backward = true;
+  Passage passage;
+  for (const WorkTime& part : parts_of(clock, exchanges).parts) {
+    passage.forward += part.forward;
+    passage.input += part.backward;
+    passage.input += part.weight_turn * -1.0;
+  }
+  return passage;
 }
 
 StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
@@ -285,6 +302,10 @@ StepTime StepClock::read(const Device& device, const Machine& machine, Outlook o
 
 StepPlay StepClock::play(const Device& device, const Machine& machine) const {
   return prepared_->play(device, machine);
+}
+
+StepClock::Passage StepClock::passage(const Device& device, const Machine& machine) const {
+  return prepared_->passage(device, machine);
 }
 
 StepTime StepClock::read(const Device& device, const Machine& machine) const {

@@ -92,6 +92,11 @@ class StepClock {
   // As expected, with the band of all constants at their slow and at their fast ends.
   StepTime read(const Device& device, const Machine& machine) const;
   StepPlay play(const Device& device, const Machine& machine) const;
+  // Of one micro-batch through all parts, as an order times it that splits backward: what comes after it anywhere waits.
+  struct Passage {
+    TimeTerms forward, input;
+  };
+  Passage passage(const Device& device, const Machine& machine) const;
 
  private:
   struct Prepared;

@@ -129,15 +129,16 @@ FormFacts memory_facts(const Job& job, const Job* again) {
   facts.gradient = buffered_gradient(programs, job, all);
   if (job.engine == Engine::kFsdp2)
     facts.gradient_of_stage = std::min(facts.weight, bytes_each(precision.gradients));
-  if (!has_plain_states(job.training.optimizer)) return facts;
+  const bool on_host = job.offload.optimizer != OffloadTarget::kNone ||
+                       job.offload.parameters != OffloadTarget::kNone;
+  if (on_host || !has_plain_states(job.training.optimizer)) return facts;
   const BytesPerParameter bytes = bytes_per_parameter(job.training.optimizer, precision);
   // nanotron steps its parameters themselves unless it accumulates in fp32.
   facts.states = bytes.states + (job.engine == Engine::kNanotron ? 0 : bytes.master);
   return facts;
 }
 
-double micro_batch_seconds(const StepTime& of_form, bool with_host) {
-  const TimeTerms& terms = of_form.terms;
+double micro_batch_seconds(const TimeTerms& terms, bool with_host) {
   double seconds = 0;
   for (const TimeTerm term : {TimeTerm::kCompute, TimeTerm::kRecompute, TimeTerm::kTensor,
                               TimeTerm::kContext, TimeTerm::kExpert})
@@ -356,38 +357,47 @@ double Bounds::computed_again(const Layout& layout, bool alike) const {
 namespace {
 
 // Where a part of the layers is computed again: no less than with none of them, nor than the device needs.
-template <class Time>
-double micro_batch(const Time& time, double plain, double again, double share) {
-  if (share >= 1) return std::max(plain, again);
-  return std::max(plain, time.device + std::max(0.0, time.device_again - time.device) * share);
+struct MicroBatch {
+  double seconds = 0, device = 0;
+};
+double micro_batch(const MicroBatch& none, const MicroBatch& all, double share) {
+  if (share >= 1) return std::max(none.seconds, all.seconds);
+  return std::max(none.seconds, none.device + std::max(0.0, all.device - none.device) * share);
 }
 
 }  // namespace
 
 double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const {
-  return micro_batch(facts, facts.seconds, facts.seconds_again,
+  return micro_batch({facts.seconds, facts.device}, {facts.seconds_again, facts.device_again},
                      computed_again(layout, facts.alike)) *
          layout.accumulation / layout.pipeline;
 }
 
 double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
   const double share = computed_again(layout, time.alike);
-  const double micro = micro_batch(time, time.micro, time.micro_again, share);
+  const GroupTime::Again& none = time.none;
+  const double micro =
+      micro_batch({none.micro, none.device}, {time.all.micro, time.all.device}, share);
   double seconds = micro * layout.accumulation;
   if (share >= 1) {
-    seconds += time.rest_again;
+    seconds += time.all.rest;
   } else if (layout.recompute == RecomputeMode::kEvery ||
              layout.recompute == RecomputeMode::kBlock) {
     // Exchanges hide behind what is computed again, and slow it down: no step is shorter than without any of it.
     seconds =
-        std::max(seconds + time.rest_beside_data, time.micro * layout.accumulation + time.rest);
+        std::max(seconds + time.rest_beside_data, none.micro * layout.accumulation + none.rest);
   } else {
-    seconds += time.rest;
+    seconds += none.rest;
   }
   seconds /= layout.pipeline;
-  if (layout.pipeline > 1 && !order_of(layout.schedule).splits_backward)
-    seconds += micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
-  return seconds;
+  if (layout.pipeline == 1) return seconds;
+  const PipelineOrder& order = order_of(layout.schedule);
+  if (!order.splits_backward) return seconds + micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  const PipelineShape shape = shape_of(layout);
+  const GroupTime::Again& passage = share >= 1 ? time.all : none;
+  const auto before_last = static_cast<double>(micro_batches_of_chunk(order.placement, shape) - 1) /
+                           static_cast<double>(parts_in_line(order.placement, shape));
+  return std::max(seconds, passage.forward * (1 + before_last) + passage.input);
 }
 
 }  // namespace steelyard

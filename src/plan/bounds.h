@@ -15,7 +15,8 @@
 // micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
 // computed again only add. With its data ranks (a group of layouts) the form also tells what they exchange and how long
 // the optimizer takes, of which the fullest stage has no less than the average one; and where backward is not split, one
-// passage through the other stages is waited for, divided by the chunks of a stage.
+// passage through the other stages is waited for, divided by the chunks of a stage. Where it is split, the last micro-batch
+// of any part has all of them before it there, and goes through the other parts, and back through all of them.
 //
 // bounds_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
@@ -55,14 +56,18 @@ struct FormFacts {
 FormFacts memory_facts(const Job& job, const Job* again);
 // Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
 // What the host's launches add to the device's time belongs to whole stretches, and is no sum of layers.
-double micro_batch_seconds(const StepTime& of_form, bool with_host = true);
+double micro_batch_seconds(const TimeTerms& of_form, bool with_host = true);
 
 // The time of a group of layouts: the same form with the same data ranks, cut into any stages.
 struct GroupTime {
-  double micro = 0, micro_again = 0;    // of one micro-batch: nothing, all layers computed again
-  double device = 0, device_again = 0;  // of these, on the device
-  double rest_beside_data = 0;          // of the rest, what is no exchange
-  double rest = 0, rest_again = 0;      // of the step: what data ranks exchange, and the optimizer
+  struct Again {
+    double micro = 0;               // of one micro-batch
+    double device = 0;              // of that, on the device
+    double rest = 0;                // of the step: what data ranks exchange, and the optimizer
+    double forward = 0, input = 0;  // of one micro-batch on the device, where backward is split
+  };
+  Again none, all;              // layers computed again
+  double rest_beside_data = 0;  // of the rest, what is no exchange
   bool alike = true;
 };
 

@@ -71,12 +71,12 @@ FormFacts LayoutReader::time_of(const Layout& form, bool again) const {
     facts.alike = job->model->kinds.size() == 1;
     const auto time = expected_time(*job);
     if (!time) return facts;
-    facts.seconds = facts.seconds_again = micro_batch_seconds(*time);
-    facts.device = facts.device_again = micro_batch_seconds(*time, false);
+    facts.seconds = facts.seconds_again = micro_batch_seconds(time->terms);
+    facts.device = facts.device_again = micro_batch_seconds(time->terms, false);
     if (!again) return facts;
     if (const auto longer = expected_time(with_all_computed_again(*job))) {
-      facts.seconds_again = micro_batch_seconds(*longer);
-      facts.device_again = micro_batch_seconds(*longer, false);
+      facts.seconds_again = micro_batch_seconds(longer->terms);
+      facts.device_again = micro_batch_seconds(longer->terms, false);
     }
   } catch (const OverflowError&) {
     facts.seconds = facts.seconds_again = 0;
@@ -111,25 +111,25 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
     const Machine* machine = usual_machine(device);
     if (machine == nullptr) return time;
     const std::int64_t rounds = group.first->accumulation;
-    const auto measure = [&](Job job, std::optional<StepClock>& clock, double& micro,
-                             double& beside, double& rest) {
+    const auto measure = [&](Job job, std::optional<StepClock>& clock, GroupTime::Again& again) {
       job.training.gradient_accumulation = rounds;
       job.training.global_batch *= rounds;
       if (!clock) clock.emplace(job);
-      const StepTime answer = StepClock(job, *clock).read(device, *machine, Outlook::kExpected);
+      const StepClock own(job, *clock);
+      const StepTime answer = own.read(device, *machine, Outlook::kExpected);
       const auto times = static_cast<double>(rounds);
-      micro = micro_batch_seconds(answer) / times;
-      beside = micro_batch_seconds(answer, false) / times;
-      rest = std::max(0.0, answer.step.value() - micro * times);
-      time.rest_beside_data = std::max(0.0, rest - answer.terms[TimeTerm::kData]);
+      again.micro = micro_batch_seconds(answer.terms) / times;
+      again.device = micro_batch_seconds(answer.terms, false) / times;
+      again.rest = std::max(0.0, answer.step.value() - again.micro * times);
+      time.rest_beside_data = std::max(0.0, again.rest - answer.terms[TimeTerm::kData]);
+      if (!group.splits) return;
+      const StepClock::Passage passage = own.passage(device, *machine);
+      again.forward = micro_batch_seconds(passage.forward, false);
+      again.input = micro_batch_seconds(passage.input, false);
     };
-    measure(*read, clocks.plain, time.micro, time.device, time.rest);
-    time.micro_again = time.micro;
-    time.device_again = time.device;
-    time.rest_again = time.rest;
-    if (group.again)
-      measure(with_all_computed_again(*read), clocks.again, time.micro_again, time.device_again,
-              time.rest_again);
+    measure(*read, clocks.plain, time.none);
+    time.all = time.none;
+    if (group.again) measure(with_all_computed_again(*read), clocks.again, time.all);
   } catch (const OverflowError&) {
     return {};
   }

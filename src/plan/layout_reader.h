@@ -26,7 +26,8 @@ class LayoutReader {
   // kernels are the same. `first`: any layout of the group.
   struct AskedGroup {
     const Layout* first = nullptr;
-    bool again = false;
+    bool again = false;   // some compute layers again
+    bool splits = false;  // some split backward
   };
   std::vector<GroupTime> times_of_groups(const Layout& form,
                                          const std::vector<AskedGroup>& groups) const;

@@ -10,8 +10,7 @@
 #include "plan/cells.h"
 #include "plan/findings.h"
 #include "plan/layout_reader.h"
-#include "predict/prepared_job.h"
-#include "quantity/checked.h"
+#include "plan/weigher.h"
 
 namespace steelyard {
 namespace {
@@ -20,10 +19,6 @@ namespace {
 constexpr std::size_t kBatch = 128;
 // Layouts whose bounds one piece of work asks for.
 constexpr std::size_t kPiece = 16384;
-// Forms that are remembered, some 100 KB each.
-constexpr std::size_t kMostDrawn = 256;
-// The part of the device from which on a least need makes too large likely.
-constexpr double kNear = 0.8;
 
 void put(Value& run, const std::string& path, Value value) {
   Place place;
@@ -44,6 +39,7 @@ class Search {
         stages_are_stated_(reader_.stages_are_stated()),
         bounds_(target, stages_are_stated_),
         found_(target, space, wish),
+        weigher_(target, space, wish, help, reader_, memory_),
         cells_(space.layouts) {}
 
   SearchResult operator()() {
@@ -136,7 +132,7 @@ class Search {
     std::uint32_t first = 0;             // the group's own layout stands for it
     std::vector<std::uint32_t> members;  // of open_
     double seconds = Findings::kNever;
-    bool again = false;  // some of them compute layers again
+    bool again = false, splits = false;  // some of them compute layers again, or split backward
     std::uint32_t family = 0;
     std::optional<GroupTime> time;
   };
@@ -187,7 +183,8 @@ class Search {
               families.try_emplace(kernels, static_cast<std::uint32_t>(families.size())).first;
           families_.resize(families.size());
           families_[family->second].push_back(at->second);
-          groups_.push_back({open_[i].layout, {}, Findings::kNever, false, family->second, {}});
+          groups_.push_back(
+              {open_[i].layout, {}, Findings::kNever, false, false, family->second, {}});
         }
         group_of_last = at->second;
         last = key;
@@ -196,6 +193,8 @@ class Search {
       group.members.push_back(i);
       group.seconds = std::min(group.seconds, open_[i].seconds);
       group.again = group.again || recomputes_layers(layout.recompute);
+      group.splits =
+          group.splits || (layout.pipeline > 1 && order_of(layout.schedule).splits_backward);
     }
     for (std::uint32_t i = 0; i < groups_.size(); ++i)
       turns_.push({groups_[i].seconds, is_unusual(space_.layouts[groups_[i].first]), true, i});
@@ -279,6 +278,11 @@ class Search {
     for (const Turn& turn : batch.waiting) turns_.push(turn);
     found_.counts.cells_asked += static_cast<std::int64_t>(batch.first.size());
   }
+  std::vector<Weighing> weigh(const std::vector<std::uint32_t>& which, bool first) {
+    std::vector<Weigher::Asked> asked;
+    for (const std::uint32_t at : which) asked.push_back({open_[at].layout, open_[at].seconds});
+    return weigher_.weigh(asked, first, found_);
+  }
   void keep(const std::vector<std::uint32_t>& which, std::vector<Weighing> answers, bool first) {
     for (std::size_t i = 0; i < which.size(); ++i) {
       WeighedLayout& answer = answers[i].answer;
@@ -309,7 +313,8 @@ class Search {
     help_.share(work.size(), [&](std::size_t i) {
       std::vector<LayoutReader::AskedGroup> groups;
       for (const std::uint32_t at : *work[i])
-        groups.push_back({&space_.layouts[groups_[at].first], groups_[at].again});
+        groups.push_back(
+            {&space_.layouts[groups_[at].first], groups_[at].again, groups_[at].splits});
       const Layout& form = space_.forms[space_.form_of[groups_[work[i]->front()].first]];
       const std::vector<GroupTime> times = reader_.times_of_groups(form, groups);
       for (std::size_t at = 0; at < times.size(); ++at) groups_[(*work[i])[at]].time = times[at];
@@ -329,103 +334,6 @@ class Search {
     group.members = {};
   }
 
-  // What is the same for all layouts whose graphs are the same (predict/prepared_job.h).
-  using DrawnKey = std::tuple<Engine, Implementation, LossKernel, bool, ContextMethod, std::uint8_t,
-                              std::uint8_t, RecomputeMode, std::int32_t, std::int32_t, std::int32_t,
-                              std::int32_t, std::int32_t, bool, bool, bool>;
-  static DrawnKey drawn_key(const Layout& l) {
-    return {l.engine,         l.implementation,
-            l.loss,           l.sequence_parallel,
-            l.context_method, l.zero_stage,
-            l.recipe,         recomputes_layers(l.recompute) ? RecomputeMode::kFull : l.recompute,
-            l.tensor,         l.context,
-            l.expert,         l.expert_tensor,
-            l.micro_batch,    l.pipeline > 1,
-            l.data > 1,       l.accumulation > 1};
-  }
-
-  // Of layouts whose graphs are the same.
-  struct Drawn {
-    std::optional<PreparedForm> form;  // of the last kMostDrawn
-    std::optional<FormSwings> swings;
-  };
-
-  // Those of one form by one worker, one after the other. `which`: of open_. `first`: asked for what they tell of others,
-  // so that only those that may be too large are worth it.
-  std::vector<Weighing> weigh(const std::vector<std::uint32_t>& which, bool first) {
-    std::map<DrawnKey, std::vector<std::size_t>> by_form;
-    for (std::size_t i = 0; i < which.size(); ++i)
-      by_form[drawn_key(space_.layouts[open_[which[i]].layout])].push_back(i);
-    std::vector<std::pair<Drawn*, const std::vector<std::size_t>*>> work;
-    for (const auto& [key, members] : by_form) work.emplace_back(&drawn_[key], &members);
-    if (forms_drawn_ > kMostDrawn)
-      for (auto& [key, drawn] : drawn_) drawn.form.reset();
-    std::vector<Weighing> answers(which.size());
-    help_.share(work.size(), [&](std::size_t at) {
-      Bounds bounds(target_, stages_are_stated_);
-      for (const std::size_t i : *work[at].second)
-        answers[i] = weigh(open_[which[i]], *work[at].first, bounds, first);
-    });
-    forms_drawn_ = 0;
-    for (const auto& [key, drawn] : drawn_) forms_drawn_ += drawn.form ? 1U : 0U;
-    return answers;
-  }
-
-  Weighing weigh(const Open& open, Drawn& drawn, Bounds& bounds, bool first) const {
-    Weighing weighing;
-    WeighedLayout& answer = weighing.answer;
-    answer.layout = open.layout;
-    const Layout& layout = space_.layouts[open.layout];
-    const auto refused = [&](const ReadJob& job) {
-      answer.fate = Fate::kNotAllowed;
-      weighing.code = job.error().front().code;
-      weighing.words = job.error().front().message;
-      return weighing;
-    };
-    try {
-      std::optional<ReadJob> job;
-      const auto draw = [&] {
-        if (!job) job.emplace(reader_.job_of(layout));
-        if (*job && !drawn.form) drawn.form.emplace(**job);
-        return job->has_value();
-      };
-      if (!drawn.swings) {
-        if (!draw()) return refused(*job);
-        drawn.swings.emplace(**job, *drawn.form->drawn());
-      }
-      const Bounds::Need least = bounds.least_need(
-          layout, memory_[space_.base_of[space_.form_of[open.layout]]], *drawn.swings);
-      answer.least_bytes = least.device;
-      answer.least_high = least.high;
-      const double usable = static_cast<double>(target_.device->capacity.value().value());
-      if (least.device > usable && !wish_.everything) {
-        answer.fate = Fate::kTooLarge;
-        answer.certain = true;
-        answer.bytes = static_cast<std::int64_t>(least.device);
-        return weighing;
-      }
-      // It does not fit for certain; among those that nearly do, a faster one is known.
-      if (least.high > usable && found_.is_slower_than_tight(open.seconds)) return weighing;
-      if (first && least.device > 0 && least.device < kNear * usable) return weighing;
-      if (!draw()) return refused(*job);
-      PreparedJob prepared(**job, *drawn.form);
-      const LayoutNeed need = prepared.need();
-      answer.bytes = need.device.value().value();
-      answer.high = need.high.value().value();
-      answer.pipeline = need.pipeline;
-      answer.binds = need.binds;
-      const bool expected = need.device <= target_.device->capacity;
-      answer.fate = need.fits ? Fate::kFits : expected ? Fate::kTight : Fate::kTooLarge;
-      if (answer.fate == Fate::kTooLarge || (wish_.first_that_fits && !need.fits)) return weighing;
-      if (const auto step = prepared.step()) answer.seconds = step->value();
-    } catch (const OverflowError& fault) {
-      answer.fate = Fate::kNotAllowed;
-      weighing.code = "E107";
-      weighing.words = fault.what();
-    }
-    return weighing;
-  }
-
   const PlanTarget& target_;
   const Space& space_;
   const SearchWish& wish_;
@@ -434,14 +342,13 @@ class Search {
   const bool stages_are_stated_;
   const Bounds bounds_;
   Findings found_;
+  std::vector<FormFacts> memory_;  // by base
+  Weigher weigher_;
   std::vector<Open> open_;
   std::vector<Group> groups_;
   std::vector<std::vector<std::uint32_t>> families_;   // of groups_
   Cells cells_;                                        // numbered as open_
   std::unordered_map<std::uint32_t, Weighing> known_;  // asked before their turn
-  std::map<DrawnKey, Drawn> drawn_;
-  std::size_t forms_drawn_ = 0;
-  std::vector<FormFacts> memory_;  // by base
   std::priority_queue<Turn> turns_;
 };
 

@@ -55,6 +55,8 @@ class Problems {
     std::string fixed = fmt::format(
         R"("engine": "{}",)",
         one_of("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "megatron", "nanotron", "fsdp2"));
+    if (one_of(0, 0, 0, 0, 0, 1) == 1)
+      fixed += fmt::format(R"( "offload": {{"{}": "cpu"}},)", one_of("optimizer", "activations"));
     std::string parallel;
     if (one_of(0, 1, 2) > 0) parallel += fmt::format(R"("tensor": {})", one_of(1, 1, 2, 4));
     if (one_of(0, 1, 2) > 0)
