@@ -30,6 +30,9 @@ const std::vector<Flag>& flags() {
       {"price", 0, kValue, "AMOUNT", "", "weigh plan", "of one device for an hour"},
       {"why", 0, kRepeated, "LAYOUT", "", "plan",
        "why not tensor=4,pipeline=2: its fastest, or what excludes it"},
+      {"allow", 0, kRepeated, "CHANGE", "offload fp8 8-bit-optimizer bf16-pure", "plan",
+       "layouts may also have it: states on the host, products or moments in 8 bits, no master "
+       "weights"},
       {"seconds", 0, kValue, "N", "", "plan",
        "search for so long at most, then say the best so far; 30"},
       {"pareto", 0, kSwitch, "", "", "plan",

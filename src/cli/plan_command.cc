@@ -21,6 +21,7 @@
 #include "document/edit_distance.h"
 #include "plan/extremes.h"
 #include "plan/plan.h"
+#include "plan/recipe_changes.h"
 #include "report/plan_extremes.h"
 #include "report/plan_table.h"
 #include "report/prediction_json.h"
@@ -197,6 +198,25 @@ int answer_why(const Invocation& invocation, const Value& document, const PlanAn
   return all ? kDone : kFinding;
 }
 
+// What --allow says, unless the run says it.
+tl::expected<std::vector<RecipeChange>, Diagnostics> allowed_by(const Invocation& invocation,
+                                                                const Value& document) {
+  std::vector<RecipeChange> allowed;
+  const auto said = invocation.flags.find("allow");
+  if (said == invocation.flags.end()) return allowed;
+  for (const std::string& word : said->second)
+    for (const AllowedChange& known : recipe_changes()) {
+      if (known.word != word) continue;
+      for (const auto& [path, value] : known.change.keys)
+        if (document.at(path) != nullptr)
+          return tl::unexpected(Diagnostics{
+              command_line_problem("E003", fmt::format("--allow {}: the run says {}", word, path),
+                                   "what is said stays as it is said: leave one of them out")});
+      allowed.push_back(known.change);
+    }
+  return allowed;
+}
+
 // The fastest layout that this engine's files can say.
 int export_best(const Invocation& invocation, const PlanAnswer& answered, const RunInput& input,
                 const std::string& target) {
@@ -259,7 +279,9 @@ int plan_command(const Invocation& invocation) {
   const Clock::time_point start = Clock::now();
   if (const auto wanted = wanted_of(invocation))
     return extreme(invocation, *wanted, document, help);
-  const auto question = question_of(document, help);
+  auto allowed = allowed_by(invocation, document);
+  if (!allowed) return refuse(invocation, allowed.error(), "nothing planned");
+  const auto question = question_of(document, help, std::move(*allowed));
   if (!question) return refuse(invocation, question.error(), "nothing planned");
   PlanWish wish;
   wish.search.front = invocation.has("pareto");
