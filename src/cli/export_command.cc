@@ -1,123 +1,28 @@
-#include <fmt/format.h>
-
-#include <filesystem>
-#include <nlohmann/json.hpp>
-
 #include "cli/command.h"
 #include "cli/exit_status.h"
-#include "cli/outlet.h"
+#include "cli/export_run.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
-#include "document/edit_distance.h"
-#include "formats/launch/launch.h"
-#include "report/json_values.h"
-#include "report/verdict_words.h"
 
 namespace steelyard {
-namespace {
-
-std::string gibibytes(Bytes bytes) {
-  return fmt::format("{:.1f} GiB", static_cast<double>(number(bytes)) / (1024.0 * 1024.0 * 1024.0));
-}
-
-std::string predicted_line(const Value& document, const std::string& folder) {
-  const Weighed weighed = weigh_document(document, folder);
-  if (!weighed.prediction) return "";
-  const Prediction& prediction = *weighed.prediction;
-  return fmt::format("{} of {} usable on {}, {}.", gibibytes(prediction.peak.device),
-                     gibibytes(prediction.usable), weighed.job->cluster.device->name,
-                     verdict_words(prediction.verdict));
-}
-
-// A file can say more than is weighed: it is then written for the job that differs in this alone, without a prediction.
-tl::expected<Job, Diagnostics> job_to_write(const Value& document, const std::string& folder) {
-  auto job = job_of(document, folder);
-  const Value* mode = document.at("recompute.mode");
-  if (job || mode == nullptr || (word_of(*mode) != "operators" && word_of(*mode) != "budget"))
-    return job;
-  Value stand_in = document;
-  set_path(stand_in, "recompute.mode", Value::string("full"), mode->place());
-  remove_path(stand_in, "recompute.budget");
-  auto other = job_of(stand_in, folder);
-  if (!other) return job;
-  remark(
-      fmt::format("not predicted: recompute.mode = \"{}\" is not weighed yet\n", word_of(*mode)));
-  return other;
-}
-
-}  // namespace
 
 int export_command(const Invocation& invocation) {
   if (invocation.words.size() != 2)
     return refuse_words(invocation, "export to what, and which run: export ENGINE RUN");
   std::string target = invocation.words[0];
   std::string word = invocation.words[1];
-  const auto targets = export_targets();
-  const auto known = [&](const std::string& name) {
-    return name == "slurm" || std::find(targets.begin(), targets.end(), name) != targets.end();
-  };
-  if (!known(target) && known(word)) std::swap(target, word);
-  if (!known(target)) {
-    Diagnostic problem =
-        command_line_problem("E604", fmt::format("no engine called \"{}\" to export to", target));
-    problem.help = did_you_mean("engine", nearest_names(target, targets));
-    if (problem.help.empty())
-      problem.help = fmt::format("engines are {} and slurm", any_of(targets));
-    return refuse(invocation, {problem}, "nothing exported");
-  }
+  if (!is_export_target(target) && is_export_target(word)) std::swap(target, word);
+  if (!is_export_target(target))
+    return refuse(invocation, {unknown_target(target)}, "nothing exported");
   const auto input = read_run(word);
   if (!input) return refuse(invocation, input.error(), "nothing exported");
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));
-  Value settled = document;
-  settle_for(settled, target);
-  for (const char* key : {"engine", "implementation", "training.precision"})
-    if (document.at(key) == nullptr && settled.at(key) != nullptr)
-      remark(fmt::format("taken: {} = \"{}\", which is what {} runs\n", key,
-                         word_of(*settled.at(key)), target));
-  document = std::move(settled);
-  const auto job = job_to_write(document, input->folder);
-  if (!job) return refuse(invocation, job.error(), "nothing exported");
-  Value whole = completed(document, *job);
-  // These are told sizes, where others load what the run names.
-  if (target == "megatron" || target == "nanotron")
-    if (auto config = model_file_of(document, input->folder))
-      set_path(whole, "model", std::move(*config), document.find("model")->place());
-  ExportChoice choice;
-  choice.slurm = target == "slurm" || invocation.has("slurm");
-  choice.name = input->name;
-  choice.predicted = predicted_line(document, input->folder);
-  Exported exported =
-      export_launch(whole, target == "slurm" ? target_of(whole) : std::string_view(target), choice);
-  if (!exported.problems.empty()) return refuse(invocation, exported.problems, "nothing exported");
-  for (const ConfigWriter::Loss& loss : exported.losses)
-    remark(fmt::format("left out: {} = {}: {}\n", loss.key, loss.value, loss.reason));
-  if (invocation.json) {
-    nlohmann::ordered_json result = {{"schema", "steelyard.export/1"}, {"target", target}};
-    for (const ExportedFile& file : exported.files) result["files"][file.name] = file.text;
-    result["losses"] = nlohmann::ordered_json::array();
-    for (const ConfigWriter::Loss& loss : exported.losses)
-      result["losses"].push_back(
-          {{"key", loss.key}, {"value", loss.value}, {"reason", loss.reason}});
-    answer(result.dump(2) + "\n");
-    return kDone;
-  }
-  if (const std::string* folder = invocation.value("to-folder")) {
-    std::error_code failed;
-    std::filesystem::create_directories(*folder, failed);
-    for (const ExportedFile& file : exported.files) {
-      const std::string path = *folder + "/" + file.name;
-      if (!write_file(path, file.text))
-        return refuse(invocation,
-                      {command_line_problem("E100", fmt::format("cannot write {}", path))},
-                      "not all written");
-      answer(path + "\n");
-    }
-    return kDone;
-  }
-  answer(exported.script);
-  return kDone;
+  settle_and_say(document, target);
+  const auto exported = exported_run(invocation, document, input->folder, input->name, target);
+  if (!exported) return refuse(invocation, exported.error(), "nothing exported");
+  return give_exported(invocation, target, *exported);
 }
 
 }  // namespace steelyard

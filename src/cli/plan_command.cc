@@ -13,6 +13,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_status.h"
+#include "cli/export_run.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
@@ -20,6 +21,7 @@
 #include "document/edit_distance.h"
 #include "plan/extremes.h"
 #include "plan/plan.h"
+#include "plan/recipe_changes.h"
 #include "report/plan_extremes.h"
 #include "report/plan_table.h"
 #include "report/prediction_json.h"
@@ -196,6 +198,44 @@ int answer_why(const Invocation& invocation, const Value& document, const PlanAn
   return all ? kDone : kFinding;
 }
 
+// What --allow says, unless the run says it.
+tl::expected<std::vector<RecipeChange>, Diagnostics> allowed_by(const Invocation& invocation,
+                                                                const Value& document) {
+  std::vector<RecipeChange> allowed;
+  const auto said = invocation.flags.find("allow");
+  if (said == invocation.flags.end()) return allowed;
+  for (const std::string& word : said->second)
+    for (const AllowedChange& known : recipe_changes()) {
+      if (known.word != word) continue;
+      for (const auto& [path, value] : known.change.keys)
+        if (document.at(path) != nullptr)
+          return tl::unexpected(Diagnostics{
+              command_line_problem("E003", fmt::format("--allow {}: the run says {}", word, path),
+                                   "what is said stays as it is said: leave one of them out")});
+      allowed.push_back(known.change);
+    }
+  return allowed;
+}
+
+// The fastest layout that this engine's files can say.
+int export_best(const Invocation& invocation, const PlanAnswer& answered, const RunInput& input,
+                const std::string& target) {
+  Diagnostics problems;
+  for (const PlanRow& row : answered.rows) {
+    auto exported = exported_run(invocation, row.run, input.folder, input.name, target);
+    if (!exported) {
+      if (problems.empty()) problems = std::move(exported.error());
+      continue;
+    }
+    remark(fmt::format("layout: {}, {} a step\n", words_of(row.layout, " · "),
+                       print_seconds(row.time.step)));
+    return give_exported(invocation, target, *exported);
+  }
+  if (!problems.empty()) return refuse(invocation, problems, "nothing exported");
+  remark("nothing fits, nothing exported: plan without --export says what would\n");
+  return kFinding;
+}
+
 }  // namespace
 
 int plan_command(const Invocation& invocation) {
@@ -206,6 +246,15 @@ int plan_command(const Invocation& invocation) {
   Value document = input->document;
   use_canonical_keys(document);
   lay_over(document, edits_of(invocation.keys));
+  const std::string* target = invocation.value("export");
+  if (target != nullptr) {
+    if (!is_export_target(*target))
+      return refuse(invocation, {unknown_target(*target)}, "nothing planned");
+    if (wanted_of(invocation) || invocation.has("why"))
+      return refuse_words(
+          invocation, "--export writes the fastest layout: without --minimize, --maximize, --why");
+    settle_and_say(document, *target);
+  }
 
   const Workers workers(std::thread::hardware_concurrency());
   double longest = kUsualSeconds;
@@ -230,14 +279,17 @@ int plan_command(const Invocation& invocation) {
   const Clock::time_point start = Clock::now();
   if (const auto wanted = wanted_of(invocation))
     return extreme(invocation, *wanted, document, help);
-  const auto question = question_of(document, help);
+  auto allowed = allowed_by(invocation, document);
+  if (!allowed) return refuse(invocation, allowed.error(), "nothing planned");
+  const auto question = question_of(document, help, std::move(*allowed));
   if (!question) return refuse(invocation, question.error(), "nothing planned");
   PlanWish wish;
   wish.search.front = invocation.has("pareto");
-  wish.explain = !invocation.has("why");
+  wish.explain = !invocation.has("why") && target == nullptr;
   const PlanAnswer answered = plan(*question, wish, help);
   const double seconds = seconds_since(start);
   if (invocation.has("why")) return answer_why(invocation, document, answered, help);
+  if (target != nullptr) return export_best(invocation, answered, *input, *target);
   if (const std::string* file = invocation.value("write");
       file != nullptr && !answered.rows.empty()) {
     const std::string text = run_file_text(answered.rows.front().run);

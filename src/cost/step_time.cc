@@ -50,13 +50,30 @@ struct StepClock::Prepared {
         order(pipeline_order(job)),
         shape(pipeline_shape(job)),
         micro_batches(micro_batches_of_chunk(order.placement, shape)),
-        groups(groups_of(job)) {
-    work = programs.work();
-    elements = elements_of(programs.units());
+        groups(groups_of(job)),
+        held_work(std::make_shared<const PipelineWork>(programs.work())),
+        work(*held_work),
+        elements(elements_of(programs.units())) {
     const Sizes<Checked>& sizes = programs.sizes();
     boundary_bytes = static_cast<double>(plain(sizes.shard_tokens)) *
                      static_cast<double>(plain(sizes.hidden)) *
                      bytes_each(job.training.precision.compute);
+    find_heaviest();
+  }
+  Prepared(const Job& asked, const Prepared& alike)
+      : job(asked),
+        order(pipeline_order(job)),
+        shape(pipeline_shape(job)),
+        micro_batches(micro_batches_of_chunk(order.placement, shape)),
+        groups(groups_of(job)),
+        held_work(alike.held_work),
+        work(*held_work),
+        elements(alike.elements),
+        boundary_bytes(alike.boundary_bytes) {
+    find_heaviest();
+  }
+
+  void find_heaviest() {
     for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
       double here = 0;
       for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
@@ -75,6 +92,7 @@ struct StepClock::Prepared {
 
   StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
   StepPlay play(const Device& device, const Machine& machine) const;
+  Passage passage(const Device& device, const Machine& machine) const;
 
  private:
   struct Parts {
@@ -83,6 +101,7 @@ struct StepClock::Prepared {
   };
   StretchClock stretch_clock(const Device& device, const KernelClock& kernels,
                              const ExchangeClock& exchanges, Outlook outlook) const;
+  bool splits_backward() const { return order.splits_backward && shape.ranks > 1; }
   Parts parts_of(const StretchClock& clock, const ExchangeClock& exchanges) const;
   WorkTime slowest_rank(const std::vector<WorkTime>& parts) const;
   void end_of_step(const Device& device, const Machine& machine, const ExchangeClock& exchanges,
@@ -94,10 +113,11 @@ struct StepClock::Prepared {
   const PipelineShape shape;
   const std::int64_t micro_batches;  // of each chunk
   const RankGroups groups;
-  PipelineWork work;
-  std::vector<double> elements;  // parameters of each unit on its rank
-  double boundary_bytes = 0;     // hidden states of one micro-batch from one part to the next
-  double heaviest = 0;           // parameters of the rank that has most of them
+  const std::shared_ptr<const PipelineWork> held_work;  // alike jobs share it
+  const PipelineWork& work;
+  const std::vector<double> elements;  // parameters of each unit on its rank
+  double boundary_bytes = 0;           // hidden states of one micro-batch from one part to the next
+  double heaviest = 0;                 // parameters of the rank that has most of them
 };
 
 StretchClock StepClock::Prepared::stretch_clock(const Device& device, const KernelClock& kernels,
@@ -112,7 +132,7 @@ StretchClock StepClock::Prepared::stretch_clock(const Device& device, const Kern
           at(rates.overlap_slowdown, outlook),
           from_host ? device.host_link.value() * at(rates.host_link, outlook) : 0,
           static_cast<double>(groups.data.ranks.value()),
-          order.splits_backward && shape.ranks > 1};
+          splits_backward()};
 }
 
 StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clock,
@@ -194,6 +214,21 @@ WorkTime StepClock::Prepared::slowest_rank(const std::vector<WorkTime>& parts) c
   return worst;
 }
 
+StepClock::Passage StepClock::Prepared::passage(const Device& device,
+                                                const Machine& machine) const {
+  const KernelClock kernels(device, Outlook::kExpected);
+  const ExchangeClock exchanges(device, machine, Outlook::kExpected);
+  StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
+  clock.splits_backward = true;
+  Passage passage;
+  for (const WorkTime& part : parts_of(clock, exchanges).parts) {
+    passage.forward += part.forward;
+    passage.input += part.backward;
+    passage.input += part.weight_turn * -1.0;
+  }
+  return passage;
+}
+
 StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
                                    Outlook outlook) const {
   const KernelClock kernels(device, outlook);
@@ -269,6 +304,8 @@ StepClock::StepClock(const Job& job) {
 }
 StepClock::StepClock(const Job& job, StagePrograms<Checked>& programs)
     : prepared_(std::make_unique<const Prepared>(job, programs)) {}
+StepClock::StepClock(const Job& job, const StepClock& alike)
+    : prepared_(std::make_unique<const Prepared>(job, *alike.prepared_)) {}
 StepClock::~StepClock() = default;
 
 StepTime StepClock::read(const Device& device, const Machine& machine, Outlook outlook) const {
@@ -277,6 +314,10 @@ StepTime StepClock::read(const Device& device, const Machine& machine, Outlook o
 
 StepPlay StepClock::play(const Device& device, const Machine& machine) const {
   return prepared_->play(device, machine);
+}
+
+StepClock::Passage StepClock::passage(const Device& device, const Machine& machine) const {
+  return prepared_->passage(device, machine);
 }
 
 StepTime StepClock::read(const Device& device, const Machine& machine) const {

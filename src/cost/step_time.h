@@ -85,11 +85,18 @@ class StepClock {
  public:
   explicit StepClock(const Job& job);
   StepClock(const Job& job, StagePrograms<Checked>& programs);  // of the same job
+  // Of a job without a pipeline that differs only in data ranks, their states and rounds: the kernels of `alike` are its own.
+  StepClock(const Job& job, const StepClock& alike);
   ~StepClock();
   StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
   // As expected, with the band of all constants at their slow and at their fast ends.
   StepTime read(const Device& device, const Machine& machine) const;
   StepPlay play(const Device& device, const Machine& machine) const;
+  // Of one micro-batch through all parts, as an order times it that splits backward: what comes after it anywhere waits.
+  struct Passage {
+    TimeTerms forward, input;
+  };
+  Passage passage(const Device& device, const Machine& machine) const;
 
  private:
   struct Prepared;

@@ -268,6 +268,39 @@ bool StagePrograms<N>::recomputes(std::int64_t layer_in_stage, std::int64_t laye
 }
 
 template <class N>
+UnitSwings StagePrograms<N>::swings_of(Tapes& tapes) const {
+  const auto play = [&](const std::vector<Event>& events) {
+    Swing swing;
+    for (const Event& event : events) {
+      const Slot& slot = book_.program.slot_at(event.slot);
+      if (slot.pile == Pile::kGradients) continue;
+      swing.net += slot.bytes.value().value() * event.count;
+      swing.height = std::max(swing.height, swing.net);
+    }
+    return swing;
+  };
+  UnitSwings swings;
+  swings.forward = play(tapes.forward);
+  for (const SlotId slot : tapes.lingering)
+    swings.forward.net -= book_.program.slot_at(slot).bytes.value().value();
+  swings.backward = play(tapes.backward_under(GradientPolicy::kKeep));
+  if (!torch_pipeline_) return swings;
+  swings.input = play(tapes.split_under(GradientPolicy::kKeep).input);
+  swings.weight = play(tapes.split_under(GradientPolicy::kKeep).weight);
+  // What torch's schedule has been given it forgets then.
+  for (const SlotId slot : tapes.outliving)
+    swings.input.net -= book_.program.slot_at(slot).bytes.value().value();
+  return swings;
+}
+
+template <class N>
+UnitSwings StagePrograms<N>::swings_of_kind(std::size_t kind, bool recomputed, bool borrows_input,
+                                            bool borrows_gradient) {
+  const int variant = static_cast<int>(kind) * 2 + (recomputed ? 1 : 0);
+  return swings_of(tapes(variant, Edge{borrows_input, borrows_gradient}));
+}
+
+template <class N>
 const std::vector<SlotId>& StagePrograms<N>::kept_of_kind(std::size_t kind, bool recomputed) const {
   return layers_[kind * 2 + (recomputed ? 1 : 0)].kept;
 }

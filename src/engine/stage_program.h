@@ -53,6 +53,15 @@ struct PipelineWork {
   std::vector<std::vector<Count>> parts;  // from the embedding on
 };
 
+// What the operators of a layer, or of an end, do to memory by themselves: gradients of parameters apart, and what an
+// engine adds. Height above the start.
+struct Swing {
+  std::int64_t net = 0, height = 0;
+};
+struct UnitSwings {
+  Swing forward, backward, input, weight;  // the whole of backward, and its two parts
+};
+
 template <class N>
 class StagePrograms {
  public:
@@ -79,6 +88,12 @@ class StagePrograms {
   const std::vector<SlotId>& kept_of_kind(std::size_t kind, bool recomputed) const;
   const std::vector<SlotId>& kept_of_head() const { return head_.kept; }
   bool recomputes(std::int64_t layer_in_stage, std::int64_t layer) const;
+  // `borrows`: what a layer has from buffers of the pipeline, its input and the gradient of its output.
+  UnitSwings swings_of_kind(std::size_t kind, bool recomputed, bool borrows_input,
+                            bool borrows_gradient);
+  UnitSwings swings_of_embedding() { return swings_of(embedding_); }
+  UnitSwings swings_of_head() { return swings_of(head_); }
+  Bytes hidden_bytes() const { return book_.program.slot_at(hidden_).bytes; }
   // Buffers of the model that are no parameters.
   void hold_buffers(const Stage<N>& stage, std::vector<Event>& events) const;
   // Where torch's pipelines receive: a buffer for each micro-batch and direction.
@@ -185,6 +200,7 @@ class StagePrograms {
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
   static void play(Tapes& tapes);
+  UnitSwings swings_of(Tapes& tapes) const;
   // What a tape of forward or backward launches, where somebody will ask how far a host is ahead.
   void note_launches(NodeId tape, const Tapes& of, bool forward, bool first);
   // Where context parallelism cuts inputs in place, those of the whole sequences.

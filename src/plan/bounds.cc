@@ -5,6 +5,9 @@
 
 #include "engine/stage_program.h"
 #include "job/stages.h"
+#include "model/sequence.h"
+#include "predict/band.h"
+#include "predict/reserve.h"
 #include "recipe/bytes_per_parameter.h"
 #include "schedule/orders.h"
 
@@ -26,15 +29,6 @@ bool has_plain_states(const Optimizer& optimizer) {
          std::all_of(optimizer.slots.begin(), optimizer.slots.end(), [](const OptimizerSlot& slot) {
            return slot.extent == SlotExtent::kParameter && slot.applies_to == SlotAppliesTo::kAll;
          });
-}
-
-std::vector<int> kinds_of_layers(const Architecture& model) {
-  std::vector<int> kinds;
-  for (const LayerGroup& group : model.sequence)
-    for (std::int64_t time = 0; time < group.times; ++time)
-      for (const LayerRun& run : group.runs)
-        kinds.insert(kinds.end(), static_cast<std::size_t>(run.count), run.kind);
-  return kinds;
 }
 
 // Of gradients that stand in buffers from load on, for each parameter.
@@ -101,14 +95,14 @@ FormFacts memory_facts(const Job& job, const Job* again) {
     elements.push_back(static_cast<double>(plain(programs.units().kinds[kind].elements)));
     facts.largest = std::max(facts.largest, elements.back());
   }
-  const std::vector<int> kinds = kinds_of_layers(model);
+  const std::vector<int> kinds = kind_of_each_layer(model);
   facts.kept = summed(kinds, kept);
   facts.elements = summed(kinds, elements);
   facts.kept_again.assign(facts.kept.size(), 0.0);
   if (again != nullptr) {
     // Adapters may make other kinds of layers where they are computed again.
     const StagePrograms<Checked> computed(*again);
-    const std::vector<int> kinds_again = kinds_of_layers(*again->model);
+    const std::vector<int> kinds_again = kind_of_each_layer(*again->model);
     for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
       const double whole = kept[static_cast<std::size_t>(kinds[layer])];
       const double less =
@@ -135,15 +129,16 @@ FormFacts memory_facts(const Job& job, const Job* again) {
   facts.gradient = buffered_gradient(programs, job, all);
   if (job.engine == Engine::kFsdp2)
     facts.gradient_of_stage = std::min(facts.weight, bytes_each(precision.gradients));
-  if (!has_plain_states(job.training.optimizer)) return facts;
+  const bool on_host = job.offload.optimizer != OffloadTarget::kNone ||
+                       job.offload.parameters != OffloadTarget::kNone;
+  if (on_host || !has_plain_states(job.training.optimizer)) return facts;
   const BytesPerParameter bytes = bytes_per_parameter(job.training.optimizer, precision);
   // nanotron steps its parameters themselves unless it accumulates in fp32.
   facts.states = bytes.states + (job.engine == Engine::kNanotron ? 0 : bytes.master);
   return facts;
 }
 
-double micro_batch_seconds(const StepTime& of_form, bool with_host) {
-  const TimeTerms& terms = of_form.terms;
+double micro_batch_seconds(const TimeTerms& terms, bool with_host) {
   double seconds = 0;
   for (const TimeTerm term : {TimeTerm::kCompute, TimeTerm::kRecompute, TimeTerm::kTensor,
                               TimeTerm::kContext, TimeTerm::kExpert})
@@ -183,25 +178,30 @@ const std::vector<std::int64_t>& Bounds::starts_of(const Layout& layout) {
   return starts;
 }
 
-double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
-  if (facts.elements.empty()) return 0;  // nothing is known
+Bounds::Held Bounds::held_by(const Layout& layout, const FormFacts& facts) const {
   const double data = static_cast<double>(layout.data) * layout.context;
   // DeepSpeed's bf16 optimizer divides states under every stage (deepspeed/runtime/bf16_optimizer.py).
   const bool whole = layout.zero_stage == 0 && layout.engine != Engine::kDeepSpeed;
   const double ranks = whole ? 1 : data * facts.share / layout.replicate;
-  const double held = facts.gradient +
-                      (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
-                      facts.states / ranks;
-  const double grown =
-      static_cast<double>(layout.micro_batch) / static_cast<double>(micro_batch) * kWithoutRounding;
   // Layers whose states are divided are gathered while they run: one at least, all of the stage where they are kept.
   const bool gathers = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2 ||
                        (layout.engine == Engine::kDeepSpeed && layout.zero_stage == 3);
   const bool keeps = gathers && (layout.zero_stage == 2 ||
                                  (layout.engine == Engine::kFsdp2 && layout.pipeline > 1));
-  const double gathered =
-      gathers && !keeps && data > 1 && facts.alike ? facts.largest * facts.weight : 0;
-  const double kept_gathered = keeps && data > 1 ? facts.weight : 0;
+  Held held;
+  held.each = facts.gradient +
+              (holds_whole_weights(layout.engine, layout.zero_stage) ? facts.weight : 0) +
+              facts.states / ranks;
+  if (gathers && !keeps && data > 1 && facts.alike) held.gathered = facts.largest * facts.weight;
+  if (keeps && data > 1) held.kept_gathered = facts.weight;
+  return held;
+}
+
+double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
+  if (facts.elements.empty()) return 0;  // nothing is known
+  const auto [held, kept_gathered, gathered] = held_by(layout, facts);
+  const double grown =
+      static_cast<double>(layout.micro_batch) / static_cast<double>(micro_batch) * kWithoutRounding;
   // What layers from `from` to `to` keep, of which some are computed again.
   const auto kept = [&](std::int64_t from, std::int64_t to) {
     const auto sum = [&](const std::vector<double>& of, std::int64_t a, std::int64_t b) {
@@ -254,7 +254,7 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
       const double here = facts.elements[static_cast<std::size_t>(starts[part + 1])] -
                           facts.elements[static_cast<std::size_t>(starts[part])];
       states += here * (held + kept_gathered);
-      if (data > 1) gradients += here * facts.gradient_of_stage;
+      if (layout.data * layout.context > 1) gradients += here * facts.gradient_of_stage;
       chunks[chunk] = {std::max(0.0, kept(starts[part], starts[part + 1]) - borrowed),
                        flight.by_chunk[chunk]};
     }
@@ -276,6 +276,72 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   return most;
 }
 
+Bounds::Need Bounds::least_need(const Layout& layout, const FormFacts& facts,
+                                const FormSwings& swings) {
+  if (facts.elements.empty() || !swings.is_known()) return {};
+  const Held held = held_by(layout, facts);
+  const std::int64_t layers = target_.model->layers;
+  const PipelineOrder& order =
+      order_of(layout.pipeline == 1 ? PipelineSchedule::kOneForwardOneBackward : layout.schedule);
+  if (layout.pipeline > 1 && order.splits_backward && !swings.splits_backward()) return {};
+  const PipelineShape shape = shape_of(layout);
+  const std::vector<std::int64_t> whole = {0, layers};
+  const std::vector<std::int64_t>& starts = layout.pipeline == 1 ? whole : starts_of(layout);
+  if (starts.empty()) return {};
+  const auto last = static_cast<std::int64_t>(starts.size()) - 2;
+  const bool shares = layout.data * layout.context > 1;
+  // The observed errors widen the band by a part of what is allocated, working set or not.
+  const auto error = [&](const char* term) {
+    return observed_error(name_of(layout.engine), name_of(layout.implementation), term).high;
+  };
+  const double widened = error("slack") + std::min(error("states"), error("working"));
+  const auto real = [](Bytes bytes) { return static_cast<double>(bytes.value().value()); };
+  Need need;
+  // The ends differ from the rest, and those near the loss wait longest for their weights' turn.
+  std::int64_t before = -1;
+  for (const std::int64_t rank :
+       {std::int64_t{0}, std::int64_t{1}, layout.pipeline / std::int64_t{2},
+        layout.pipeline - std::int64_t{2}, layout.pipeline - std::int64_t{1}}) {
+    if (rank <= before || rank >= layout.pipeline) continue;
+    before = rank;
+    double elements = 0, embedding = 0;
+    std::vector<FormSwings::Chunk> chunks;
+    for (int at = 0; at < static_cast<int>(shape.chunks); ++at) {
+      const std::int64_t part = part_of(order.placement, shape, rank, at).index;
+      FormSwings::Chunk chunk;
+      chunk.embedding = part == 0;
+      chunk.head = part == last;
+      chunk.hands_on = order.placement == Placement::kV && 2 * part + 1 == last;
+      chunk.hands_in = order.placement == Placement::kV && 2 * part == last + 1;
+      chunk.from = starts[static_cast<std::size_t>(part)];
+      chunk.to = starts[static_cast<std::size_t>(part) + 1];
+      const double here = facts.elements[static_cast<std::size_t>(chunk.to)] -
+                          facts.elements[static_cast<std::size_t>(chunk.from)];
+      elements += here;
+      if (chunk.embedding) embedding = facts.embedding;
+      if (shares && layout.pipeline > 1)
+        chunk.gradients = static_cast<std::int64_t>(here * facts.gradient_of_stage);
+      chunk.gathered = static_cast<std::int64_t>(here * held.kept_gathered);
+      chunks.push_back(chunk);
+    }
+    const FormSwings::Height passing =
+        swings.height_of(layout, order.rank_order(shape, rank),
+                         micro_batches_of_chunk(order.placement, shape), chunks);
+    const double states = (elements + embedding) * held.each;
+    const auto allocated = static_cast<std::int64_t>(states + held.gathered) + passing.highest;
+    // What comes and goes is known where nothing but states and buffers to receive in stays.
+    const std::int64_t resident =
+        layout.engine == Engine::kFsdp2 && layout.pipeline > 1
+            ? std::min(allocated, static_cast<std::int64_t>(states) + passing.resident)
+            : allocated;
+    const LaterReserve reserve = estimated_later_reserve(allocated, resident);
+    need.device = std::max(need.device, real(reserve.expected + context_.expected));
+    need.high = std::max(
+        need.high, real(reserve.most + context_.high) + static_cast<double>(allocated) * widened);
+  }
+  return need;
+}
+
 double Bounds::computed_again(const Layout& layout, bool alike) const {
   if (layout.recompute == RecomputeMode::kFull) return 1;
   if (!alike) return 0;
@@ -291,38 +357,47 @@ double Bounds::computed_again(const Layout& layout, bool alike) const {
 namespace {
 
 // Where a part of the layers is computed again: no less than with none of them, nor than the device needs.
-template <class Time>
-double micro_batch(const Time& time, double plain, double again, double share) {
-  if (share >= 1) return std::max(plain, again);
-  return std::max(plain, time.device + std::max(0.0, time.device_again - time.device) * share);
+struct MicroBatch {
+  double seconds = 0, device = 0;
+};
+double micro_batch(const MicroBatch& none, const MicroBatch& all, double share) {
+  if (share >= 1) return std::max(none.seconds, all.seconds);
+  return std::max(none.seconds, none.device + std::max(0.0, all.device - none.device) * share);
 }
 
 }  // namespace
 
 double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const {
-  return micro_batch(facts, facts.seconds, facts.seconds_again,
+  return micro_batch({facts.seconds, facts.device}, {facts.seconds_again, facts.device_again},
                      computed_again(layout, facts.alike)) *
          layout.accumulation / layout.pipeline;
 }
 
 double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
   const double share = computed_again(layout, time.alike);
-  const double micro = micro_batch(time, time.micro, time.micro_again, share);
+  const GroupTime::Again& none = time.none;
+  const double micro =
+      micro_batch({none.micro, none.device}, {time.all.micro, time.all.device}, share);
   double seconds = micro * layout.accumulation;
   if (share >= 1) {
-    seconds += time.rest_again;
+    seconds += time.all.rest;
   } else if (layout.recompute == RecomputeMode::kEvery ||
              layout.recompute == RecomputeMode::kBlock) {
     // Exchanges hide behind what is computed again, and slow it down: no step is shorter than without any of it.
     seconds =
-        std::max(seconds + time.rest_beside_data, time.micro * layout.accumulation + time.rest);
+        std::max(seconds + time.rest_beside_data, none.micro * layout.accumulation + none.rest);
   } else {
-    seconds += time.rest;
+    seconds += none.rest;
   }
   seconds /= layout.pipeline;
-  if (layout.pipeline > 1 && !order_of(layout.schedule).splits_backward)
-    seconds += micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
-  return seconds;
+  if (layout.pipeline == 1) return seconds;
+  const PipelineOrder& order = order_of(layout.schedule);
+  if (!order.splits_backward) return seconds + micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  const PipelineShape shape = shape_of(layout);
+  const GroupTime::Again& passage = share >= 1 ? time.all : none;
+  const auto before_last = static_cast<double>(micro_batches_of_chunk(order.placement, shape) - 1) /
+                           static_cast<double>(parts_in_line(order.placement, shape));
+  return std::max(seconds, passage.forward * (1 + before_last) + passage.input);
 }
 
 }  // namespace steelyard

@@ -15,7 +15,8 @@
 // micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
 // computed again only add. With its data ranks (a group of layouts) the form also tells what they exchange and how long
 // the optimizer takes, of which the fullest stage has no less than the average one; and where backward is not split, one
-// passage through the other stages is waited for, divided by the chunks of a stage.
+// passage through the other stages is waited for, divided by the chunks of a stage. Where it is split, the last micro-batch
+// of any part has all of them before it there, and goes through the other parts, and back through all of them.
 //
 // bounds_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
@@ -25,6 +26,8 @@
 #include <vector>
 
 #include "cost/step_time.h"
+#include "machine/runtime.h"
+#include "plan/passages.h"
 #include "plan/space.h"
 
 namespace steelyard {
@@ -53,24 +56,36 @@ struct FormFacts {
 FormFacts memory_facts(const Job& job, const Job* again);
 // Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
 // What the host's launches add to the device's time belongs to whole stretches, and is no sum of layers.
-double micro_batch_seconds(const StepTime& of_form, bool with_host = true);
+double micro_batch_seconds(const TimeTerms& of_form, bool with_host = true);
 
 // The time of a group of layouts: the same form with the same data ranks, cut into any stages.
 struct GroupTime {
-  double micro = 0, micro_again = 0;    // of one micro-batch: nothing, all layers computed again
-  double device = 0, device_again = 0;  // of these, on the device
-  double rest_beside_data = 0;          // of the rest, what is no exchange
-  double rest = 0, rest_again = 0;      // of the step: what data ranks exchange, and the optimizer
+  struct Again {
+    double micro = 0;               // of one micro-batch
+    double device = 0;              // of that, on the device
+    double rest = 0;                // of the step: what data ranks exchange, and the optimizer
+    double forward = 0, input = 0;  // of one micro-batch on the device, where backward is split
+  };
+  Again none, all;              // layers computed again
+  double rest_beside_data = 0;  // of the rest, what is no exchange
   bool alike = true;
 };
 
 class Bounds {
  public:
   Bounds(const PlanTarget& target, bool stages_are_stated)
-      : target_(target), stages_are_stated_(stages_are_stated) {}
+      : target_(target),
+        stages_are_stated_(stages_are_stated),
+        context_(context_bytes(*target.device)) {}
 
   // Bytes on the fullest device, at least. `facts` of the form with the smallest micro-batch, which is `micro_batch`.
   double least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
+  // The same, closer, with the layout's own graphs (plan/passages.h); and the upper end of the band, at least. What the
+  // allocator reserves grows with what is allocated; an observed error widens the band by a part of it.
+  struct Need {
+    double device = 0, high = 0;
+  };
+  Need least_need(const Layout& layout, const FormFacts& facts, const FormSwings& swings);
   // Of the whole step, at least. `facts` of the layout's own form.
   double least_seconds(const Layout& layout, const FormFacts& facts) const;
   double least_seconds(const Layout& layout, const GroupTime& time) const;
@@ -78,6 +93,12 @@ class Bounds {
  private:
   // The share of all layers' second forward that this layout runs, at least.
   double computed_again(const Layout& layout, bool alike) const;
+  // Of each parameter on a stage: what is held from load on, and gathered while micro-batches pass; of a layer: gathered
+  // while it runs.
+  struct Held {
+    double each = 0, kept_gathered = 0, gathered = 0;
+  };
+  Held held_by(const Layout& layout, const FormFacts& facts) const;
   struct Flight {
     std::int64_t most = 0, most_beside_gradients = 0;
     std::vector<std::int64_t> by_chunk;
@@ -87,6 +108,7 @@ class Bounds {
 
   const PlanTarget& target_;
   bool stages_are_stated_;
+  const RuntimeBytes context_;  // of the device; communicators come on top
   std::unordered_map<std::uint64_t, Flight> flights_;
   std::unordered_map<std::uint64_t, std::vector<std::int64_t>> starts_;
 };

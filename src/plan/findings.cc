@@ -25,6 +25,10 @@ void Findings::exclude(std::uint32_t layout, double excess) {
 }
 
 void Findings::exclude_like(const WeighedLayout& leaner) {
+  if (leaner.certain) {
+    exclude(leaner.layout, static_cast<double>(leaner.bytes - usable()));
+    return;
+  }
   ++counts.certainly_too_large;
   TooLarge& group = too_large_[leaner.binds];
   group.binds = leaner.binds;
@@ -34,10 +38,17 @@ void Findings::exclude_like(const WeighedLayout& leaner) {
 void Findings::take(const Weighing& weighing) {
   const WeighedLayout& answer = weighing.answer;
   switch (answer.fate) {
+    case Fate::kOpen:
+      ++counts.cannot_be_faster;
+      return;
     case Fate::kNotAllowed:
       refuse(weighing.code, weighing.words);
       return;
     case Fate::kTooLarge: {
+      if (answer.certain) {
+        exclude_like(answer);
+        return;
+      }
       ++counts.too_large;
       TooLarge& group = too_large_[answer.binds];
       group.binds = answer.binds;
@@ -46,6 +57,7 @@ void Findings::take(const Weighing& weighing) {
     }
     case Fate::kTight:
       ++counts.tight;
+      if (answer.seconds > 0) fastest_tight_ = std::min(fastest_tight_, answer.seconds);
       break;
     default:
       ++counts.fits;

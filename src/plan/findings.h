@@ -32,6 +32,10 @@ class Findings {
   // The time above which no layout can be wanted.
   double limit() const;
   double best_seconds() const { return best_time_ < kNever ? best_time_ : 0; }
+  // Of layouts that nearly fit only the fastest is wanted.
+  bool is_slower_than_tight(double seconds) const {
+    return !wish_.everything && !wish_.first_that_fits && seconds > fastest_tight_;
+  }
   // Whether something found is no slower and no larger than what needs so much at least.
   bool is_beaten(double seconds, double bytes) const;
 
@@ -52,7 +56,7 @@ class Findings {
   std::map<std::string, Refusal> refusals_;
   std::map<Pile, TooLarge> too_large_;
   TooLarge certain_;
-  double best_time_ = kNever;
+  double best_time_ = kNever, fastest_tight_ = kNever;
   std::vector<WeighedLayout> unlike_;
   std::vector<std::pair<double, double>> front_;  // seconds, bytes
 };

@@ -73,7 +73,8 @@ std::string words_of_change(const Layout& from, const Layout& to) {
   const std::vector<Aspect> ours = aspects_of(from), theirs = aspects_of(to);
   std::string text;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (ours[i].value == theirs[i].value) continue;
+    // What the number of a recipe stands for only the space knows.
+    if (ours[i].value == theirs[i].value || ours[i].name == "recipe") continue;
     text += text.empty() ? "" : ", ";
     if (ours[i].value.empty())
       text += fmt::format("{} {}", theirs[i].name, theirs[i].value);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 
+#include "machine/machine.h"
 #include "predict/prepared_job.h"
 #include "quantity/checked.h"
 
@@ -69,12 +71,12 @@ FormFacts LayoutReader::time_of(const Layout& form, bool again) const {
     facts.alike = job->model->kinds.size() == 1;
     const auto time = expected_time(*job);
     if (!time) return facts;
-    facts.seconds = facts.seconds_again = micro_batch_seconds(*time);
-    facts.device = facts.device_again = micro_batch_seconds(*time, false);
+    facts.seconds = facts.seconds_again = micro_batch_seconds(time->terms);
+    facts.device = facts.device_again = micro_batch_seconds(time->terms, false);
     if (!again) return facts;
     if (const auto longer = expected_time(with_all_computed_again(*job))) {
-      facts.seconds_again = micro_batch_seconds(*longer);
-      facts.device_again = micro_batch_seconds(*longer, false);
+      facts.seconds_again = micro_batch_seconds(longer->terms);
+      facts.device_again = micro_batch_seconds(longer->terms, false);
     }
   } catch (const OverflowError&) {
     facts.seconds = facts.seconds_again = 0;
@@ -82,34 +84,52 @@ FormFacts LayoutReader::time_of(const Layout& form, bool again) const {
   return facts;
 }
 
-GroupTime LayoutReader::time_of_group(const Layout& form, const Layout& first, bool again) const {
+struct LayoutReader::Clocks {
+  std::optional<StepClock> plain, again;
+};
+
+std::vector<GroupTime> LayoutReader::times_of_groups(const Layout& form,
+                                                     const std::vector<AskedGroup>& groups) const {
+  Clocks clocks;
+  std::vector<GroupTime> times;
+  for (const AskedGroup& group : groups) times.push_back(time_of_group(form, group, clocks));
+  return times;
+}
+
+GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& group,
+                                      Clocks& clocks) const {
   GroupTime time;
   try {
     Layout whole = form;
-    whole.data = first.data;
-    whole.zero_stage = first.zero_stage;
-    whole.replicate = first.replicate;
+    whole.data = group.first->data;
+    whole.zero_stage = group.first->zero_stage;
+    whole.replicate = group.first->replicate;
     const ReadJob read = job_of_form(whole);
     if (!read) return time;  // bounds nothing
     time.alike = read->model->kinds.size() == 1;
-    const std::int64_t rounds = first.accumulation;
-    const auto measure = [&](Job job, double& micro, double& device, double& rest) {
+    const Device& device = *read->cluster.device;
+    const Machine* machine = usual_machine(device);
+    if (machine == nullptr) return time;
+    const std::int64_t rounds = group.first->accumulation;
+    const auto measure = [&](Job job, std::optional<StepClock>& clock, GroupTime::Again& again) {
       job.training.gradient_accumulation = rounds;
       job.training.global_batch *= rounds;
-      const auto answer = expected_time(job);
-      if (!answer) return;
+      if (!clock) clock.emplace(job);
+      const StepClock own(job, *clock);
+      const StepTime answer = own.read(device, *machine, Outlook::kExpected);
       const auto times = static_cast<double>(rounds);
-      micro = micro_batch_seconds(*answer) / times;
-      device = micro_batch_seconds(*answer, false) / times;
-      rest = std::max(0.0, answer->step.value() - micro * times);
-      time.rest_beside_data = std::max(0.0, rest - answer->terms[TimeTerm::kData]);
+      again.micro = micro_batch_seconds(answer.terms) / times;
+      again.device = micro_batch_seconds(answer.terms, false) / times;
+      again.rest = std::max(0.0, answer.step.value() - again.micro * times);
+      time.rest_beside_data = std::max(0.0, again.rest - answer.terms[TimeTerm::kData]);
+      if (!group.splits) return;
+      const StepClock::Passage passage = own.passage(device, *machine);
+      again.forward = micro_batch_seconds(passage.forward, false);
+      again.input = micro_batch_seconds(passage.input, false);
     };
-    measure(*read, time.micro, time.device, time.rest);
-    time.micro_again = time.micro;
-    time.device_again = time.device;
-    time.rest_again = time.rest;
-    if (again)
-      measure(with_all_computed_again(*read), time.micro_again, time.device_again, time.rest_again);
+    measure(*read, clocks.plain, time.none);
+    time.all = time.none;
+    if (group.again) measure(with_all_computed_again(*read), clocks.again, time.all);
   } catch (const OverflowError&) {
     return {};
   }

@@ -3,7 +3,7 @@
 //   reader.job_of(layout)         the run file with the layout's keys laid over, read
 //   reader.memory_of(base)        what bounds the memory of every layout with this base
 //   reader.time_of(form)          what bounds the time of every layout with this form
-//   reader.time_of_group(...)     the same with its data ranks
+//   reader.times_of_groups(...)   the same with its data ranks
 #pragma once
 
 #include "plan/search.h"
@@ -22,10 +22,19 @@ class LayoutReader {
   FormFacts memory_of(const Layout& base) const;
   // `again`: some of its layouts compute layers again.
   FormFacts time_of(const Layout& form, bool again) const;
-  // `first`: any layout of the group; all have as many data ranks and micro-batches.
-  GroupTime time_of_group(const Layout& form, const Layout& first, bool again) const;
+  // Groups of one form that differ only in data ranks, replicas and how many rounds there are, if more than one: their
+  // kernels are the same. `first`: any layout of the group.
+  struct AskedGroup {
+    const Layout* first = nullptr;
+    bool again = false;   // some compute layers again
+    bool splits = false;  // some split backward
+  };
+  std::vector<GroupTime> times_of_groups(const Layout& form,
+                                         const std::vector<AskedGroup>& groups) const;
 
  private:
+  struct Clocks;
+  GroupTime time_of_group(const Layout& form, const AskedGroup& group, Clocks& clocks) const;
   ReadJob job_of_form(const Layout& form) const;
 
   const Value& run_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "plan/recipe_changes.h"
 #include "quantity/checked.h"
 
 namespace steelyard {
@@ -162,35 +163,6 @@ std::optional<FirstQuestion> first_question(const PlanQuestion& question, const 
 
 // ---- when nothing fits
 
-RecipeChange change_of(std::string name, std::vector<std::pair<KeyId, Value>> keys) {
-  RecipeChange change;
-  change.name = std::move(name);
-  for (auto& [id, value] : keys) change.keys.emplace_back(key_of(id).path, std::move(value));
-  return change;
-}
-
-struct Ladder {
-  RecipeChange change;
-  std::string cost;
-};
-std::vector<Ladder> ladder() {
-  const auto word = [](const char* text) { return Value::string(text); };
-  return {{change_of("optimizer = adamw-8bit", {{KeyId::kOptimizer, word("adamw-8bit")}}),
-           "moments in 8 bits: accuracy"},
-          {change_of("precision = bf16-pure", {{KeyId::kPrecision, word("bf16-pure")}}),
-           "no fp32 master weights: accuracy"},
-          {change_of("bf16-pure + adamw-8bit", {{KeyId::kPrecision, word("bf16-pure")},
-                                                {KeyId::kOptimizer, word("adamw-8bit")}}),
-           "both: accuracy"},
-          {change_of("adapter lora, rank 16", {{KeyId::kAdapterMethod, word("lora")},
-                                               {KeyId::kAdapterRank, Value::integer(16)}}),
-           "fine-tunes adapters only"},
-          {change_of("adapter lora on a 4-bit base", {{KeyId::kAdapterMethod, word("lora")},
-                                                      {KeyId::kAdapterRank, Value::integer(16)},
-                                                      {KeyId::kAdapterBase, word("nf4")}}),
-           "QLoRA: adapters only, the base in 4 bits"}};
-}
-
 std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& help) {
   std::vector<WayOut> ways;
   const auto fastest = [&](const PlanQuestion& asked) -> std::optional<PlanRow> {
@@ -203,7 +175,9 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     if (rows.empty()) return std::nullopt;
     return std::move(rows.front());
   };
-  for (const Ladder& step : ladder()) {
+  for (const AllowedChange& step : recipe_changes()) {
+    // Products in 8 bits spare time, not memory.
+    if (step.word == "fp8") continue;
     PlanQuestion asked = question;
     // Every layout has the change; what the layouts of the question were is known already.
     for (const auto& [path, value] : step.change.keys) {
@@ -303,6 +277,10 @@ std::vector<std::pair<TimeTerm, double>> term_differences(const StepTime& faster
 PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const SearchHelp& help) {
   PlanAnswer answer;
   answer.space = space_of(question);
+  if (answer.space.cut_short)
+    answer.notes.push_back(fmt::format(
+        "only the first {} layouts were looked at: say an engine, or tensor and pipeline",
+        answer.space.layouts.size()));
   SearchWish asked = wish.search;
   asked.best += kSpare;
   answer.result = search(question.run, question.target, answer.space, asked, help);

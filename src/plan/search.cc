@@ -10,8 +10,7 @@
 #include "plan/cells.h"
 #include "plan/findings.h"
 #include "plan/layout_reader.h"
-#include "predict/prepared_job.h"
-#include "quantity/checked.h"
+#include "plan/weigher.h"
 
 namespace steelyard {
 namespace {
@@ -20,8 +19,6 @@ namespace {
 constexpr std::size_t kBatch = 128;
 // Layouts whose bounds one piece of work asks for.
 constexpr std::size_t kPiece = 16384;
-// Forms that are remembered, some 100 KB each.
-constexpr std::size_t kMostDrawn = 256;
 
 void put(Value& run, const std::string& path, Value value) {
   Place place;
@@ -39,7 +36,10 @@ class Search {
         wish_(wish),
         help_(help),
         reader_(run, target, space, help),
+        stages_are_stated_(reader_.stages_are_stated()),
+        bounds_(target, stages_are_stated_),
         found_(target, space, wish),
+        weigher_(target, space, wish, help, reader_, memory_),
         cells_(space.layouts) {}
 
   SearchResult operator()() {
@@ -60,14 +60,14 @@ class Search {
 
   // A base is asked once for what its layers keep; that bounds the memory of every layout that has it.
   void bound_memory() {
-    std::vector<FormFacts> facts(space_.bases.size());
+    std::vector<FormFacts>& facts = memory_;
+    facts.resize(space_.bases.size());
     help_.share(facts.size(),
                 [&](std::size_t i) { facts[i] = reader_.memory_of(space_.bases[i]); });
     const double usable = static_cast<double>(target_.device->capacity.value().value());
-    const bool stated = reader_.stages_are_stated();
     std::vector<double> least(space_.layouts.size(), 0.0);
     help_.share((least.size() + kPiece - 1) / kPiece, [&](std::size_t piece) {
-      Bounds bounds(target_, stated);
+      Bounds bounds(target_, stages_are_stated_);
       const std::size_t end = std::min(least.size(), (piece + 1) * kPiece);
       for (std::size_t i = piece * kPiece; i < end; ++i) {
         const std::uint32_t base = space_.base_of[space_.form_of[i]];
@@ -105,14 +105,13 @@ class Search {
       const std::uint32_t i = forms[at];
       facts[i] = reader_.time_of(space_.forms[i], needed[i] == 2);
     });
-    const Bounds bounds(target_, reader_.stages_are_stated());
     std::erase_if(open_, [&](Open& open) {
       const FormFacts& here = facts[space_.form_of[open.layout]];
       if (!here.code.empty() && !wish_.everything) {
         found_.refuse(here.code, here.words);
         return true;
       }
-      open.seconds = bounds.least_seconds(space_.layouts[open.layout], here);
+      open.seconds = bounds_.least_seconds(space_.layouts[open.layout], here);
       return false;
     });
   }
@@ -133,8 +132,12 @@ class Search {
     std::uint32_t first = 0;             // the group's own layout stands for it
     std::vector<std::uint32_t> members;  // of open_
     double seconds = Findings::kNever;
-    bool again = false;  // some of them compute layers again
+    bool again = false, splits = false;  // some of them compute layers again, or split backward
+    std::uint32_t family = 0;
+    std::optional<GroupTime> time;
   };
+  // Groups with the same kernels.
+  using FamilyKey = std::tuple<std::uint32_t, std::uint8_t, bool>;
   // What most runs are comes first: a good answer early excludes more of the rest.
   static bool is_unusual(const Layout& layout) {
     return layout.chunks > 1 || layout.replicate > 1 || layout.micro_batch > 4 ||
@@ -163,6 +166,7 @@ class Search {
     }
     using Key = std::tuple<std::uint32_t, std::int32_t, std::uint8_t, std::int32_t, bool>;
     std::map<Key, std::uint32_t> known;
+    std::map<FamilyKey, std::uint32_t> families;
     Key last{};
     std::uint32_t group_of_last = 0;
     for (std::uint32_t i = 0; i < open_.size(); ++i) {
@@ -172,7 +176,16 @@ class Search {
                     layout.replicate, is_unusual(layout)};
       if (i == 0 || key != last) {
         const auto [at, fresh] = known.try_emplace(key, static_cast<std::uint32_t>(groups_.size()));
-        if (fresh) groups_.push_back({open_[i].layout, {}, Findings::kNever, false});
+        if (fresh) {
+          const FamilyKey kernels{space_.form_of[open_[i].layout], layout.zero_stage,
+                                  layout.accumulation == 1};
+          const auto family =
+              families.try_emplace(kernels, static_cast<std::uint32_t>(families.size())).first;
+          families_.resize(families.size());
+          families_[family->second].push_back(at->second);
+          groups_.push_back(
+              {open_[i].layout, {}, Findings::kNever, false, false, family->second, {}});
+        }
         group_of_last = at->second;
         last = key;
       }
@@ -180,6 +193,8 @@ class Search {
       group.members.push_back(i);
       group.seconds = std::min(group.seconds, open_[i].seconds);
       group.again = group.again || recomputes_layers(layout.recompute);
+      group.splits =
+          group.splits || (layout.pipeline > 1 && order_of(layout.schedule).splits_backward);
     }
     for (std::uint32_t i = 0; i < groups_.size(); ++i)
       turns_.push({groups_[i].seconds, is_unusual(space_.layouts[groups_[i].first]), true, i});
@@ -240,7 +255,7 @@ class Search {
       std::vector<std::uint32_t> unknown;
       for (const std::uint32_t at : batch.layouts)
         if (known_.count(at) == 0) unknown.push_back(at);
-      keep(unknown, weigh(unknown));
+      keep(unknown, weigh(unknown, false), false);
       for (const std::uint32_t at : batch.layouts) {
         ++done;
         found_.take(known_.at(at));
@@ -259,103 +274,64 @@ class Search {
 
   // Their answers are kept for their own turn.
   void ask_first(const Batch& batch) {
-    keep(batch.first, weigh(batch.first));
+    keep(batch.first, weigh(batch.first, true), true);
     for (const Turn& turn : batch.waiting) turns_.push(turn);
     found_.counts.cells_asked += static_cast<std::int64_t>(batch.first.size());
   }
-  void keep(const std::vector<std::uint32_t>& which, std::vector<Weighing> answers) {
+  std::vector<Weighing> weigh(const std::vector<std::uint32_t>& which, bool first) {
+    std::vector<Weigher::Asked> asked;
+    for (const std::uint32_t at : which) asked.push_back({open_[at].layout, open_[at].seconds});
+    return weigher_.weigh(asked, first, found_);
+  }
+  void keep(const std::vector<std::uint32_t>& which, std::vector<Weighing> answers, bool first) {
     for (std::size_t i = 0; i < which.size(); ++i) {
       WeighedLayout& answer = answers[i].answer;
       answer.least_seconds = open_[which[i]].seconds;
-      answer.least_bytes = open_[which[i]].bytes;
+      answer.least_bytes = std::max(answer.least_bytes, open_[which[i]].bytes);
       if (has_cells()) cells_.learn(which[i], answer);
-      known_.emplace(which[i], std::move(answers[i]));
+      if (answer.fate != Fate::kOpen || !first) known_.emplace(which[i], std::move(answers[i]));
     }
   }
 
+  // With those of their families that will have their turn for all that is known yet.
   void time_groups(const std::vector<Turn>& turns) {
-    std::vector<GroupTime> times(turns.size());
-    help_.share(turns.size(), [&](std::size_t i) {
-      const Group& group = groups_[turns[i].at];
-      times[i] = reader_.time_of_group(space_.forms[space_.form_of[group.first]],
-                                       space_.layouts[group.first], group.again);
+    const double most = found_.limit();
+    std::map<std::uint32_t, std::vector<std::uint32_t>> asked;  // by family
+    for (const Turn& turn : turns) {
+      const Group& group = groups_[turn.at];
+      if (group.time || (most < Findings::kNever && asked.count(group.family) > 0)) continue;
+      if (most == Findings::kNever) {
+        asked[group.family].push_back(turn.at);
+        continue;
+      }
+      for (const std::uint32_t other : families_[group.family])
+        if (!groups_[other].time && groups_[other].seconds <= most)
+          asked[group.family].push_back(other);
+    }
+    std::vector<const std::vector<std::uint32_t>*> work;
+    for (const auto& [family, groups] : asked) work.push_back(&groups);
+    help_.share(work.size(), [&](std::size_t i) {
+      std::vector<LayoutReader::AskedGroup> groups;
+      for (const std::uint32_t at : *work[i])
+        groups.push_back(
+            {&space_.layouts[groups_[at].first], groups_[at].again, groups_[at].splits});
+      const Layout& form = space_.forms[space_.form_of[groups_[work[i]->front()].first]];
+      const std::vector<GroupTime> times = reader_.times_of_groups(form, groups);
+      for (std::size_t at = 0; at < times.size(); ++at) groups_[(*work[i])[at]].time = times[at];
     });
-    for (std::size_t i = 0; i < turns.size(); ++i) open_group(turns[i], times[i]);
+    for (const Turn& turn : turns) open_group(turn, *groups_[turn.at].time);
   }
 
   void open_group(const Turn& turn, const GroupTime& time) {
     ++found_.counts.groups_timed;
-    const Bounds bounds(target_, reader_.stages_are_stated());
     Group& group = groups_[turn.at];
     for (const std::uint32_t member : group.members) {
       Open& open = open_[member];
       open.seconds =
-          std::max(open.seconds, bounds.least_seconds(space_.layouts[open.layout], time));
+          std::max(open.seconds, bounds_.least_seconds(space_.layouts[open.layout], time));
       turns_.push({open.seconds, turn.unusual, false, member});
     }
     group.members = {};
-  }
-
-  // What is the same for all layouts whose graphs are the same (predict/prepared_job.h).
-  using DrawnKey = std::tuple<Engine, Implementation, LossKernel, bool, ContextMethod, std::uint8_t,
-                              std::uint8_t, RecomputeMode, std::int32_t, std::int32_t, std::int32_t,
-                              std::int32_t, std::int32_t, bool, bool, bool>;
-  static DrawnKey drawn_key(const Layout& l) {
-    return {l.engine,         l.implementation,
-            l.loss,           l.sequence_parallel,
-            l.context_method, l.zero_stage,
-            l.recipe,         recomputes_layers(l.recompute) ? RecomputeMode::kFull : l.recompute,
-            l.tensor,         l.context,
-            l.expert,         l.expert_tensor,
-            l.micro_batch,    l.pipeline > 1,
-            l.data > 1,       l.accumulation > 1};
-  }
-
-  // Those of one form by one worker, one after the other. `which`: of open_.
-  std::vector<Weighing> weigh(const std::vector<std::uint32_t>& which) {
-    if (drawn_.size() > kMostDrawn) drawn_.clear();
-    std::map<DrawnKey, std::vector<std::size_t>> by_form;
-    for (std::size_t i = 0; i < which.size(); ++i)
-      by_form[drawn_key(space_.layouts[open_[which[i]].layout])].push_back(i);
-    std::vector<std::pair<std::optional<PreparedForm>*, const std::vector<std::size_t>*>> work;
-    for (const auto& [key, members] : by_form) work.emplace_back(&drawn_[key], &members);
-    std::vector<Weighing> answers(which.size());
-    help_.share(work.size(), [&](std::size_t at) {
-      for (const std::size_t i : *work[at].second)
-        answers[i] = weigh(open_[which[i]].layout, *work[at].first);
-    });
-    return answers;
-  }
-
-  Weighing weigh(std::uint32_t at, std::optional<PreparedForm>& form) const {
-    Weighing weighing;
-    WeighedLayout& answer = weighing.answer;
-    answer.layout = at;
-    try {
-      const ReadJob job = reader_.job_of(space_.layouts[at]);
-      if (!job) {
-        answer.fate = Fate::kNotAllowed;
-        weighing.code = job.error().front().code;
-        weighing.words = job.error().front().message;
-        return weighing;
-      }
-      if (!form) form.emplace(*job);
-      PreparedJob prepared(*job, *form);
-      const LayoutNeed need = prepared.need();
-      answer.bytes = need.device.value().value();
-      answer.high = need.high.value().value();
-      answer.pipeline = need.pipeline;
-      answer.binds = need.binds;
-      const bool expected = need.device <= job->cluster.device->capacity;
-      answer.fate = need.fits ? Fate::kFits : expected ? Fate::kTight : Fate::kTooLarge;
-      if (answer.fate == Fate::kTooLarge || (wish_.first_that_fits && !need.fits)) return weighing;
-      if (const auto step = prepared.step()) answer.seconds = step->value();
-    } catch (const OverflowError& fault) {
-      answer.fate = Fate::kNotAllowed;
-      weighing.code = "E107";
-      weighing.words = fault.what();
-    }
-    return weighing;
   }
 
   const PlanTarget& target_;
@@ -363,16 +339,29 @@ class Search {
   const SearchWish& wish_;
   const SearchHelp& help_;
   const LayoutReader reader_;
+  const bool stages_are_stated_;
+  const Bounds bounds_;
   Findings found_;
+  std::vector<FormFacts> memory_;  // by base
+  Weigher weigher_;
   std::vector<Open> open_;
   std::vector<Group> groups_;
+  std::vector<std::vector<std::uint32_t>> families_;   // of groups_
   Cells cells_;                                        // numbered as open_
   std::unordered_map<std::uint32_t, Weighing> known_;  // asked before their turn
-  std::map<DrawnKey, std::optional<PreparedForm>> drawn_;
   std::priority_queue<Turn> turns_;
 };
 
 }  // namespace
+
+SearchHelp serial_help() {
+  SearchHelp help;
+  help.read = [](const Value& run) { return read_job(run); };
+  help.share = [](std::size_t count, const std::function<void(std::size_t)>& work) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+  };
+  return help;
+}
 
 Value run_of(const Value& run, const Layout& layout, const Space& space, std::int64_t layers) {
   Value asked = run;

@@ -21,7 +21,7 @@
 namespace steelyard {
 
 enum class Fate : std::uint8_t {
-  kOpen,  // not looked at: it cannot be faster than what was found, or the search was interrupted
+  kOpen,  // not weighed: it cannot be faster than what was found, or the search was interrupted
   kNotAllowed,  // refused by a rule of the readers
   kTooLarge,
   kTight,  // the expected need is within the device, the band crosses the line
@@ -36,7 +36,8 @@ struct WeighedLayout {
   std::int64_t pipeline = 0;         // the stage of the peak
   std::int64_t bytes = 0, high = 0;  // on the device, expected and at most
   double seconds = 0;
-  double least_bytes = 0, least_seconds = 0;  // what the bounds said
+  double least_bytes = 0, least_high = 0, least_seconds = 0;  // what the bounds said
+  bool certain = false;  // too large by a bound, which is `bytes`: not weighed
 };
 
 struct Refusal {
@@ -73,6 +74,8 @@ struct SearchHelp {
   std::function<void(std::size_t count, const std::function<void(std::size_t)>& work)> share;
   std::function<bool(const SearchProgress&)> go_on;  // false: stop with what there is
 };
+// One worker, no files beside the run, nobody who watches.
+SearchHelp serial_help();
 
 struct SearchWish {
   std::size_t best = 5;  // unlike layouts

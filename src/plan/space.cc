@@ -357,7 +357,19 @@ class Enumeration {
   static FormKey form_key(const Layout& layout) {
     return {layout.implementation, layout.micro_batch, mode_of_form(layout), layout.data > 1};
   }
-  static Layout form_of(const Layout& layout) {
+  // The least that the engine asks for where something waits on the host.
+  std::uint8_t stage_of_form(const Layout& layout) const {
+    const auto offloads = [&](KeyId id) {
+      for (const auto& [path, value] : space_.recipes[layout.recipe].keys)
+        if (path == key_of(id).path) return true;
+      return fixed_.name(id).value_or(0) != 0;
+    };
+    if (layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2) return 3;
+    if (offloads(KeyId::kOffloadParameters)) return 3;
+    if (!offloads(KeyId::kOffloadOptimizer)) return 0;
+    return layout.engine == Engine::kDeepSpeed ? 2 : 1;
+  }
+  Layout form_of(const Layout& layout) const {
     Layout form = layout;
     form.recompute = mode_of_form(layout);
     form.recomputed = 0;
@@ -370,7 +382,7 @@ class Enumeration {
     form.data = layout.data > 1 ? 2 : 1;
     while (form.data * form.context * form.tensor % (form.expert * form.expert_tensor) != 0)
       ++form.data;
-    form.zero_stage = form.engine == Engine::kFsdp1 || form.engine == Engine::kFsdp2 ? 3 : 0;
+    form.zero_stage = stage_of_form(form);
     return form;
   }
 

@@ -10,6 +10,7 @@
 //   data            the rest; replicas of shards (HSDP): shards over 1, 2, 4, ... machines
 //   micro-batch     divisors of a data rank's share of the global batch, up to 64
 //   recompute       none, selective, full; one layer in 2, 3, 4 (torch); the first n layers of a stage (megatron)
+//   recipe          as asked; and with each change that is allowed (plan/recipe_changes.h)
 //
 // What is enumerated here and refused by the readers of src/job is counted as not allowed, with their reason.
 #pragma once

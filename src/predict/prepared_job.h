@@ -5,8 +5,9 @@
 //   prepared.step()             the seconds of predict_time(job)->step
 //
 // A form is drawn once for all jobs that differ only in data ranks, in replicas of shards, in the number of stages and the
-// order of their micro-batches, and in how many layers are computed again: their graphs are the same. Stages that are cut alike share everything but the order of their
-// micro-batches, which is put together from crests (ledger/crest.h). No first step, no bands of time, no words.
+// order of their micro-batches, and in how many layers are computed again: their graphs are the same. Stages that are cut
+// alike share everything but the order of their micro-batches, which is put together from crests (ledger/crest.h). No
+// first step, no bands of time, no words.
 #pragma once
 
 #include <memory>

@@ -56,6 +56,16 @@ std::vector<std::string> layout_parts(const Layout& layout) {
   return parts;
 }
 
+// With what it changes of the recipe.
+std::vector<std::string> row_parts(const PlanRow& row) {
+  std::vector<std::string> parts = layout_parts(row.layout);
+  if (!row.recipe.empty()) parts.push_back(row.recipe);
+  return parts;
+}
+std::string row_words(const PlanRow& row) {
+  return words_of(row.layout, " ") + (row.recipe.empty() ? "" : " " + row.recipe);
+}
+
 std::vector<std::string> measure_parts(const PlanRow& row, const Style& style) {
   return {fmt::format("{} a step ({} to {})", print_seconds(row.time.step),
                       print_seconds(row.time.low), print_seconds(row.time.high)),
@@ -137,8 +147,15 @@ std::string rejected_text(const PlanAnswer& answer, const Style& style) {
         "{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
         group.certain ? std::string("weights, states and what layers keep") : words_of(group.binds),
         memory(group.least_excess, style), memory_unit(style.units));
-    if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
-      line += "; admits it: " + words_of_change(layout, answer.space.layouts[fit->layout]);
+    if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout)) {
+      const Layout& other = answer.space.layouts[fit->layout];
+      std::string change = words_of_change(layout, other);
+      if (other.recipe != layout.recipe)
+        change += (change.empty() ? "" : ", ") +
+                  (other.recipe == 0 ? "no " + answer.space.recipes[layout.recipe].name
+                                     : answer.space.recipes[other.recipe].name);
+      line += "; admits it: " + change;
+    }
     text += "  " + wrapped(style, line, 4) + "\n";
   }
   for (std::size_t i = 0; i < answer.result.refusals.size() && i < 2; ++i) {
@@ -186,6 +203,9 @@ std::string rows_text(const std::vector<PlanRow>& rows, const Style& style) {
   columns.push_back({"step", true});
   columns.push_back({"MFU", true});
   columns.push_back({"costs most"});
+  const bool changes =
+      std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return !row.recipe.empty(); });
+  if (changes) columns.push_back({"with"});
   Table table(std::move(columns));
   int number = 0;
   for (const PlanRow& row : rows) {
@@ -205,6 +225,7 @@ std::string rows_text(const std::vector<PlanRow>& rows, const Style& style) {
     cells.push_back(print_seconds(row.time.step));
     cells.push_back(fmt::format("{:.0f} %", 100 * row.time.model_flops_utilization));
     cells.push_back(bound_words(row.time));
+    if (changes) cells.push_back(row.recipe);
     table.add(std::move(cells));
   }
   return table.text(style);
@@ -226,26 +247,25 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
     text += "\n";
   } else {
     const PlanRow& best = rows.front();
-    text += lines_of(style, "best", layout_parts(best.layout));
+    text += lines_of(style, "best", row_parts(best));
     text += "       " + facts(style, measure_parts(best, style), 7) + "\n";
     text += lines_of(style, "batch", {batch_words(question)});
     if (answer.first_question) text += question_text(*answer.first_question, style);
     text += "\n" + rows_text(answer.front.empty() ? rows : answer.front, style) + "\n";
     if (answer.simplest)
-      text +=
-          lines_of(style, "simple",
-                   {words_of(answer.simplest->layout, " "), slower_words(best, *answer.simplest)});
+      text += lines_of(style, "simple",
+                       {row_words(*answer.simplest), slower_words(best, *answer.simplest)});
     if (answer.faster_but_tight)
       text += lines_of(
           style, "tight",
-          {words_of(answer.faster_but_tight->layout, " "),
+          {row_words(*answer.faster_but_tight),
            fmt::format("{}, {} to {} {}", print_seconds(answer.faster_but_tight->time.step),
                        memory(answer.faster_but_tight->prediction.peak.low, style),
                        memory(answer.faster_but_tight->prediction.peak.high, style),
                        memory_unit(style.units))});
     if (answer.rule_of_thumb) {
       const PlanRow& thumb = answer.rule_of_thumb->row;
-      text += lines_of(style, "thumb", {words_of(thumb.layout, " "), slower_words(best, thumb)});
+      text += lines_of(style, "thumb", {row_words(thumb), slower_words(best, thumb)});
     }
     std::vector<std::string> more;
     for (const Sensitivity& what : answer.sensitivity)

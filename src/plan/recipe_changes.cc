@@ -1,0 +1,41 @@
+#include "plan/recipe_changes.h"
+
+namespace steelyard {
+namespace {
+
+using Keys = std::vector<std::pair<KeyId, Value>>;
+
+AllowedChange changed(std::string word, std::string name, Keys keys, std::string cost) {
+  AllowedChange allowed{std::move(word), {std::move(name), {}}, std::move(cost)};
+  for (auto& [id, value] : keys) allowed.change.keys.emplace_back(key_of(id).path, value);
+  return allowed;
+}
+
+}  // namespace
+
+const std::vector<AllowedChange>& recipe_changes() {
+  const auto word = [](const char* text) { return Value::string(text); };
+  static const std::vector<AllowedChange> all = {
+      changed("offload", "offload.optimizer = cpu", {{KeyId::kOffloadOptimizer, word("cpu")}},
+              "the step waits for the host"),
+      changed("fp8", "precision = fp8-tensorwise", {{KeyId::kPrecision, word("fp8-tensorwise")}},
+              "products in 8 bits: accuracy"),
+      changed("8-bit-optimizer", "optimizer = adamw-8bit",
+              {{KeyId::kOptimizer, word("adamw-8bit")}}, "moments in 8 bits: accuracy"),
+      changed("bf16-pure", "precision = bf16-pure", {{KeyId::kPrecision, word("bf16-pure")}},
+              "no fp32 master weights: accuracy"),
+      changed("", "bf16-pure + adamw-8bit",
+              {{KeyId::kPrecision, word("bf16-pure")}, {KeyId::kOptimizer, word("adamw-8bit")}},
+              "both: accuracy"),
+      changed("", "adapter lora, rank 16",
+              {{KeyId::kAdapterMethod, word("lora")}, {KeyId::kAdapterRank, Value::integer(16)}},
+              "fine-tunes adapters only"),
+      changed("", "adapter lora on a 4-bit base",
+              {{KeyId::kAdapterMethod, word("lora")},
+               {KeyId::kAdapterRank, Value::integer(16)},
+               {KeyId::kAdapterBase, word("nf4")}},
+              "QLoRA: adapters only, the base in 4 bits")};
+  return all;
+}
+
+}  // namespace steelyard

@@ -1,0 +1,129 @@
+#include "plan/weigher.h"
+
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "predict/prepared_job.h"
+#include "quantity/checked.h"
+
+namespace steelyard {
+namespace {
+
+// Forms that are remembered with their graphs, some 100 KB each.
+constexpr std::size_t kMostDrawn = 256;
+// The part of the device from which on a least need makes too large likely.
+constexpr double kNear = 0.8;
+
+// What is the same for all layouts whose graphs are the same (predict/prepared_job.h).
+auto drawn_key(const Layout& l) {
+  return std::tuple(l.engine, l.implementation, l.loss, l.sequence_parallel, l.context_method,
+                    l.zero_stage, l.recipe,
+                    recomputes_layers(l.recompute) ? RecomputeMode::kFull : l.recompute, l.tensor,
+                    l.context, l.expert, l.expert_tensor, l.micro_batch, l.pipeline > 1, l.data > 1,
+                    l.accumulation > 1);
+}
+
+}  // namespace
+
+// Of layouts whose graphs are the same.
+struct Weigher::Drawn {
+  std::optional<PreparedForm> form;  // of the last kMostDrawn
+  std::optional<FormSwings> swings;
+};
+
+struct Weigher::Forms {
+  std::map<decltype(drawn_key(Layout())), Drawn> by_key;
+  std::size_t drawn = 0;
+};
+
+Weigher::Weigher(const PlanTarget& target, const Space& space, const SearchWish& wish,
+                 const SearchHelp& help, const LayoutReader& reader,
+                 const std::vector<FormFacts>& memory)
+    : target_(target),
+      space_(space),
+      wish_(wish),
+      help_(help),
+      reader_(reader),
+      memory_(memory),
+      forms_(std::make_unique<Forms>()) {}
+Weigher::~Weigher() = default;
+
+std::vector<Weighing> Weigher::weigh(const std::vector<Asked>& which, bool first,
+                                     const Findings& found) {
+  auto& forms = forms_->by_key;
+  if (forms_->drawn > kMostDrawn)
+    for (auto& [key, drawn] : forms) drawn.form.reset();
+  std::map<decltype(drawn_key(Layout())), std::vector<std::size_t>> by_form;
+  for (std::size_t i = 0; i < which.size(); ++i)
+    by_form[drawn_key(space_.layouts[which[i].layout])].push_back(i);
+  std::vector<std::pair<Drawn*, const std::vector<std::size_t>*>> work;
+  for (const auto& [key, members] : by_form) work.emplace_back(&forms[key], &members);
+  std::vector<Weighing> answers(which.size());
+  help_.share(work.size(), [&](std::size_t at) {
+    Bounds bounds(target_, reader_.stages_are_stated());
+    for (const std::size_t i : *work[at].second)
+      answers[i] = weigh(which[i], *work[at].first, bounds, first, found);
+  });
+  forms_->drawn = 0;
+  for (const auto& [key, drawn] : forms) forms_->drawn += drawn.form ? 1U : 0U;
+  return answers;
+}
+
+Weighing Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, bool first,
+                        const Findings& found) const {
+  Weighing weighing;
+  WeighedLayout& answer = weighing.answer;
+  answer.layout = asked.layout;
+  const Layout& layout = space_.layouts[asked.layout];
+  const auto refused = [&](const ReadJob& job) {
+    answer.fate = Fate::kNotAllowed;
+    weighing.code = job.error().front().code;
+    weighing.words = job.error().front().message;
+    return weighing;
+  };
+  try {
+    std::optional<ReadJob> job;
+    const auto draw = [&] {
+      if (!job) job.emplace(reader_.job_of(layout));
+      if (*job && !drawn.form) drawn.form.emplace(**job);
+      return job->has_value();
+    };
+    if (!drawn.swings) {
+      if (!draw()) return refused(*job);
+      drawn.swings.emplace(**job, *drawn.form->drawn());
+    }
+    const FormFacts& facts = memory_[space_.base_of[space_.form_of[asked.layout]]];
+    const Bounds::Need least = bounds.least_need(layout, facts, *drawn.swings);
+    answer.least_bytes = least.device;
+    answer.least_high = least.high;
+    const double usable = static_cast<double>(target_.device->capacity.value().value());
+    if (least.device > usable && !wish_.everything) {
+      answer.fate = Fate::kTooLarge;
+      answer.certain = true;
+      answer.bytes = static_cast<std::int64_t>(least.device);
+      return weighing;
+    }
+    // It does not fit for certain; among those that nearly do, a faster one is known.
+    if (least.high > usable && found.is_slower_than_tight(asked.seconds)) return weighing;
+    if (first && least.device > 0 && least.device < kNear * usable) return weighing;
+    if (!draw()) return refused(*job);
+    PreparedJob prepared(**job, *drawn.form);
+    const LayoutNeed need = prepared.need();
+    answer.bytes = need.device.value().value();
+    answer.high = need.high.value().value();
+    answer.pipeline = need.pipeline;
+    answer.binds = need.binds;
+    const bool expected = need.device <= target_.device->capacity;
+    answer.fate = need.fits ? Fate::kFits : expected ? Fate::kTight : Fate::kTooLarge;
+    if (answer.fate == Fate::kTooLarge || (wish_.first_that_fits && !need.fits)) return weighing;
+    if (const auto step = prepared.step()) answer.seconds = step->value();
+  } catch (const OverflowError& fault) {
+    answer.fate = Fate::kNotAllowed;
+    weighing.code = "E107";
+    weighing.words = fault.what();
+  }
+  return weighing;
+}
+
+}  // namespace steelyard
