@@ -19,7 +19,8 @@ std::vector<Event> Graph<N>::forward() const {
     for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
       if (storage.last_use == i && (storage.first_saver < 0 || waits_on_host(storage)) &&
-          !storage.result && storage.released && !storage.lingers && !storage.outlives)
+          !storage.stays && !storage.result && storage.released && !storage.lingers &&
+          !storage.outlives)
         events.push_back({storage.slot, -1});
   }
   return events;
@@ -30,12 +31,14 @@ void Graph<N>::play_again(const Region& region, const Rerun& rerun,
                           std::vector<Event>& events) const {
   for (int i = region.begin; i < rerun.end; ++i) {
     const Operator& operation = operators_[at(i)];
-    for (ValueId value : operation.outputs) {
-      const Storage& storage = storages_[at(values_[at(value)].storage)];
-      if (storage.made_by == i) events.push_back({storage.slot, 1});
+    if (!operation.stays) {
+      for (ValueId value : operation.outputs) {
+        const Storage& storage = storages_[at(values_[at(value)].storage)];
+        if (storage.made_by == i) events.push_back({storage.slot, 1});
+      }
+      for (SlotId slot : operation.passing) events.push_back({slot, 1});
+      for (SlotId slot : operation.passing) events.push_back({slot, -1});
     }
-    for (SlotId slot : operation.passing) events.push_back({slot, 1});
-    for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
       if (storage.made_by >= region.begin && std::min(storage.rerun_last_use, rerun.end - 1) == i &&
           storage.made_by <= i && storage.made_by < region.end && storage.rerun_first_saver < 0)
