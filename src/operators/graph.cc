@@ -98,7 +98,7 @@ void Graph<N>::keep_chosen_outputs(bool early_stop) {
     // aten.mm; a product with a bias is aten.addmm, which is neither counted nor kept.
     const bool product = operation.arithmetic.kind == Arithmetic::kProduct &&
                          !operation.backward.empty() &&
-                         operation.backward.front().kind == BackwardStep::kParameterGradient;
+                         operation.backward[0].kind == BackwardStep::kParameterGradient;
     if (product) ++products;
     operation.stays =
         operation.arithmetic.kind == Arithmetic::kAttention || (product && products % 2 == 1);

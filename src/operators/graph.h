@@ -229,6 +229,12 @@ class Graph {
   void find_uses();
   void find_savers();
   void plan_reruns();
+  // Stays, and the second run of its region ends before it: a run that stops early ends where the last operator would begin.
+  bool stays_unread(const Storage& storage) const {
+    if (!storage.stays || storage.rerun_first_saver >= 0) return false;
+    const std::size_t region = static_cast<std::size_t>(region_of_[at(storage.made_by)]);
+    return storage.made_by >= reruns_[region].end - (regions_[region].early_stop ? 1 : 0);
+  }
   void play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const;
   int last_run_again(const Region& region, const Rerun& rerun) const;
   void plan_copies();

@@ -41,7 +41,8 @@ void Graph<N>::play_again(const Region& region, const Rerun& rerun,
     }
     for (const Storage& storage : storages_)
       if (storage.made_by >= region.begin && std::min(storage.rerun_last_use, rerun.end - 1) == i &&
-          storage.made_by <= i && storage.made_by < region.end && storage.rerun_first_saver < 0)
+          storage.made_by <= i && storage.made_by < region.end && storage.rerun_first_saver < 0 &&
+          !stays_unread(storage))
         events.push_back({storage.slot, -1});
   }
 }
@@ -266,6 +267,11 @@ class BackwardPlayer {
     }
     const int region = graph_.region_at(operation);
     if (region >= 0) drop_inputs(at(region), operation);
+    // What the second run did not come to goes with the region's graph.
+    if (region >= 0 && graph_.regions_[at(region)].begin == operation)
+      for (const auto& storage : graph_.storages_)
+        if (graph_.stays_unread(storage) && graph_.region_at(storage.made_by) == region)
+          put(storage.slot, -1);
   }
   void drop(int index) {
     Carried& buffer = carried_[at(index)];
