@@ -106,6 +106,9 @@ SINGLE = {
     "llama-every-3-small-vocabulary": {"recompute.mode": "every", "recompute.every": 3, "model.vocab_size": 8000},
     "llama-block-1-small-vocabulary": {"recompute.mode": "block", "recompute.layers": 1, "model.vocab_size": 8000},
     "llama-every-2-autocast": {"recompute.mode": "every", "recompute.every": 2, P: "bf16-autocast"},
+    "llama-operators": {"recompute.mode": "operators"},
+    "llama-operators-fp32": {"recompute.mode": "operators", P: "fp32", A: "efficient"},
+    "llama-operators-small-vocabulary": {"recompute.mode": "operators", "model.vocab_size": 8000},
     "llama-every-4-16-layers": {"recompute.mode": "every", "recompute.every": 4, "model.num_hidden_layers": 16},
     # the lower half frozen
     "llama-frozen": FROZEN,
@@ -178,6 +181,7 @@ ENGINES = {
     "fsdp2-8-fused": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", F: "fused"},
     "fsdp2-16-replicate-2": {"engine": "fsdp2", "cluster.devices": 16, P: "bf16-mixed", "parallel.replicate": 2},
     "fsdp2-3": {"engine": "fsdp2", "cluster.devices": 3, P: "bf16-mixed"},
+    "fsdp2-8-operators": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "recompute.mode": "operators"},
     "fsdp2-8-16-layers-full": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **FULL, "model.num_hidden_layers": 16,
                                "model.vocab_size": 8000},
     "fsdp2-8-qwen3": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model": FAMILIES["qwen3-0.6b"]},

@@ -123,14 +123,36 @@ def build_model(run, kind=None):
     return model
 
 
+def chosen_operators():
+    """torchtitan's selective "op": the outputs of attention and of every other product stay (activation_checkpoint.py)."""
+    from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+    kept = {torch.ops.aten._scaled_dot_product_flash_attention.default,
+            torch.ops.aten._scaled_dot_product_efficient_attention.default}
+    products = {False: 0, True: 0}
+
+    def policy(context, function, *_, **__):
+        if function == torch.ops.aten.mm.default:
+            products[context.is_recompute] += 1
+            stays = products[context.is_recompute] % 2 == 1
+        else:
+            stays = function in kept
+        return CheckpointPolicy.MUST_SAVE if stays else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
 def recompute(run, model):
     mode = value(run, "recompute.mode", "none")
     if mode == "none":
         return
-    if mode not in ("full", "every", "block"):
+    if mode not in ("full", "every", "block", "operators"):
         raise Unsupported(f"recompute.mode {mode} is not a switch of transformers")
     reentrant = bool(value(run, "recompute.reentrant", False))
-    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    how = {"use_reentrant": reentrant}
+    if mode == "operators":
+        how["context_fn"] = chosen_operators
+    model.gradient_checkpointing_enable(how)
     if reentrant:
         model.enable_input_require_grads()
     for index, layer in enumerate(layers_of(model)):

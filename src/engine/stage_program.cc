@@ -124,8 +124,9 @@ void StagePrograms<N>::draw(bool with_all) {
   gradient_slots_of_kind_.resize(model.kinds.size());
   const bool some_whole = recomputes_layers(job_.recompute);
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-    if (job_.recompute.mode != RecomputeMode::kFull || with_all)
-      compose_layer(layers_[kind * 2], kind, false, {});
+    const bool all_again = job_.recompute.mode == RecomputeMode::kFull ||
+                           job_.recompute.mode == RecomputeMode::kOperators;
+    if (!all_again || with_all) compose_layer(layers_[kind * 2], kind, false, {});
     if (some_whole) compose_layer(layers_[kind * 2 + 1], kind, true, {});
   }
   compose_ends();
@@ -214,6 +215,9 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   graph.gradient_slot(y, hidden_gradient_);
   if (edge.gradient) graph.borrow_result_gradient();
   if (recomputed) composer.recompute_from(0);
+  // torchtitan's checkpoints run to the end of a layer (activation_checkpoint.early_stop is false, 0.2.2).
+  if (recomputed && job_.recompute.mode == RecomputeMode::kOperators)
+    graph.keep_chosen_outputs(job_.implementation != Implementation::kTorchtitan);
   if (torch_pipeline_) graph.keep_graph_between_parts();
   play(tapes);
   gradients_of_kind_[kind] = tapes.gradients;
@@ -257,6 +261,7 @@ template <class N>
 bool StagePrograms<N>::recomputes(std::int64_t layer_in_stage, std::int64_t layer) const {
   switch (job_.recompute.mode) {
     case RecomputeMode::kFull:
+    case RecomputeMode::kOperators:
       return true;
     case RecomputeMode::kEvery:
       return layer % job_.recompute.every == 0;

@@ -52,7 +52,15 @@ enum class ContextMethod : std::uint8_t {
   kRingAndUlysses,  // Ulysses among `context_inner` ranks, a ring of such groups
 };
 enum class ExpertDispatcher : std::uint8_t { kAllToAll, kAllGather };
-enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull, kEvery, kBlock, kModules };
+enum class RecomputeMode : std::uint8_t {
+  kNone,
+  kSelective,
+  kFull,
+  kEvery,
+  kBlock,
+  kModules,
+  kOperators  // all of a layer but attention and every other matrix product: torchtitan's selective "op"
+};
 enum class RecomputeModule : std::uint8_t {
   kCoreAttention,
   kMlp,
@@ -167,7 +175,7 @@ struct Recompute {
 // Layers run forward once more in backward.
 inline bool recomputes_layers(RecomputeMode mode) {
   return mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery ||
-         mode == RecomputeMode::kBlock;
+         mode == RecomputeMode::kBlock || mode == RecomputeMode::kOperators;
 }
 inline bool recomputes_layers(const Recompute& recompute) {
   return recomputes_layers(recompute.mode);

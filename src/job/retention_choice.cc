@@ -13,7 +13,7 @@ namespace steelyard {
 namespace {
 
 RecomputeMode recompute_mode(Draft& draft) {
-  constexpr int kKnown = static_cast<int>(RecomputeMode::kModules);
+  constexpr int kKnown = static_cast<int>(RecomputeMode::kOperators);
   if (const auto given = draft.settings().name(KeyId::kRecomputeMode))
     return *given <= kKnown ? static_cast<RecomputeMode>(*given) : RecomputeMode::kNone;
   auto mode = RecomputeMode::kNone;

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <variant>
+
+#include "model/architecture.h"
 
 namespace steelyard {
 namespace {
@@ -82,12 +86,31 @@ constexpr std::array kFeatures = {
             },
             "chunked and fused losses over a divided vocabulary",
             "loss = \"plain\" is weighed with tensor; tensor = 1 with this loss"},
-    Feature{
-        KeyId::kRecomputeMode,
-        [](const Draft& d) {
-          return name_from(d, KeyId::kRecomputeMode, static_cast<int>(RecomputeMode::kModules) + 1);
-        },
-        "this form of recomputation", "mode = \"selective\" and mode = \"modules\" are weighed"},
+    Feature{KeyId::kRecomputeMode,
+            [](const Draft& d) {
+              return name_from(d, KeyId::kRecomputeMode,
+                               static_cast<int>(RecomputeMode::kOperators) + 1);
+            },
+            "this form of recomputation",
+            "mode = \"selective\" and mode = \"modules\" are weighed"},
+    Feature{KeyId::kRecomputeMode,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (job.recompute.mode != RecomputeMode::kOperators) return false;
+              const bool dense = job.model != nullptr &&
+                                 std::none_of(job.model->kinds.begin(), job.model->kinds.end(),
+                                              [](const Layer& layer) {
+                                                return std::holds_alternative<ExpertMlp>(layer.mlp);
+                                              });
+              return !dense || job.parallel.tensor > 1 || job.parallel.context > 1 ||
+                     job.parallel.pipeline > 1 || job.adapter || job.training.compile ||
+                     job.offload.activations != OffloadTarget::kNone || job.recompute.reentrant ||
+                     multiplies_in_8_bits(job.training.precision) ||
+                     (job.implementation != Implementation::kTransformers &&
+                      job.implementation != Implementation::kTorchtitan);
+            },
+            "recomputation by operator here",
+            "dense layers of transformers' and torchtitan's code on data ranks alone are weighed"},
     Feature{
         KeyId::kPrecision,
         [](const Draft& d) {

@@ -90,6 +90,27 @@ void Graph<N>::region(const Region& region) {
 }
 
 template <class N>
+void Graph<N>::keep_chosen_outputs(bool early_stop) {
+  regions_.back().early_stop = early_stop;
+  int products = 0;
+  for (int i = regions_.back().begin; i < regions_.back().end; ++i) {
+    Operator& operation = operators_[at(i)];
+    // aten.mm; a product with a bias is aten.addmm, which is neither counted nor kept.
+    const bool product = operation.arithmetic.kind == Arithmetic::kProduct &&
+                         !operation.backward.empty() &&
+                         operation.backward[0].kind == BackwardStep::kParameterGradient;
+    if (product) ++products;
+    operation.stays =
+        operation.arithmetic.kind == Arithmetic::kAttention || (product && products % 2 == 1);
+    if (!operation.stays) continue;
+    for (ValueId value : operation.outputs) {
+      Storage& storage = storages_[at(values_[at(value)].storage)];
+      storage.stays = storage.made_by == i && !storage.result;
+    }
+  }
+}
+
+template <class N>
 std::vector<SlotId> Graph<N>::lingering() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
@@ -123,7 +144,7 @@ template <class N>
 std::vector<SlotId> Graph<N>::kept() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
-    if (storage.first_saver >= 0 && storage.released && !waits_on_host(storage))
+    if ((storage.first_saver >= 0 || storage.stays) && storage.released && !waits_on_host(storage))
       slots.push_back(storage.slot);
   return slots;
 }

@@ -71,6 +71,7 @@ struct Operator {
   Few<SlotId, 2>
       saved_weights;  // parameters that it keeps a reference to: copied where what is saved is offloaded
   bool recorded = true;  // set by Graph::add; false: nothing needs its gradient, nothing is kept
+  bool stays = false;    // set by Graph::keep_chosen_outputs; its region does not run it again
 };
 
 // A parameter gradient that the graph can produce.
@@ -135,6 +136,10 @@ class Graph {
   void result(ValueId value, SlotId slot);
   // Regions do not nest: an outer one swallows those inside it.
   void region(const Region& region);
+  // Within the last region, outputs of attention and of every other matrix product stay, and these do not run again:
+  // torch's selective checkpoints with torchtitan's choice (torchtitan/distributed/activation_checkpoint.py).
+  // `early_stop`: the second run ends with the last tensor that is needed.
+  void keep_chosen_outputs(bool early_stop);
   int size() const { return static_cast<int>(operators_.size()); }
 
   int parameter(const GradientSlots& slots) {
@@ -215,6 +220,7 @@ class Graph {
         -1;  // kept by the first run; freed in backward after this operator. -1: nobody keeps it
     int rerun_last_use = -1;     // within the region that makes it, when that runs again
     int rerun_first_saver = -1;  // kept by the second run of its region; -1: nobody
+    bool stays = false;  // from the first run of its region on, until the second has no use for it
     bool external = false;       // existed before
     bool released = true;        // ours to free
     bool held = false;           // until the end of forward
@@ -236,6 +242,12 @@ class Graph {
   void find_uses();
   void find_savers();
   void plan_reruns();
+  // Stays, and the second run of its region ends before it: a run that stops early ends where the last operator would begin.
+  bool stays_unread(const Storage& storage) const {
+    if (!storage.stays || storage.rerun_first_saver >= 0) return false;
+    const std::size_t region = static_cast<std::size_t>(region_of_[at(storage.made_by)]);
+    return storage.made_by >= reruns_[region].end - (regions_[region].early_stop ? 1 : 0);
+  }
   void play_again(const Region& region, const Rerun& rerun, std::vector<Event>& events) const;
   int last_run_again(const Region& region, const Rerun& rerun) const;
   void plan_copies();

@@ -18,7 +18,7 @@ void Graph<N>::finish() {
   plan_copies();
   // What nobody keeps for backward is a temporary of forward.
   for (const Storage& storage : storages_)
-    if (!storage.external && !storage.result && !storage.outlives &&
+    if (!storage.external && !storage.result && !storage.outlives && !storage.stays &&
         ((storage.first_saver < 0 && storage.rerun_first_saver < 0) || waits_on_host(storage)))
       book_.program.sort_into(storage.slot, Pile::kTemporary);
   // Gradients need slots of their own; what arrives and leaves has one already.

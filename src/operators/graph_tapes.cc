@@ -16,8 +16,8 @@ void Graph<N>::run_forward_of(int i, std::vector<Event>& events) const {
   for (SlotId slot : operation.passing) events.push_back({slot, -1});
   for (const Storage& storage : storages_)
     if (storage.last_use == i && (storage.first_saver < 0 || waits_on_host(storage)) &&
-        !storage.result && storage.released && !storage.lingers && !storage.outlives &&
-        !storage.named)
+        !storage.stays && !storage.result && storage.released && !storage.lingers &&
+        !storage.outlives && !storage.named)
       events.push_back({storage.slot, -1});
 }
 
@@ -41,15 +41,18 @@ void Graph<N>::play_again(const Region& region, const Rerun& rerun,
                           std::vector<Event>& events) const {
   for (int i = region.begin; i < rerun.end; ++i) {
     const Operator& operation = operators_[at(i)];
-    for (ValueId value : operation.outputs) {
-      const Storage& storage = storages_[at(values_[at(value)].storage)];
-      if (storage.made_by == i) events.push_back({storage.slot, 1});
+    if (!operation.stays) {
+      for (ValueId value : operation.outputs) {
+        const Storage& storage = storages_[at(values_[at(value)].storage)];
+        if (storage.made_by == i) events.push_back({storage.slot, 1});
+      }
+      for (SlotId slot : operation.passing) events.push_back({slot, 1});
+      for (SlotId slot : operation.passing) events.push_back({slot, -1});
     }
-    for (SlotId slot : operation.passing) events.push_back({slot, 1});
-    for (SlotId slot : operation.passing) events.push_back({slot, -1});
     for (const Storage& storage : storages_)
       if (storage.made_by >= region.begin && std::min(storage.rerun_last_use, rerun.end - 1) == i &&
-          storage.made_by <= i && storage.made_by < region.end && storage.rerun_first_saver < 0)
+          storage.made_by <= i && storage.made_by < region.end && storage.rerun_first_saver < 0 &&
+          !stays_unread(storage))
         events.push_back({storage.slot, -1});
   }
 }
@@ -274,6 +277,11 @@ class BackwardPlayer {
     }
     const int region = graph_.region_at(operation);
     if (region >= 0) drop_inputs(at(region), operation);
+    // What the second run did not come to goes with the region's graph.
+    if (region >= 0 && graph_.regions_[at(region)].begin == operation)
+      for (const auto& storage : graph_.storages_)
+        if (graph_.stays_unread(storage) && graph_.region_at(storage.made_by) == region)
+          put(storage.slot, -1);
   }
   void drop(int index) {
     Carried& buffer = carried_[at(index)];

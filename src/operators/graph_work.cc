@@ -241,7 +241,7 @@ Kernels Graph<N>::backward_kernels(GradientPolicy policy) const {
       if (reruns_[r].trigger == i && is_recorded(regions_[r]))
         for (int again = regions_[r].begin; again < last_run_again(regions_[r], reruns_[r]);
              ++again)
-          run_forward(again, true, kernels);
+          if (!operators_[at(again)].stays) run_forward(again, true, kernels);
     if (operators_[at(i)].recorded) run_backward(i, policy, arrivals, kernels);
   }
   return kernels;

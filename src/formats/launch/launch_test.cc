@@ -84,7 +84,9 @@ Value random_run(std::string_view target, Dice& dice) {
     put(run, "training.precision", dice.one_of({"bf16-mixed-fp32-gradients", "bf16-pure", "fp32"}));
   else
     put(run, "training.precision", dice.one_of({"bf16-mixed", "bf16-pure", "fp32"}));
-  put(run, "recompute.mode", dice.one_of({"none", "full"}));
+  put(run, "recompute.mode",
+      target == "torchtitan" ? dice.one_of({"none", "full", "operators"})
+                             : dice.one_of({"none", "full"}));
   if (meshed) {
     put(run, "parallel.tensor", tensor);
     put(run, "parallel.pipeline", pipeline);
