@@ -221,12 +221,12 @@ class Graph {
     int rerun_last_use = -1;     // within the region that makes it, when that runs again
     int rerun_first_saver = -1;  // kept by the second run of its region; -1: nobody
     bool stays = false;  // from the first run of its region on, until the second has no use for it
-    bool external = false;       // existed before
-    bool released = true;        // ours to free
-    bool held = false;           // until the end of forward
-    bool lingers = false;        // beyond it
-    bool outlives = false;       // and beyond backward
-    bool named = false;          // by the model's forward, until that returns
+    bool external = false;  // existed before
+    bool released = true;   // ours to free
+    bool held = false;      // until the end of forward
+    bool lingers = false;   // beyond it
+    bool outlives = false;  // and beyond backward
+    bool named = false;     // by the model's forward, until that returns
     bool result = false;
   };
   struct Rerun {
