@@ -101,7 +101,8 @@ class Megatron final : public EngineModel<N> {
           {"mlp.experts", "tokens of all ranks", "dispatch.gathered-buffer"}, Pile::kCommunication,
           context.sizes.shard_tokens * context.sizes.hidden * N(gathering), style.compute);
     if (style.local_layers) shared_buffer_ = shared_buffer();
-    if (distributed_)
+    // Weighed where it is recorded: rows of older frameworks that are read as Megatron ran without this buffer (before 0.6).
+    if (distributed_ && style.local_layers)
       before_ = this->whole_set("parameters, before they move into the buffer",
                                 "megatron.parameter-buffer", Pile::kParameters,
                                 precision.parameters, Of::kTrained);
