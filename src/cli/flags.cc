@@ -54,7 +54,7 @@ const std::vector<Flag>& flags() {
        "JSON: verdict, parameters, peak and ranks, without phases"},
       {"replay", 0, kSwitch, "", "", "weigh", "check the answer by replaying every event (slow)"},
       {"fail-on", 0, kValue, "VERDICT", "tight", "weigh", "exit 1 on this verdict too"},
-      {"over", 0, kRepeated, "KEY=VALUES", "", "sweep",
+      {"over", 0, kRepeated, "KEY=VALUES", "", "sweep plan",
        "a..b doubles, a..b:step steps, a,b,c lists; several multiply"},
       {"largest", 0, kValue, "WHAT", "parameters", "sweep",
        "the largest model that fits, for DDP and ZeRO 1, 2, 3"},

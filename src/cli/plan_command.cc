@@ -19,9 +19,12 @@
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "document/edit_distance.h"
+#include "plan/axis.h"
+#include "plan/curve.h"
 #include "plan/extremes.h"
 #include "plan/plan.h"
 #include "plan/recipe_changes.h"
+#include "report/plan_curve.h"
 #include "report/plan_extremes.h"
 #include "report/plan_table.h"
 #include "report/prediction_json.h"
@@ -198,6 +201,40 @@ int answer_why(const Invocation& invocation, const Value& document, const PlanAn
   return all ? kDone : kFinding;
 }
 
+// plan --over cluster.devices=8..64
+int answer_curve(const Invocation& invocation, const Value& document, const SearchHelp& help) {
+  const auto wrong = [&](const std::string& what) {
+    return refuse(invocation,
+                  {command_line_problem("E005", what, "--over cluster.devices=8..64 doubles")},
+                  "nothing planned");
+  };
+  const std::vector<std::string>& said = invocation.flags.find("over")->second;
+  Place place;
+  place.source = "--over";
+  const auto axis = read_axis(said.front(), place);
+  if (!axis) return refuse(invocation, {axis.error()}, "nothing planned");
+  const Key* key = find_key_by_path(axis->key);
+  if (said.size() > 1 || key == nullptr || key != &key_of(KeyId::kDevices))
+    return wrong("a plan goes over cluster.devices");
+  std::vector<std::int64_t> devices;
+  for (const Value& value : axis->values) {
+    if (!value.is_integer() || value.as_integer() < 1)
+      return wrong("cluster.devices is a whole number");
+    devices.push_back(value.as_integer());
+  }
+  if (invocation.has("minimize") || invocation.has("export"))
+    return wrong("--over with --minimize or --export");
+  const auto curve = curve_of(document, devices, wanted_of(invocation), help);
+  if (!curve) return refuse(invocation, curve.error(), "nothing planned");
+  if (invocation.json)
+    answer(document_text(json_of(*curve)));
+  else
+    print_plan(invocation, curve_text(*curve, invocation.style));
+  const bool any = std::any_of(curve->points.begin(), curve->points.end(),
+                               [](const CurvePoint& point) { return point.row.has_value(); });
+  return any ? kDone : kFinding;
+}
+
 // What --allow says, unless the run says it.
 tl::expected<std::vector<RecipeChange>, Diagnostics> allowed_by(const Invocation& invocation,
                                                                 const Value& document) {
@@ -277,6 +314,7 @@ int plan_command(const Invocation& invocation) {
   std::signal(SIGINT, stop_the_search);
 
   const Clock::time_point start = Clock::now();
+  if (invocation.has("over")) return answer_curve(invocation, document, help);
   if (const auto wanted = wanted_of(invocation))
     return extreme(invocation, *wanted, document, help);
   auto allowed = allowed_by(invocation, document);

@@ -165,9 +165,20 @@ tl::expected<ExtremeAnswer, Diagnostics> extreme_of(Wanted wanted, const Value& 
   const Value kept = with_batch(document, *first);
   const PlanTarget& target = first->target;
   const auto finish = [&](const Asked& asked, std::int64_t value) {
-    if (value == 0) return;
-    ExtremePoint best = asker.ask(asked(value), value, true);
-    if (best.fits) answer.answers.push_back(std::move(best));
+    while (value > 0) {
+      ExtremePoint best = asker.ask(asked(value), value, true);
+      if (best.fits) {
+        answer.answers.push_back(std::move(best));
+        return;
+      }
+      // With the allocator simulated it does not: the next that seemed to.
+      std::int64_t next = 0;
+      for (ExtremePoint& point : answer.tried) {
+        if (point.value == value) point.fits = false;
+        if (point.fits && point.value < value) next = std::max(next, point.value);
+      }
+      value = next;
+    }
   };
   const auto power = [](std::int64_t low) { return low; };  // doublings only
   switch (wanted) {

@@ -15,6 +15,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+std::string value_words(Wanted wanted, std::int64_t value) {
+  if (wanted == Wanted::kMostParameters) return print_parameters(Checked(value) * 1'000'000);
+  return print_count(value);
+}
+
+std::string cost_words(const ExtremePoint& point, std::optional<double> price) {
+  if (price) return fmt::format("{:.2f}", *price * point.device_hours);
+  return fmt::format("{:.3g} device-hours", point.device_hours);
+}
+
+}  // namespace
+
 std::string_view name_of(Wanted wanted) {
   switch (wanted) {
     case Wanted::kFewestDevices:
@@ -32,18 +44,6 @@ std::string_view name_of(Wanted wanted) {
   }
   return "";
 }
-
-std::string value_words(Wanted wanted, std::int64_t value) {
-  if (wanted == Wanted::kMostParameters) return print_parameters(Checked(value) * 1'000'000);
-  return print_count(value);
-}
-
-std::string cost_words(const ExtremePoint& point, std::optional<double> price) {
-  if (price) return fmt::format("{:.2f}", *price * point.device_hours);
-  return fmt::format("{:.3g} device-hours", point.device_hours);
-}
-
-}  // namespace
 
 std::string extremes_text(const ExtremeAnswer& answer, std::optional<double> price, double seconds,
                           const Style& style) {

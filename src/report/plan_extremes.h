@@ -11,6 +11,7 @@
 
 namespace steelyard {
 
+std::string_view name_of(Wanted wanted);
 // `price`: of one device for an hour, in whatever money.
 std::string extremes_text(const ExtremeAnswer& answer, std::optional<double> price, double seconds,
                           const Style& style);
