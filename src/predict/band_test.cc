@@ -56,7 +56,8 @@ TEST(Band, TheEndsOfTheTermsAddUp) {
 }
 
 TEST(Band, APredictionStandsInItsBand) {
-  for (const char* engine : {"ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron", "scaling"}) {
+  for (const char* engine :
+       {"ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron", "scaling"}) {
     const Prediction prediction = predict(job_of(engine));
     EXPECT_LE(prediction.peak.low, prediction.peak.device) << engine;
     EXPECT_GE(prediction.peak.high, prediction.peak.device) << engine;
