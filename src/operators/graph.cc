@@ -130,7 +130,8 @@ template <class N>
 std::vector<SlotId> Graph<N>::named() const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
-    if (storage.named && !storage.result && storage.first_saver < 0) slots.push_back(storage.slot);
+    if (storage.named && !storage.result && (storage.first_saver < 0 || waits_on_host(storage)))
+      slots.push_back(storage.slot);
   return slots;
 }
 
