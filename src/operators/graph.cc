@@ -92,6 +92,11 @@ void Graph<N>::region(const Region& region) {
 template <class N>
 void Graph<N>::keep_chosen_outputs(bool early_stop) {
   regions_.back().early_stop = early_stop;
+  // Where nothing asks for a gradient nothing is saved, and what was chosen goes with the checkpoint's frame.
+  bool differentiated = false;
+  for (int i = regions_.back().begin; i < regions_.back().end; ++i)
+    for (ValueId value : operators_[at(i)].outputs) differentiated |= needs_gradient(value);
+  if (!differentiated) return;
   int products = 0;
   for (int i = regions_.back().begin; i < regions_.back().end; ++i) {
     Operator& operation = operators_[at(i)];

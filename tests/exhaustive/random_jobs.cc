@@ -136,6 +136,21 @@ class JobWriter {
       job["training"]["gradient_accumulation"] = 1;
       job["training"]["gradient_clip"] = false;
     }
+    if (can_choose_operators(job) && dice_.chance(12))
+      job["recompute"] = RunFile{{"mode", "operators"}};
+  }
+  // Where recomputation is weighed operator by operator.
+  bool can_choose_operators(const RunFile& job) const {
+    const std::string code =
+        implementation_.empty() ? engine_.implementations.front() : implementation_;
+    const std::string precision = job["training"].value("precision", "");
+    const bool dense = std::none_of(
+        model_.kinds.begin(), model_.kinds.end(),
+        [](const Layer& layer) { return std::holds_alternative<ExpertMlp>(layer.mlp); });
+    return dense && tensor_ == 1 && pipeline_ == 1 && context_ == 1 &&
+           (code == "transformers" || code == "torchtitan") && !job.contains("adapter") &&
+           !job["training"].value("compile", false) && !precision.starts_with("fp8-") &&
+           !(job.contains("offload") && job["offload"].contains("activations"));
   }
   void layout() {
     std::int64_t tensor = 1, pipeline = 1;
