@@ -1,4 +1,4 @@
-// The kernels of a graph, in both directions, as the tapes of graph_tapes.cc run them.
+// The kernels of a graph, in both directions, as the tapes of graph_forward.cc and graph_backward.cc run them.
 #include <algorithm>
 
 #include "operators/graph.h"
