@@ -2,7 +2,8 @@
 """Reads every #include of src/ (and web/, python/) and refuses what tests/layers.txt does not allow.
 
 Also refused: headers by which the core would touch files, clocks, threads or terminals; standard headers
-that not all our compilers have; and files named for nothing (utils, helpers, common).
+that not all our compilers have; files named for nothing (utils, helpers, common); and two types of one name:
+the linker keeps one destructor of the two, and says nothing.
 """
 
 import pathlib
@@ -19,6 +20,7 @@ WORLD = {  # only the faces touch these (a mutex may stand: faces call from seve
 ABSENT = {  # missing from g++ 12 in C++20 mode, or from Emscripten's clang 14
     "expected", "format", "generator", "print", "ranges", "source_location", "stop_token", "syncstream",
 }
+TYPE = re.compile(r"(?:struct|class|union) (\w+)(?: final)?(?: :[^;{]*)?\s*\{")
 EMPTY_NAMES = re.compile(r"(^|_)(utils?|helpers?|common|misc|stuff|manager)(_|$)")
 
 
@@ -101,6 +103,29 @@ def faults_of(path, folder, layers):
             yield f'{where}:{number}: may not include "{ours}": {reason}'
 
 
+def types_of(text):
+    """Names of the types that a file defines for all others: outermost, in no anonymous namespace."""
+    hidden = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line == "namespace {":
+            hidden = True
+        elif line == "}  // namespace":
+            hidden = False
+        found = TYPE.match(line)
+        if found and not hidden:
+            yield number, found.group(1)
+
+
+def same_names(files):
+    """`files`: (place, text) of each."""
+    first = {}
+    for where, text in files:
+        for number, name in types_of(text):
+            if name in first:
+                yield f"{where}:{number}: {name} is a type of {first[name]}, too"
+            first.setdefault(name, where)
+
+
 def check_itself(layers):
     """The checker refuses what it should: one example of each kind."""
     assert layers.refusal("ledger", "cli"), "upwards"
@@ -110,6 +135,9 @@ def check_itself(layers):
     assert layers.refusal("machine", "model"), "neighbours"
     assert layers.refusal("schedule", "layout") is None, "arrow"
     assert layers.refusal("cli", "nowhere"), "unknown"
+    type_of_all, type_of_one = "struct Answer {\n};\n", "namespace {\nclass Answer final {\n};\n}  // namespace\n"
+    assert len(list(same_names([("a.h", type_of_all), ("b.h", type_of_all)]))) == 1, "two types"
+    assert not list(same_names([("a.h", type_of_all), ("b.cc", type_of_one)])), "one hidden"
 
 
 def main():
@@ -120,6 +148,8 @@ def main():
     for path, folder in sources():
         files += 1
         faults += faults_of(path, folder, layers)
+    faults += same_names((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+                         for path, _ in sources() if path.is_relative_to(ROOT / "src"))
     for fault in faults:
         print(fault)
     print(f"{files} files, {len(faults)} faults")

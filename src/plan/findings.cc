@@ -35,7 +35,7 @@ void Findings::exclude_like(const WeighedLayout& leaner) {
   miss(group, leaner.layout, leaner.bytes - usable());
 }
 
-void Findings::take(const Weighing& weighing) {
+void Findings::take(const LayoutOutcome& weighing) {
   const WeighedLayout& answer = weighing.answer;
   switch (answer.fate) {
     case Fate::kOpen:

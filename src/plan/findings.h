@@ -11,7 +11,7 @@
 
 namespace steelyard {
 
-struct Weighing {
+struct LayoutOutcome {
   WeighedLayout answer;
   std::string code, words;  // when refused
 };
@@ -27,7 +27,7 @@ class Findings {
   // Without being weighed: by a bound, which says how many bytes are too many at least, or by a leaner one.
   void exclude(std::uint32_t layout, double excess);
   void exclude_like(const WeighedLayout& leaner);
-  void take(const Weighing& weighing);
+  void take(const LayoutOutcome& weighing);
 
   // The time above which no layout can be wanted.
   double limit() const;

@@ -278,12 +278,13 @@ class Search {
     for (const Turn& turn : batch.waiting) turns_.push(turn);
     found_.counts.cells_asked += static_cast<std::int64_t>(batch.first.size());
   }
-  std::vector<Weighing> weigh(const std::vector<std::uint32_t>& which, bool first) {
+  std::vector<LayoutOutcome> weigh(const std::vector<std::uint32_t>& which, bool first) {
     std::vector<Weigher::Asked> asked;
     for (const std::uint32_t at : which) asked.push_back({open_[at].layout, open_[at].seconds});
     return weigher_.weigh(asked, first, found_);
   }
-  void keep(const std::vector<std::uint32_t>& which, std::vector<Weighing> answers, bool first) {
+  void keep(const std::vector<std::uint32_t>& which, std::vector<LayoutOutcome> answers,
+            bool first) {
     for (std::size_t i = 0; i < which.size(); ++i) {
       WeighedLayout& answer = answers[i].answer;
       answer.least_seconds = open_[which[i]].seconds;
@@ -346,9 +347,9 @@ class Search {
   Weigher weigher_;
   std::vector<Open> open_;
   std::vector<Group> groups_;
-  std::vector<std::vector<std::uint32_t>> families_;   // of groups_
-  Cells cells_;                                        // numbered as open_
-  std::unordered_map<std::uint32_t, Weighing> known_;  // asked before their turn
+  std::vector<std::vector<std::uint32_t>> families_;        // of groups_
+  Cells cells_;                                             // numbered as open_
+  std::unordered_map<std::uint32_t, LayoutOutcome> known_;  // asked before their turn
   std::priority_queue<Turn> turns_;
 };
 

@@ -49,8 +49,8 @@ Weigher::Weigher(const PlanTarget& target, const Space& space, const SearchWish&
       forms_(std::make_unique<Forms>()) {}
 Weigher::~Weigher() = default;
 
-std::vector<Weighing> Weigher::weigh(const std::vector<Asked>& which, bool first,
-                                     const Findings& found) {
+std::vector<LayoutOutcome> Weigher::weigh(const std::vector<Asked>& which, bool first,
+                                          const Findings& found) {
   auto& forms = forms_->by_key;
   if (forms_->drawn > kMostDrawn)
     for (auto& [key, drawn] : forms) drawn.form.reset();
@@ -59,7 +59,7 @@ std::vector<Weighing> Weigher::weigh(const std::vector<Asked>& which, bool first
     by_form[drawn_key(space_.layouts[which[i].layout])].push_back(i);
   std::vector<std::pair<Drawn*, const std::vector<std::size_t>*>> work;
   for (const auto& [key, members] : by_form) work.emplace_back(&forms[key], &members);
-  std::vector<Weighing> answers(which.size());
+  std::vector<LayoutOutcome> answers(which.size());
   help_.share(work.size(), [&](std::size_t at) {
     Bounds bounds(target_, reader_.stages_are_stated());
     for (const std::size_t i : *work[at].second)
@@ -70,9 +70,9 @@ std::vector<Weighing> Weigher::weigh(const std::vector<Asked>& which, bool first
   return answers;
 }
 
-Weighing Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, bool first,
-                        const Findings& found) const {
-  Weighing weighing;
+LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, bool first,
+                             const Findings& found) const {
+  LayoutOutcome weighing;
   WeighedLayout& answer = weighing.answer;
   answer.layout = asked.layout;
   const Layout& layout = space_.layouts[asked.layout];

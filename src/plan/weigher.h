@@ -28,13 +28,14 @@ class Weigher {
   };
   // `first`: asked for what they tell of others, so that only those that may be too large are worth it. What is not
   // worth it has the fate kOpen.
-  std::vector<Weighing> weigh(const std::vector<Asked>& which, bool first, const Findings& found);
+  std::vector<LayoutOutcome> weigh(const std::vector<Asked>& which, bool first,
+                                   const Findings& found);
 
  private:
   struct Drawn;
   struct Forms;
-  Weighing weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, bool first,
-                 const Findings& found) const;
+  LayoutOutcome weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, bool first,
+                      const Findings& found) const;
 
   const PlanTarget& target_;
   const Space& space_;
