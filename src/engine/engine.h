@@ -82,12 +82,12 @@ class EngineModel {
   // An engine that learns from its very first micro-batch is told when that is written.
   virtual bool learns_from_first() const { return false; }
   virtual void in_very_first(bool /*yes*/) {}
-  // The gradients that backward leaves stay until the end of the step and are then freed by zero_grad.
   // Kernels that the engine launches itself: behind the backward of a micro-batch, and in the step.
   struct Launches {
     std::int64_t after_backward = 0, optimizer = 0;
   };
   virtual Launches launches(const Stage<N>&) const { return {}; }
+  // The gradients that backward leaves stay until the end of the step and are then freed by zero_grad.
   virtual bool keeps_gradients() const { return gradient_policy(true) == GradientPolicy::kKeep; }
 
   virtual void load(const Stage<N>& stage, Events& events) = 0;
@@ -121,9 +121,9 @@ class EngineModel {
   // Workspaces of matrix products, from the first one on: of the thread of forward, and of autograd's.
   void hold_forward_workspaces(Events& events) const;
   void hold_backward_workspaces(Events& events) const;
-  // Where states are made at load: what else the first step leaves behind.
   // What the very first backward leaves for good.
   virtual void left_by_first_backward(const Stage<N>&, Events&) const {}
+  // Where states are made at load: what else the first step leaves behind.
   virtual void left_by_first_step(const Stage<N>&, Events&) const {}
   virtual void checkpoint(const Stage<N>&, Events&) {}
   // What this rank keeps beside the device: offloaded states, parameters and gradients.
@@ -188,11 +188,12 @@ class EngineModel {
             std::int32_t times = 1) const {
     for (const SlotSet& set : sets) hold(set, stage, events, times);
   }
-  // `stepped`: state_type() of the recipe, or what the engine makes of it.
+  // Optimizers may take matrices and vectors in groups of their own.
   enum class Tensors : std::uint8_t { kAll, kMatrices, kVectors };
   static bool is_meant(const TensorShare<N>& share, Tensors which) {
     return which == Tensors::kAll || (share.shape.size() > 1) == (which == Tensors::kMatrices);
   }
+  // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, const ShardRanks& ranks, ElementType stepped,
                          Tensors which = Tensors::kAll);
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
@@ -248,10 +249,10 @@ class EngineModel {
                         ElementType stepped);
   // The unit whose temporaries of the loop are largest; -1: none has any.
   int largest_loop_unit(const Stage<N>& stage) const;
-  SlotId workspace_ = -1, lt_workspace_ = -1;
   bool has_float8() const {  // torchao's products
     return context_.style.eight_bits == EightBitCode::kFloat8Linear;
   }
+  SlotId workspace_ = -1, lt_workspace_ = -1;
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit
 };

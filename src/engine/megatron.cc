@@ -32,6 +32,7 @@ class Megatron final : public EngineModel<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
+  using Tensors = typename EngineModel<N>::Tensors;
 
   explicit Megatron(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
@@ -65,8 +66,8 @@ class Megatron final : public EngineModel<N> {
       remainders_ = this->sharded_set("remainders of fp32 parameters", "megatron.remainders",
                                       Pile::kMasterWeights, ElementType::kInt16, sharding, ranks);
     else if (master && !offloads() && !distributed_) {
-      master_ = masters(*precision.master, true);
-      vector_master_ = masters(*precision.master, false);
+      master_ = masters(*precision.master, Tensors::kMatrices);
+      vector_master_ = masters(*precision.master, Tensors::kVectors);
       copied_ = largest_copies(precision.parameters);
     } else if (master && !offloads())
       master_ = this->sharded_set("main parameters", "megatron.main-parameters",
@@ -139,12 +140,11 @@ class Megatron final : public EngineModel<N> {
     events.push_back({number_, 1});  // the scale of losses that are not scaled
     this->hold(master_, stage, events);
     // The last master weight of a matrix in the making: the parameter is copied, then widened.
-    const SlotSet& copied = copied_;
     const std::vector<std::int64_t>& count = this->counts(stage);
-    for (std::size_t unit = copied.slots.size(); unit-- > 0;)
-      if (count[unit] > 0 && copied.slots[unit] >= 0) {
-        events.push_back({copied.slots[unit], 1});
-        events.push_back({copied.slots[unit], -1});
+    for (std::size_t unit = copied_.slots.size(); unit-- > 0;)
+      if (count[unit] > 0 && copied_.slots[unit] >= 0) {
+        events.push_back({copied_.slots[unit], 1});
+        events.push_back({copied_.slots[unit], -1});
         break;
       }
     this->hold(vector_master_, stage, events);
@@ -230,10 +230,8 @@ class Megatron final : public EngineModel<N> {
   }
 
  private:
-  using Tensors = typename EngineModel<N>::Tensors;
-
   // Weight decay is of matrices: their master weights are made first.
-  SlotSet masters(ElementType type, bool of_matrices) {
+  SlotSet masters(ElementType type, Tensors which) {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
       N elements{};
@@ -241,7 +239,7 @@ class Megatron final : public EngineModel<N> {
       std::int64_t place = 0;
       for (const TensorShare<N>& share : unit->tensors) {
         place += share.copies;
-        if ((share.shape.size() > 1) != of_matrices) continue;
+        if (!this->is_meant(share, which)) continue;
         elements = elements + N(share.copies) * share.elements;
         sum.add(allocated_size(bytes_of(Elements(Checked(plain(share.elements))), type)),
                 share.copies, place - share.copies);
@@ -260,7 +258,7 @@ class Megatron final : public EngineModel<N> {
     for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
       const TensorShare<N>* largest = nullptr;
       for (const TensorShare<N>& share : unit->tensors)
-        if (share.shape.size() > 1 &&
+        if (this->is_meant(share, Tensors::kMatrices) &&
             (largest == nullptr || plain(share.elements) > plain(largest->elements)))
           largest = &share;
       set.slots.push_back(largest == nullptr

@@ -29,13 +29,14 @@ class Scaling final : public EngineModel<N> {
     const std::int64_t ranks = sharded_ ? data : 1;
     parameters_ = this->flat_set("parameters", "parameters.whole", Pile::kParameters,
                                  precision.parameters, 1);
-    widens_ = precision.parameters != ElementType::kFloat32;
-    if (widens_ || sharded_)
+    narrow_ = precision.parameters != ElementType::kFloat32;
+    steps_copies_ = narrow_ || sharded_;
+    if (steps_copies_) {
       master_ = this->flat_set("master weights", "scaling.master", Pile::kMasterWeights,
                                ElementType::kFloat32, ranks);
-    if (widens_ || sharded_)
       wide_ = this->flat_set("gradients of this rank's part, fp32", "scaling.wide-gradients",
                              Pile::kGradients, ElementType::kFloat32, ranks);
+    }
     if (sharded_)
       part_ = this->flat_set("gradients of this rank's part", "autograd.parameter-gradient",
                              Pile::kGradients, precision.parameters, ranks);
@@ -61,19 +62,18 @@ class Scaling final : public EngineModel<N> {
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
     const std::int64_t data = this->job_.parallel.data;
-    if (!sharded_) widen(stage, events);
+    if (steps_copies_ && !sharded_) widen(stage, events);
     if (data > 1) reduce_buckets(stage, events);
     if (sharded_) widen(stage, events);
     this->step_temporaries(states_, stage, events);
     this->hold(wide_, stage, events, -1);
-    if (!widens_ && !sharded_) this->free_gradients(stage, events);  // fp32 is stepped as it is
+    if (!steps_copies_) this->free_gradients(stage, events);
     if (sharded_ && data > 1) gather(stage, events);
   }
 
  private:
   // Gradients of this rank's part become fp32; all others go before.
   void widen(const Stage<N>& stage, Events& events) {
-    if (!sharded_ && !widens_) return;
     if (sharded_) {
       this->hold(part_, stage, events);
       this->free_gradients(stage, events);
@@ -95,7 +95,7 @@ class Scaling final : public EngineModel<N> {
                              if (bucket > kBucket) bucket = 0;
                            }
                          });
-    const bool narrow = sharded_ && widens_;
+    const bool narrow = sharded_ && narrow_;
     const SlotId joined =
         this->book_.slot({"optimizer", "gradients of a bucket, joined", "scaling.reduced-bucket"},
                          Pile::kCommunication, N(largest),
@@ -125,7 +125,8 @@ class Scaling final : public EngineModel<N> {
     events.push_back({gathered, -1});
   }
 
-  bool sharded_ = false, widens_ = false;
+  bool sharded_ = false, narrow_ = false;
+  bool steps_copies_ = false;  // fp32 copies of this rank's part; else the parameters as they are
   SlotSet parameters_, master_, wide_, part_;
   typename EngineModel<N>::StateSlots states_;
 };

@@ -156,13 +156,7 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
   std::vector<Event> events;
   if (forward) {
     engine_->before_forward(here, first, events);
-    append(events, tape.forward);
-    if (edge.named_input) {
-      const auto let_go = std::find_if(events.rbegin(), events.rend(), [&](const Event& event) {
-        return event.slot == hidden_ && event.count < 0;
-      });
-      events.erase(std::next(let_go).base());
-    }
+    append(events, edge.named_input ? tape.composer->graph.forward(kLayerInput) : tape.forward);
     engine_->after_forward(here, first, events);
   } else {
     if (part != BackwardPart::kWeight) engine_->before_backward(here, first, events);

@@ -94,8 +94,7 @@ bool StagePrograms<N>::holds_embedding_output(const Stage<N>& stage,
                                               const std::vector<Group>& groups) {
   if (!stage.embedding || groups.empty() || torch_pipeline_) return false;
   const Graph<N>& first = tapes(groups.front().runs.front().variant).composer->graph;
-  constexpr ValueId kInput = 0;
-  return embedding_.composer->graph.names_result() && !first.is_saved(kInput);
+  return embedding_.composer->graph.names_result() && !first.is_saved(kLayerInput);
 }
 
 template <class N>

@@ -151,6 +151,7 @@ class StagePrograms {
     bool input = false, gradient = false, named_input = false;
     friend bool operator==(const Edge&, const Edge&) = default;
   };
+  static constexpr ValueId kLayerInput = 0;
   struct EdgeTapes {
     int variant = 0;
     Edge edge;

@@ -58,6 +58,13 @@ class Composer {
   ValueId copy(ValueId x, const SlotName& name);
   // A view whose gradient comes back in another memory order and is copied (reshape after rotary embedding).
   ValueId reshaped(ValueId x, bool gradient_copied);
+  // x, or `elements` of it, with other strides. The gradient of a part is a whole x of zeros with the part copied in.
+  ValueId viewed(const char* label, ValueId x, const N& elements,
+                 const BackwardStep& gradient = kGradient0);
+  ValueId joined(ValueId first, ValueId second, const SlotName& name, const N& elements);
+  // What is made without being trained: tables, positions, masks.
+  ValueId made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
+               const N& elements, ElementType type);
 
   // --- normalisation (operators/normalisation.cc)
   // `rows` rows of norm.width elements.
@@ -181,6 +188,10 @@ class Composer {
   // softmax(q k^T) v; q, k, v of the widths given per token
   ValueId core_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                          const N& query_width, const N& value_width, const CoreAttention& how);
+  // k and v copied out to all query heads (repeat_kv of transformers).
+  void repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width, const N& value_width);
+  ValueId weighted_values(ValueId probabilities, ValueId v, const N& heads, const N& value_width,
+                          ElementType type);
   void rotary(ValueId& q, ValueId& k, const GroupedAttention& attention);  // operators/rotary.cc
 
   // A local name of the module's forward, until that returns.
@@ -203,15 +214,12 @@ class Composer {
   };
   ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements,
                  ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
-  // k and v copied out to all query heads (repeat_kv of transformers).
-  void repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_width, const N& value_width);
   ValueId grouped_experts(ValueId x, ValueId weights, ValueId indices,
                           const ExpertMlp& mlp);  // operators/grouped_experts.cc
   ValueId sorted_experts(ValueId x, ValueId weights, ValueId indices, const ExpertMlp& mlp);
   ValueId exchanged_experts(ValueId x, ValueId weights, ValueId indices,
                             const ExpertMlp& mlp);              // operators/exchanged_experts.cc
   ValueId dispatched_experts(ValueId x, const ExpertMlp& mlp);  // operators/dispatched_experts.cc
-  ValueId expanded(ValueId x, const N& elements);
   // `sequence`: tokens of a sequence that one call sees.
   ValueId flash_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                           const N& query_width, const N& value_width, const N& sequence,
@@ -247,8 +255,6 @@ class Composer {
   // operators/local_attention.cc; without the output's product
   ValueId local_attention(ValueId x, const GroupedAttention& attention, const N& query,
                           const N& key_value, const N& heads);
-  ValueId weighted_values(ValueId probabilities, ValueId v, const N& heads, const N& value_width,
-                          ElementType type);
   ValueId low_rank(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out,
                    ValueId* narrow = nullptr);
   ValueId with_magnitude(ValueId x, ValueId base, const Linear& linear, const N& rows, const N& in,

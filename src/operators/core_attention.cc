@@ -55,19 +55,6 @@ void Composer<N>::repeat_to_all_heads(ValueId& k, ValueId& v, const N& query_wid
              sizes.tokens * value_width, graph.type(v), {});
 }
 
-// One head for all others needs no copy: expand and reshape give a view. Its gradient is summed.
-template <class N>
-ValueId Composer<N>::expanded(ValueId x, const N& elements) {
-  const ValueId y = graph.view(x, elements);
-  Operator operation;
-  operation.label = "expand";
-  operation.inputs = {x};
-  operation.outputs = {y};
-  operation.backward = {kGradient0};
-  graph.add(operation);
-  return y;
-}
-
 // aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, mha_fwd and mha_bwd; attention.cu for the efficient kernel.
 template <class N>
 ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& heads,
@@ -80,8 +67,8 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   const N tokens = sizes.batch * sequence;
   // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
   if (efficient && grouped && plain(key_value_heads) == 1) {
-    k = expanded(k, tokens * query_width);
-    v = expanded(v, tokens * value_width);
+    k = viewed("expand", k, tokens * query_width);
+    v = viewed("expand", v, tokens * value_width);
   } else if (efficient && grouped) {
     repeat_to_all_heads(k, v, query_width, value_width);
   }

@@ -167,7 +167,8 @@ class Graph {
   std::vector<Bytes> host_copies() const;
   // Sorts storages into kept activations and temporaries, and works out lifetimes; call once, when the graph is complete.
   void finish();
-  std::vector<Event> forward() const;
+  // `left` is freed by whoever calls.
+  std::vector<Event> forward(ValueId left = kNoValue) const;
   // `incoming`: the gradient of the result is alive when it starts and gone at its end; that of the input is then alive.
   // `before_products`: how many of the events come before the first matrix product.
   std::vector<Event> backward(GradientPolicy policy, std::size_t* before_products = nullptr) const;
@@ -204,7 +205,8 @@ class Graph {
 
  private:
   friend class BackwardPlayer<N>;
-  void run_forward_of(int operation, std::vector<Event>& events) const;
+  void make_outputs(int operation, std::vector<Event>& events) const;
+  void run_forward_of(int operation, std::vector<Event>& events, int left_storage = -1) const;
   struct Value {
     int storage = -1;
     N elements{};

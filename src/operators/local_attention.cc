@@ -29,9 +29,8 @@ class LocalAttentionWriter {
                                   : graph_.elements(x) /
                                         Workbook<N>::symbol("d", attention_.head_width) *
                                         Workbook<N>::symbol("dr", attention_.rotary_width);
-    const ValueId t = viewed("part to turn", x, turned_elements, kAlias0);
-    const ValueId rest =
-        viewed("part that stays", x, graph_.elements(x) - turned_elements, kGradient0);
+    const ValueId t = c_.viewed("part to turn", x, turned_elements, kAlias0);
+    const ValueId rest = c_.viewed("part that stays", x, graph_.elements(x) - turned_elements);
     const ValueId cosine = table("cos"), sine = table("sin");
     const ValueId straight = times(t, cosine, "x·cos");
     const N half = turned_elements / N(2);
@@ -39,10 +38,10 @@ class LocalAttentionWriter {
     const ValueId negative =
         c_.pointwise("negate", halves[1], {kOwner, "negated half", kRule}, false, false);
     const ValueId crossed =
-        joined(negative, halves[0], {kOwner, "rotated", kRule}, turned_elements);
+        c_.joined(negative, halves[0], {kOwner, "rotated", kRule}, turned_elements);
     const ValueId sum =
         c_.add(straight, times(crossed, sine, "rotated·sin"), {kOwner, "turned", kRule});
-    return joined(sum, rest, name, graph_.elements(x));
+    return c_.joined(sum, rest, name, graph_.elements(x));
   }
 
   // DotProductAttention.forward: what multiplies lies by heads.
@@ -51,10 +50,7 @@ class LocalAttentionWriter {
     const int begin = c_.position();
     const ElementType type = c_.style.compute;
     const N pairs = c_.sizes.tokens * c_.sizes.sequence * heads;
-    if (grouped) {
-      k = repeated(k, {kOwner, "k repeated to all heads", "op.repeat-kv.copy"}, width);
-      v = repeated(v, {kOwner, "v repeated to all heads", "op.repeat-kv.copy"}, width);
-    }
+    if (grouped) c_.repeat_to_all_heads(k, v, width, width);
     const ValueId raw = graph_.tensor({kOwner, "scores", "op.matmul.output"}, pairs, type, true);
     Operator product;
     product.label = "q k^T";
@@ -90,17 +86,7 @@ class LocalAttentionWriter {
     probabilities = c_.cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
     graph_.hold(wide);
     probabilities = c_.dropout(probabilities, how.dropout, kOwner);
-    const ValueId mixed = graph_.tensor({kOwner, "output by head", "op.matmul.output"},
-                                        c_.sizes.tokens * width, type, true);
-    Operator mix;
-    mix.label = "probabilities v";
-    mix.inputs = {probabilities, v};
-    mix.outputs = {mixed};
-    mix.saved = {probabilities, v};
-    mix.backward = {kGradient1, kGradient0};
-    mix.arithmetic = {Arithmetic::kProduct, plain(c_.sizes.sequence), plain(c_.sizes.sequence),
-                      plain(width / heads), plain(c_.sizes.batch * heads)};
-    graph_.add(mix);
+    const ValueId mixed = c_.weighted_values(probabilities, v, heads, width, type);
     const ValueId out = laid_out(mixed, {kOwner, "output", "op.attention.transposed-copy"});
     graph_.hold(raw);
     if (c_.recomputed.core_attention) c_.recompute_from(begin);
@@ -120,33 +106,16 @@ class LocalAttentionWriter {
   }
 
  private:
-  ValueId viewed(const char* label, ValueId x, const N& elements, const BackwardStep& backward) {
-    const ValueId view = graph_.view(x, elements);
-    Operator operation;
-    operation.label = label;
-    operation.inputs = {x};
-    operation.outputs = {view};
-    operation.backward = {backward};
-    graph_.add(operation);
-    return view;
-  }
-  ValueId made(const char* label, const Few<ValueId, 6>& inputs, const char* name,
-               const N& elements, ElementType type) {
-    const ValueId y = graph_.tensor({kOwner, name, kRule}, elements, type, false);
-    Operator operation;
-    operation.label = label;
-    operation.inputs = inputs;
-    operation.outputs = {y};
-    graph_.add(operation);
-    return y;
-  }
   ValueId table(const char* name) {
     const N elements = c_.sizes.sequence * Workbook<N>::symbol("d", attention_.rotary_width);
-    const ValueId raw = made(name, {}, "table, fp32", elements, ElementType::kFloat32);
-    const ValueId scaled = made("scale", {raw}, "table, scaled", elements, ElementType::kFloat32);
+    const ValueId raw =
+        c_.made(name, {}, {kOwner, "table, fp32", kRule}, elements, ElementType::kFloat32);
+    const ValueId scaled =
+        c_.made("scale", {raw}, {kOwner, "table, scaled", kRule}, elements, ElementType::kFloat32);
     return c_.style.compute == ElementType::kFloat32
                ? scaled
-               : made("cast", {scaled}, "cos or sin", elements, c_.style.compute);
+               : c_.made("cast", {scaled}, {kOwner, "cos or sin", kRule}, elements,
+                         c_.style.compute);
   }
   ValueId times(ValueId x, ValueId table, const char* name) {
     const ValueId y =
@@ -160,32 +129,15 @@ class LocalAttentionWriter {
     graph_.add(operation);
     return y;
   }
-  ValueId joined(ValueId first, ValueId second, const SlotName& name, const N& elements) {
-    const ValueId whole = graph_.tensor(name, elements, graph_.type(first), true);
-    Operator join;
-    join.label = "concatenate";
-    join.inputs = {first, second};
-    join.outputs = {whole};
-    join.backward = {kAlias0, kAlias1};
-    graph_.add(join);
-    return whole;
-  }
-  ValueId repeated(ValueId x, const SlotName& name, const N& width) {
-    const ValueId y = graph_.tensor(name, c_.sizes.tokens * width, graph_.type(x), true);
-    Operator repeat;
-    repeat.label = "repeat";
-    repeat.inputs = {x};
-    repeat.outputs = {y};
-    repeat.backward = {kGradient0};
-    graph_.add(repeat);
-    return y;
-  }
   // triu of ones in fp32, as truths, which the masking keeps.
   ValueId masked(ValueId scores, const N& pairs) {
     const N square = c_.sizes.sequence * c_.sizes.sequence;
-    const ValueId ones = made("ones", {}, "ones", square, ElementType::kFloat32);
-    const ValueId upper = made("triangle", {ones}, "upper triangle", square, ElementType::kFloat32);
-    const ValueId mask = made("cast", {upper}, "mask", square, ElementType::kBool);
+    const ValueId ones =
+        c_.made("ones", {}, {kOwner, "ones", kRule}, square, ElementType::kFloat32);
+    const ValueId upper = c_.made("triangle", {ones}, {kOwner, "upper triangle", kRule}, square,
+                                  ElementType::kFloat32);
+    const ValueId mask =
+        c_.made("cast", {upper}, {kOwner, "mask", kRule}, square, ElementType::kBool);
     const ValueId y = graph_.view(scores, pairs);
     Operator fill;
     fill.label = "mask";

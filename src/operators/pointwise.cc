@@ -70,15 +70,47 @@ ValueId Composer<N>::copy(ValueId x, const SlotName& name) {
 }
 
 template <class N>
-ValueId Composer<N>::reshaped(ValueId x, bool gradient_copied) {
-  const ValueId y = graph.view(x, graph.elements(x));
+ValueId Composer<N>::made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
+                          const N& elements, ElementType type) {
+  const ValueId y = graph.tensor(name, elements, type, false);
   Operator operation;
-  operation.label = "reshape";
-  operation.inputs = {x};
+  operation.label = label;
+  operation.inputs = inputs;
   operation.outputs = {y};
-  operation.backward = {gradient_copied ? kGradient0 : kAlias0};
   graph.add(operation);
   return y;
+}
+
+template <class N>
+ValueId Composer<N>::viewed(const char* label, ValueId x, const N& elements,
+                            const BackwardStep& gradient) {
+  const ValueId y = graph.view(x, elements);
+  Operator operation;
+  operation.label = label;
+  operation.inputs = {x};
+  operation.outputs = {y};
+  operation.backward = {gradient};
+  graph.add(operation);
+  return y;
+}
+
+template <class N>
+ValueId Composer<N>::joined(ValueId first, ValueId second, const SlotName& name,
+                            const N& elements) {
+  const ValueId whole = graph.tensor(name, elements, graph.type(first),
+                                     graph.needs_gradient(first) || graph.needs_gradient(second));
+  Operator join;
+  join.label = "concatenate";
+  join.inputs = {first, second};
+  join.outputs = {whole};
+  join.backward = {kAlias0, kAlias1};
+  graph.add(join);
+  return whole;
+}
+
+template <class N>
+ValueId Composer<N>::reshaped(ValueId x, bool gradient_copied) {
+  return viewed("reshape", x, graph.elements(x), gradient_copied ? kGradient0 : kAlias0);
 }
 
 template <class N>

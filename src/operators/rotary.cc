@@ -68,27 +68,17 @@ class RotaryWriter {
     const char* rule = "op.rotary.own-table";
     const N rows = Workbook<N>::symbol("P", c_.rows_of(attention_.position_table_index));
     const N width = Workbook<N>::symbol("d", attention_.rotary_width);
-    const ValueId table = made("repeat", {}, {kOwner, "sines and cosines", rule}, rows * width,
-                               ElementType::kFloat32);
-    const ValueId positions = made("repeat", {}, {kOwner, "position of each element", rule},
-                                   table_elements(), ElementType::kInt64);
-    looked_up_ = made("gather", {table, positions}, {kOwner, "sines and cosines, by token", rule},
-                      table_elements(), ElementType::kFloat32);
+    const ValueId table = c_.made("repeat", {}, {kOwner, "sines and cosines", rule}, rows * width,
+                                  ElementType::kFloat32);
+    const ValueId positions = c_.made("repeat", {}, {kOwner, "position of each element", rule},
+                                      table_elements(), ElementType::kInt64);
+    looked_up_ =
+        c_.made("gather", {table, positions}, {kOwner, "sines and cosines, by token", rule},
+                table_elements(), ElementType::kFloat32);
     if (type != ElementType::kFloat32)
-      looked_up_ = made("cast", {looked_up_}, {kOwner, "sines and cosines, cast", rule},
-                        table_elements(), type);
+      looked_up_ = c_.made("cast", {looked_up_}, {kOwner, "sines and cosines, cast", rule},
+                           table_elements(), type);
     for (ValueId local : {table, positions, looked_up_}) c_.hold_until_return(local);
-  }
-
-  ValueId made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
-               const N& elements, ElementType type) {
-    const ValueId y = graph_.tensor(name, elements, type, false);
-    Operator operation;
-    operation.label = label;
-    operation.inputs = inputs;
-    operation.outputs = {y};
-    graph_.add(operation);
-    return y;
   }
 
   ElementType table_type() const {
@@ -96,18 +86,6 @@ class RotaryWriter {
   }
   N table_elements() const {
     return c_.sizes.sequence * Workbook<N>::symbol("d", attention_.rotary_width);
-  }
-
-  // A part of x as a view; its gradient is a whole x of zeros with the part copied in.
-  ValueId part(const char* label, ValueId x, const N& elements) {
-    const ValueId view = graph_.view(x, elements);
-    Operator operation;
-    operation.label = label;
-    operation.inputs = {x};
-    operation.outputs = {view};
-    operation.backward = {kGradient0};
-    graph_.add(operation);
-    return view;
   }
 
   // Tables come in the type of the residual stream; products promote.
@@ -130,40 +108,27 @@ class RotaryWriter {
     return y;
   }
 
-  ValueId joined(ValueId first, ValueId second, const SlotName& name, const N& elements) {
-    const ValueId whole =
-        graph_.tensor(name, elements, graph_.type(first),
-                      graph_.needs_gradient(first) || graph_.needs_gradient(second));
-    Operator join;
-    join.label = "concatenate";
-    join.inputs = {first, second};
-    join.outputs = {whole};
-    join.backward = {kAlias0, kAlias1};
-    graph_.add(join);
-    return whole;
-  }
-
   // A part of each head may stay as it is; both are then joined again.
   ValueId turned(ValueId x, const SlotName& name) {
     if (attention_.rotary_width >= attention_.head_width) return by_halves(x, name);
     const N heads = graph_.elements(x) / Workbook<N>::symbol("d", attention_.head_width);
     const N elements = heads * Workbook<N>::symbol("dr", attention_.rotary_width);
-    const ValueId rest = part("part that stays", x, graph_.elements(x) - elements);
-    const ValueId rotated =
-        by_halves(part("part to turn", x, elements), {kOwner, "part, turned", "op.rotary.output"});
-    return joined(rotated, rest, name, graph_.elements(x));
+    const ValueId rest = c_.viewed("part that stays", x, graph_.elements(x) - elements);
+    const ValueId rotated = by_halves(c_.viewed("part to turn", x, elements),
+                                      {kOwner, "part, turned", "op.rotary.output"});
+    return c_.joined(rotated, rest, name, graph_.elements(x));
   }
 
   // x·cos + rotate_half(x)·sin
   ValueId by_halves(ValueId x, const SlotName& name) {
     const N half = graph_.elements(x) / N(2);
     const ValueId cosine = times("x·cos", x, cosine_, "x·cos");
-    const ValueId first = part("first half", x, half);
-    const ValueId second = part("second half", x, half);
+    const ValueId first = c_.viewed("first half", x, half);
+    const ValueId second = c_.viewed("second half", x, half);
     const ValueId negative =
         c_.pointwise("negate", second, {kOwner, "negated half", kProducts}, false, false);
     const ValueId rotated =
-        joined(negative, first, {kOwner, "rotated", kProducts}, graph_.elements(x));
+        c_.joined(negative, first, {kOwner, "rotated", kProducts}, graph_.elements(x));
     const ValueId sine = times("rotated·sin", rotated, sine_, "rotated·sin");
     const ValueId turned = c_.add(cosine, sine, name);
     return attention_.rotary_in_float32 ? c_.cast(turned, graph_.type(x), name) : turned;
@@ -172,8 +137,8 @@ class RotaryWriter {
   // first·cos - second·sin beside second·cos + first·sin
   ValueId each_half(ValueId x, const SlotName& name) {
     const N half = graph_.elements(x) / N(2);
-    const ValueId first = part("first half", x, half);
-    const ValueId second = part("second half", x, half);
+    const ValueId first = c_.viewed("first half", x, half);
+    const ValueId second = c_.viewed("second half", x, half);
     const ValueId minuend = times("first·cos", first, kNoValue, "first·cos");
     const ValueId subtrahend = times("second·sin", second, kNoValue, "second·sin");
     const ValueId left = graph_.tensor({kOwner, "first half, turned", kProducts}, half,
@@ -187,7 +152,7 @@ class RotaryWriter {
     const ValueId right = c_.add(times("second·cos", second, kNoValue, "second·cos"),
                                  times("first·sin", first, kNoValue, "first·sin"),
                                  {kOwner, "second half, turned", kProducts});
-    return joined(left, right, name, graph_.elements(x));
+    return c_.joined(left, right, name, graph_.elements(x));
   }
 
   Composer<N>& c_;

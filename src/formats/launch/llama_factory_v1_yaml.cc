@@ -4,6 +4,7 @@
 
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/llama_factory.h"
 
 namespace steelyard {
 namespace {
@@ -25,9 +26,7 @@ constexpr Row kAdapter[] = {
 void read_adapter(ConfigReader& reading) {
   const Value* name = reading.take("peft_config.name");
   if (name == nullptr) return;
-  if (word_of(*name) == "freeze")
-    return reading.refuse(*name, "freeze chooses layers by number", "it is not read",
-                          "training.frozen of the run file lists patterns of names");
+  if (word_of(*name) == "freeze") return refuse_freezing(reading, *name);
   if (word_of(*name) != "lora")
     return reading.refuse(*name, fmt::format("peft_config {} is not read", word_of(*name)),
                           "lora is");
@@ -42,17 +41,8 @@ void read_adapter(ConfigReader& reading) {
   const Value* quantiser = reading.take("quant_config.name");
   if (quantiser == nullptr) return;
   const Value* bits = reading.take("quant_config.quantization_bit");
-  const std::string count = bits == nullptr ? "4" : word_of(*bits);
-  const Value& at = bits == nullptr ? *quantiser : *bits;
-  if (count != "4" && count != "8")
-    return reading.refuse(at, fmt::format("weights of {} bits are not read", count), "4 and 8 are");
-  reading.say("adapter.base", count == "4" ? "nf4" : "int8", at);
-  if (count == "8") return;
-  if (const Value* twice = reading.take("quant_config.double_quantization"))
-    reading.say("adapter.double_quantization", *twice, *twice);
-  else
-    reading.take_default("adapter.double_quantization", Value::boolean(true),
-                         "LLaMA-Factory quantises the constants too");
+  read_quantised_base(reading, bits == nullptr ? "4" : word_of(*bits),
+                      bits == nullptr ? *quantiser : *bits, "quant_config.double_quantization");
 }
 
 void read_fsdp(ConfigReader& reading) {

@@ -4,6 +4,7 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/llama_factory.h"
 
 namespace steelyard {
 namespace {
@@ -21,14 +22,33 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
 };
 
+}  // namespace
+
+void refuse_freezing(ConfigReader& reading, const Value& at) {
+  reading.refuse(at, "freeze chooses layers by number", "it is not read",
+                 "training.frozen of the run file lists patterns of names");
+}
+
+void read_quantised_base(ConfigReader& reading, const std::string& bits, const Value& at,
+                         std::string_view double_quantisation) {
+  if (bits != "4" && bits != "8")
+    return reading.refuse(at, fmt::format("weights of {} bits are not read", bits), "4 and 8 are");
+  reading.say("adapter.base", bits == "4" ? "nf4" : "int8", at);
+  if (bits == "8") return;
+  if (const Value* twice = reading.take(double_quantisation))
+    reading.say("adapter.double_quantization", *twice, *twice);
+  else
+    reading.take_default("adapter.double_quantization", Value::boolean(true),
+                         "LLaMA-Factory quantises the constants too");
+}
+
+namespace {
+
 void read_adapter(ConfigReader& reading) {
   const Value* tuning = reading.take("finetuning_type");
   const std::string kind = tuning == nullptr ? "lora" : word_of(*tuning);
   if (kind == "full") return;
-  if (kind == "freeze") {
-    return reading.refuse(*tuning, "freeze chooses layers by number", "it is not read",
-                          "training.frozen of the run file lists patterns of names");
-  }
+  if (kind == "freeze") return refuse_freezing(reading, *tuning);
   if (kind != "lora")
     return reading.refuse(*tuning, fmt::format("finetuning_type {} is not read", kind),
                           "lora and full are");
@@ -45,21 +65,8 @@ void read_adapter(ConfigReader& reading) {
   else
     reading.take_default("adapter.target_modules", Value::string("all-linear"),
                          "LLaMA-Factory's lora_target is all");
-  if (const Value* bits = reading.take("quantization_bit")) {
-    const std::string word = word_of(*bits);
-    if (word == "4" || word == "8") {
-      reading.say("adapter.base", word == "4" ? "nf4" : "int8", *bits);
-      if (word == "4") {
-        if (const Value* twice = reading.take("double_quantization"))
-          reading.say("adapter.double_quantization", *twice, *twice);
-        else
-          reading.take_default("adapter.double_quantization", Value::boolean(true),
-                               "LLaMA-Factory quantises the constants too");
-      }
-    } else {
-      reading.refuse(*bits, fmt::format("weights of {} bits are not read", word), "4 and 8 are");
-    }
-  }
+  if (const Value* bits = reading.take("quantization_bit"))
+    read_quantised_base(reading, word_of(*bits), *bits, "double_quantization");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "formats/launch/hugging_face.h"
 
@@ -161,14 +162,15 @@ void translate_adapter(ConfigReader& reading) {
                                 "Megatron-Bridge's LoRA takes every linear layer");
   Value names = Value::array();
   for (const Value& target : targets->items()) {
-    static constexpr std::string_view kNames[] = {
-        "linear_qkv q_proj",  "linear_qkv k_proj",    "linear_qkv v_proj",   "linear_proj o_proj",
-        "linear_fc1 up_proj", "linear_fc1 gate_proj", "linear_fc2 down_proj"};
+    static constexpr std::pair<std::string_view, const char*> kNames[] = {
+        {"linear_qkv", "q_proj"},   {"linear_qkv", "k_proj"},  {"linear_qkv", "v_proj"},
+        {"linear_proj", "o_proj"},  {"linear_fc1", "up_proj"}, {"linear_fc1", "gate_proj"},
+        {"linear_fc2", "down_proj"}};
     const std::string word = word_of(target);
     bool known = false;
-    for (const std::string_view pair : kNames)
-      if (pair.substr(0, pair.find(' ')) == word) {
-        names.items().push_back(Value::string(std::string(pair.substr(pair.find(' ') + 1))));
+    for (const auto& [theirs, ours] : kNames)
+      if (theirs == word) {
+        names.items().push_back(Value::string(ours));
         known = true;
       }
     if (!known)

@@ -88,13 +88,10 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.pipeline", stages);
   mapped.set("parallel.virtual_pipeline", chunks);
   mapped.set("parallel.schedule", chunks > 1 ? "interleaved" : "1f1b");
-  const auto beside = [&](const char* key, const char* why) {
-    mapped.assume_switch(key, true, why);
-  };
-  beside("overlap.reduce", "its recipes set overlap_grad_reduce");
-  beside("overlap.gather", "its recipes set overlap_param_gather");
+  mapped.assume_switch("overlap.reduce", true, "its recipes set overlap_grad_reduce");
+  mapped.assume_switch("overlap.gather", true, "its recipes set overlap_param_gather");
   if (row.count("parallel.tp").value_or(1) > 1)
-    beside("overlap.tensor", "its recipes set tp_comm_overlap");
+    mapped.assume_switch("overlap.tensor", true, "its recipes set tp_comm_overlap");
   if (const auto experts = row.count("parallel.ep")) {
     mapped.set("parallel.expert", *experts);
     mapped.assume("parallel.expert_tensor", 1, "as in its recipes");
