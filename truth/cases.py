@@ -225,6 +225,20 @@ FSDP1 = {
                                           "training.gradient_accumulation": 4},
 }
 
+# no_sync: whole gradients wait for the last micro-batch, as Trainer and Accelerate have it
+WAITING = {
+    f"{engine}-8-no-sync{name}": {"engine": engine, "cluster.devices": 8, P: "bf16-mixed", "parallel.sync_each_micro_batch": False,
+                                  "training.gradient_accumulation": 4, **changes}
+    for engine in ("fsdp1", "fsdp2")
+    for name, changes in {
+        "": {},
+        "-small-vocabulary": {"model.vocab_size": 8000},
+        "-two": {"model.vocab_size": 8000, "training.gradient_accumulation": 2},
+        "-fp32-gradients": {"model.vocab_size": 8000, P: "bf16-mixed-fp32-gradients"},
+        "-keep-full": {"model.vocab_size": 8000, "parallel.zero_stage": 2, **FULL},
+    }.items()
+}
+
 UNTIED = {"model.tie_word_embeddings": False}
 TENSOR = {
     **{f"tensor-{n}": {"engine": "fsdp2", "cluster.devices": n, "parallel.tensor": n, **UNTIED} for n in (2, 4, 8)},
@@ -380,7 +394,7 @@ def cases():
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
-    for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON,
+    for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON,
                           **ELSEWHERE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA}.items():

@@ -67,8 +67,7 @@ def train_fsdp2(recorder, run):
         model.set_requires_gradient_sync(last)
         return contextlib.nullcontext()
 
-    accumulates = value(run, "training.gradient_accumulation", 1) > 1
-    no_sync = sync if accumulates and value(run, "overlap.no_sync", False) else None
+    no_sync = None if value(run, "parallel.sync_each_micro_batch", True) else sync
     around = loss = None
     if context > 1:
         mesh = init_device_mesh("cuda", (ranks // context, context), mesh_dim_names=("data", "context"))
@@ -119,7 +118,12 @@ def train_fsdp1(recorder, run):
             auto_wrap_policy=functools.partial(transformer_auto_wrap_policy, transformer_layer_cls=kinds), **how)
         recorder.models = [wrapped]
     clip = value(run, "training.gradient_clip", False)
-    train(recorder, run, wrapped, build_optimizer(run, wrapped.parameters()), clip=wrapped.clip_grad_norm_ if clip else None)
+
+    def sync(last):
+        return contextlib.nullcontext() if last else wrapped.no_sync()
+
+    no_sync = None if value(run, "parallel.sync_each_micro_batch", True) else sync
+    train(recorder, run, wrapped, build_optimizer(run, wrapped.parameters()), no_sync, clip=wrapped.clip_grad_norm_ if clip else None)
     dist.destroy_process_group()
 
 

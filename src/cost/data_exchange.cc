@@ -1,18 +1,28 @@
 #include "cost/data_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace steelyard {
 
 namespace {
 
-// fully_shard, FullyShardedDataParallel, ZeRO-3: a unit's parameters are there only while it runs.
+// fully_shard, FullyShardedDataParallel, ZeRO-3: a unit's parameters are there only while it runs. Stages of a pipeline
+// gather them once a step, before its first micro-batch; what waits for the last is reduced beside that one's backward, or
+// behind a pipeline.
 DataExchange sharded_units(const Job& job, bool kept_until_backward) {
   const Precision& precision = job.training.precision;
   DataExchange exchange;
   exchange.gather_forward = bytes_each(precision.compute);
   exchange.gather_backward = kept_until_backward ? 0 : bytes_each(precision.compute);
   exchange.scatter_backward = bytes_each(precision.reduction);
+  const bool pipelined = job.parallel.gathers_once;
+  if (pipelined) exchange.gather = std::exchange(exchange.gather_forward, 0.0);
+  if (!job.parallel.sync_each_micro_batch) {
+    exchange.reduction = ExchangeKind::kReduceScatter;
+    exchange.reduce = std::exchange(exchange.scatter_backward, 0.0);
+    exchange.reduces_beside_backward = !pipelined;
+  }
   return exchange;
 }
 

@@ -3,6 +3,8 @@
 //              every micro-batch, beside the layers      once a step
 //   fsdp2 3    gather 2 B forward, 2 B backward;         -
 //              scatter 4 B (2 B) backward
+//      no_sync gather 2 B forward, 2 B backward          scatter 4 B (2 B), beside the last backward
+//      stages  -                                         gather 2 B before the first; scatter behind the last
 //   ddp        -                                         all-reduce, behind the last backward but for the last bucket
 //   megatron   -                                         scatter 4 B, gather 2 B: in front of the step and behind it
 //   scaling    -                                         all-reduce 4 B, gather 2 B: in front of the step and behind it

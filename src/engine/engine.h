@@ -82,6 +82,9 @@ class EngineModel {
   // An engine that learns from its very first micro-batch is told when that is written.
   virtual bool learns_from_first() const { return false; }
   virtual void in_very_first(bool /*yes*/) {}
+  // An engine whose last micro-batch of a step differs from those before it is told when that is written.
+  virtual bool differs_in_last() const { return false; }
+  virtual void in_last(bool /*yes*/) {}
   // Kernels that the engine launches itself: behind the backward of a micro-batch, and in the step.
   struct Launches {
     std::int64_t after_backward = 0, optimizer = 0;

@@ -3,6 +3,7 @@
 //   forward, layer i     +whole_i            ...compute...                    -whole_i
 //   backward, layer i    +whole_(i-1)        ...gradients_i...                -whole_i
 //                        +flat gradient_i    -gradients_i    (+cast -flat)    +shard of gradients    -flat
+//   under no_sync        +flat gradient_i    -gradients_i    -whole_i, and it stays: later ones are added to it
 //
 // A flat parameter is gathered straight into its whole tensor, and the parameters are views of it: there is no copy
 // out, as FSDP2 has one. limit_all_gathers keeps two of them in flight; a freed one counts as freed at once, though
@@ -38,6 +39,7 @@ class Fsdp1 final : public EngineModel<N> {
     stays_whole_ = parallel.zero_stage == 2;
     // Micro-batches of a pipeline overlap: what one of them would free, the next one still needs.
     held_over_ = parallel.pipeline > 1;
+    waits_ = !parallel.sync_each_micro_batch && this->job_.training.gradient_accumulation > 1;
     // Beside adapters a unit is two flat parameters: they have a type each, and a gradient or none.
     const bool adapts = this->job_.adapter.has_value();
     const ModelUnits<N>& units = adapts ? context.trained : context.units;
@@ -61,6 +63,8 @@ class Fsdp1 final : public EngineModel<N> {
   GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kKeep; }
   bool keeps_gradients() const override { return false; }
   bool uses_neighbours() const override { return true; }
+  bool differs_in_last() const override { return waits_; }
+  void in_last(bool yes) override { in_last_ = yes; }
 
   void load(const Stage<N>& stage, Events& events) override {
     load_with_buffers(stage, {}, events);
@@ -318,7 +322,9 @@ class Fsdp1 final : public EngineModel<N> {
     events.push_back({flat.gradient, 1});
     for (const std::vector<SlotId>* slots : {&gradients, &more_gradients})
       for (SlotId gradient : *slots) events.push_back({gradient, -1});
+    if (waits_ && !first) events.push_back({flat.gradient, -1});  // added to the one that waits
     if (frees_parameter) events.push_back({flat.whole, -1});
+    if (waits_ && !in_last_) return;
     const SlotId sent = flat.cast_gradient >= 0 ? flat.cast_gradient : flat.gradient;
     if (flat.cast_gradient >= 0) {
       events.push_back({flat.cast_gradient, 1});
@@ -331,7 +337,7 @@ class Fsdp1 final : public EngineModel<N> {
       events.push_back({flat.gradient_shard, 1});
       events.push_back({received, -1});
     }
-    if (!first && !this->offloads_parameters())
+    if (!first && !waits_ && !this->offloads_parameters())
       events.push_back(
           {flat.gradient_shard, -1});  // added to the shard that the first micro-batch has left
   }
@@ -340,6 +346,7 @@ class Fsdp1 final : public EngineModel<N> {
   ElementType stored_ = ElementType::kFloat32, compute_ = ElementType::kFloat32,
               reduction_ = ElementType::kFloat32;
   bool stays_whole_ = false, held_over_ = false;
+  bool waits_ = false, in_last_ = false;  // gradients, for the last micro-batch of a step
   int last_unit_ = -1;
   std::vector<Flat> kinds_, frozen_kinds_;
   std::vector<SlotSet> constants_;  // of quantised weights

@@ -4,11 +4,15 @@
 //   loss's backward      +gather_(last)
 //   backward, layer i    +parameters_i  -gather_i  +gather_(i-1)  ...gradients_i...
 //                        -parameters_i  -reduce_input_(i+1)  +reduce_input_i  -gradients_i  +shard of gradients
+//   before the last micro-batch, under set_requires_gradient_sync(False)
+//                        -parameters_i  and gradients_i stay, in the type of their reduction: later ones are added to them
 //
 // Sources: torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py. Embedding, final norm and head
 // belong to the root, which stays gathered from its forward to the end of backward. zero_stage 2 keeps every layer
 // gathered as well (reshard_after_forward=False).
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "engine/engine.h"
@@ -32,9 +36,12 @@ class Fsdp2 final : public EngineModel<N> {
     stored_ = precision.master.value_or(precision.parameters);
     const ElementType compute = precision.autocast ? precision.parameters : precision.compute;
     const ElementType reduction = precision.accumulated_gradients.value_or(precision.reduction);
-    // Pipeline stages keep their parameters gathered and reduce gradients once, after the last micro-batch.
-    keeps_gathered_ = this->job_.parallel.zero_stage == 2 || this->job_.parallel.pipeline > 1;
-    reduces_once_ = this->job_.parallel.pipeline > 1;
+    // Pipeline stages keep their parameters gathered and, unless told, reduce gradients once, after the last micro-batch.
+    gathers_once_ = this->job_.parallel.gathers_once;
+    keeps_gathered_ = this->job_.parallel.zero_stage == 2 || gathers_once_;
+    const bool syncs_each = this->job_.parallel.sync_each_micro_batch;
+    reduces_once_ = gathers_once_ && !syncs_each;
+    waits_ = !gathers_once_ && !syncs_each && this->job_.training.gradient_accumulation > 1;
     // Beside adapters what is frozen has its own type; unlike what is trained it may have it within one unit.
     const bool adapts = this->job_.adapter.has_value();
     if (adapts) frozen_ = this->frozen_sets(compute, Sharding::kRows, ranks_);
@@ -65,6 +72,7 @@ class Fsdp2 final : public EngineModel<N> {
     gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
                             true, Of::kTrained);
     reduction_is_cast_ = reduction != stored_;
+    if (waits_ && reduction != of_gradients) make_waiting(reduction);
     if (this->offloads_parameters()) {
       arriving_ = arriving_set("parameter shards from the host", compute);
       if (compute != stored_)
@@ -74,8 +82,11 @@ class Fsdp2 final : public EngineModel<N> {
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
-    return !reduces_once_ || first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
+    const bool adds = (reduces_once_ || (waits_ && waiting_.empty())) && !first_micro_batch;
+    return adds ? GradientPolicy::kAdd : GradientPolicy::kKeep;
   }
+  bool differs_in_last() const override { return waits_; }
+  void in_last(bool yes) override { in_last_ = yes; }
   bool keeps_gradients() const override { return false; }
   bool uses_neighbours() const override { return true; }
 
@@ -90,7 +101,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
 
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
-    if (reduces_once_ && !first) return;  // gathered by the first micro-batch
+    if (gathers_once_ && !first) return;  // gathered by the first micro-batch
     root(shards_to_gather(), stage, events, 1);
     root(arriving_wide_, stage, events, 1);
     root(arriving_wide_, stage, events, -1);
@@ -102,7 +113,7 @@ class Fsdp2 final : public EngineModel<N> {
     stage_ = stage;
   }
   void before_forward(const Neighbours& here, bool first, Events& events) override {
-    if (reduces_once_ && !first) return;  // gathered by the first micro-batch
+    if (gathers_once_ && !first) return;  // gathered by the first micro-batch
     gather(here.unit, events);
     copy_out(here.unit, events);
     free_previous_gather(here.previous, events);  // a local of wait_for_unshard held it
@@ -112,7 +123,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
   void end_forward(const Stage<N>&, int last_unit, bool first, Events& events) override {
     last_unit_ = last_unit;
-    if (reduces_once_ && !first) return;  // gathered by the first micro-batch
+    if (gathers_once_ && !first) return;  // gathered by the first micro-batch
     free_previous_gather(last_unit, events);
   }
   // The root's hook stands at what its forward returns: the loss itself, where the model computes it.
@@ -131,12 +142,16 @@ class Fsdp2 final : public EngineModel<N> {
   }
   void after_backward(const Neighbours& here, bool first, Events& events) override {
     if (reduces_once_) return;
-    one(parameters_, here.unit, -1, events);
+    const auto kind = static_cast<std::size_t>(here.unit);
+    add_to_waiting(this->context_.gradients_of_kind[kind], first, events);
+    if (!gathers_once_) one(parameters_, here.unit, -1, events);
+    if (waits_ && !in_last_)
+      return keep_waiting(this->context_.gradients_of_kind[kind], first, events);
     if (here.previous >= 0) one(reduce_input_, here.previous, -1, events);
     copy_in(here.unit, events);
-    const SlotId last = last_gradient_of(static_cast<std::size_t>(here.unit));
-    drop_gradients(static_cast<std::size_t>(here.unit), last, events);
-    if (first || this->offloads_parameters()) {
+    const SlotId last = last_gradient_of(kind);
+    drop_gradients(kind, last, events);
+    if (first || waits_ || this->offloads_parameters()) {
       keep_gradients(here.unit, events);
     } else {
       one(reduce_output_, here.unit, 1, events);
@@ -146,14 +161,24 @@ class Fsdp2 final : public EngineModel<N> {
       }
       one(reduce_output_, here.unit, -1, events);  // added in place to the shards that exist
     }
-    if (last >= 0) events.push_back({last, -1});
+    if (last >= 0) events.push_back({reduced(last), -1});
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     if (reduces_once_) return;
-    root(parameters_, stage, events, -1);
-    if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
-    reduce_root(stage, first, events);
-    root(reduce_input_, stage, events, -1);
+    for_each_of_root(stage, [&](const std::vector<SlotId>& gradients) {
+      add_to_waiting(gradients, first, events);
+    });
+    if (!gathers_once_) root(parameters_, stage, events, -1);
+    if (waits_ && !in_last_) {
+      for_each_of_root(stage, [&](const std::vector<SlotId>& gradients) {
+        keep_waiting(gradients, first, events);
+      });
+    } else {
+      if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
+      reduce_root(stage, first || waits_, events);
+      root(reduce_input_, stage, events, -1);
+    }
+    if (gathers_once_) return;
     // What backward has not come to is let go at its end.
     if (!keeps_gathered_ && (last_unit >= 0 || prefetches_before_loss()) &&
         stage.untouched_below >= 0)
@@ -165,6 +190,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
   // Pipeline: units are reduced one after the other when the last micro-batch has run, the root first.
   void reduce(const Stage<N>& stage, Events& events) override {
+    if (gathers_once_ && !reduces_once_) return let_all_go(stage, events);
     if (!reduces_once_) return;
     const bool has_root = stage.embedding || stage.head;
     root(parameters_, stage, events, -1);
@@ -233,6 +259,59 @@ class Fsdp2 final : public EngineModel<N> {
   }
 
  private:
+  // FSDPParam.to_accumulated_grad_if_needed: what waits has the type of its reduction.
+  void make_waiting(ElementType reduction) {
+    const ModelUnits<N>& units = this->context_.trained;
+    const auto add = [&](const std::vector<SlotId>& gradients, const Unit<N>& unit) {
+      for (const SlotId gradient : gradients) {
+        const std::string_view owner = this->book_.program.slot_at(gradient).owner;
+        const auto named =
+            std::find_if(unit.tensors.begin(), unit.tensors.end(),
+                         [&](const TensorShare<N>& share) { return share.tensor->name == owner; });
+        // A tied head's is the embedding's.
+        const TensorShare<N>& share =
+            named == unit.tensors.end() ? units.embedding.tensors.front() : *named;
+        waiting_.emplace(gradient,
+                         this->book_.slot({share.tensor->name.c_str(), "gradient that waits",
+                                           "fsdp2.waiting-gradient"},
+                                          Pile::kGradients, share.elements, reduction));
+      }
+    };
+    for (std::size_t kind = 0; kind < units.kinds.size(); ++kind)
+      add(this->context_.gradients_of_kind[kind], units.kinds[kind]);
+    add(this->context_.gradients_of_embedding, units.embedding);
+    add(this->context_.gradients_of_head, units.head);
+  }
+  // What is reduced of a gradient that backward has left.
+  SlotId reduced(SlotId gradient) const {
+    return waiting_.empty() ? gradient : waiting_.at(gradient);
+  }
+  // Of a later micro-batch.
+  void add_to_waiting(const std::vector<SlotId>& gradients, bool first, Events& events) const {
+    if (waiting_.empty() || first) return;
+    for (const SlotId gradient : gradients) events.push_back({gradient, -1});
+  }
+  // Of the first one, tensor by tensor.
+  void keep_waiting(const std::vector<SlotId>& gradients, bool first, Events& events) const {
+    if (waiting_.empty() || !first) return;
+    for (const SlotId gradient : gradients) {
+      events.push_back({reduced(gradient), 1});
+      events.push_back({gradient, -1});
+    }
+  }
+  template <class Visit>
+  void for_each_of_root(const Stage<N>& stage, Visit visit) const {
+    if (stage.embedding) visit(this->context_.gradients_of_embedding);
+    if (stage.head) visit(this->context_.gradients_of_head);
+  }
+  // Behind the last micro-batch of a pipeline that has reduced each.
+  void let_all_go(const Stage<N>& stage, Events& events) const {
+    root(parameters_, stage, events, -1);
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      if (stage.layers_of_kind[kind] > 0)
+        one(parameters_, static_cast<int>(kind),
+            static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
+  }
   // What the gather starts from: what the host has sent, or what has been cast; nothing: the shards themselves.
   const SlotSet& shards_to_gather() const {
     return arriving_.slots.empty() ? cast_shards_ : arriving_;
@@ -360,12 +439,10 @@ class Fsdp2 final : public EngineModel<N> {
       // The copy of a tied weight stands behind the last norm.
       if (!stage.embedding && model.tied_head && !of_head.empty()) last = of_head.back();
     }
-    const auto drop = [&](const std::vector<SlotId>& gradients) {
+    for_each_of_root(stage, [&](const std::vector<SlotId>& gradients) {
       for (SlotId gradient : gradients)
-        if (gradient != last) events.push_back({gradient, -1});
-    };
-    if (stage.embedding) drop(of_embedding);
-    if (stage.head) drop(of_head);
+        if (gradient != last) events.push_back({reduced(gradient), -1});
+    });
     // Without a cast what has been reduced is the gradient itself.
     const bool is_gradient = first && !reduction_is_cast_;
     if (!is_gradient) root(reduce_output_, stage, events, 1);
@@ -374,7 +451,7 @@ class Fsdp2 final : public EngineModel<N> {
                                                   : !first && reduction_is_cast_;
     if (goes) root(gradients_, stage, events, -1);
     if (!is_gradient) root(reduce_output_, stage, events, -1);
-    if (last >= 0) events.push_back({last, -1});
+    if (last >= 0) events.push_back({reduced(last), -1});
   }
   // The last gradient in the order of the parameters: a name in foreach_reduce holds it until that returns. Equal tensors
   // share a slot; there it goes with the others.
@@ -395,7 +472,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
   void drop_gradients(std::size_t kind, SlotId last, Events& events) const {
     for (SlotId gradient : this->context_.gradients_of_kind[kind])
-      if (gradient != last) events.push_back({gradient, -1});
+      if (gradient != last) events.push_back({reduced(gradient), -1});
   }
   // Elements of the largest shard of a tensor that is trained.
   std::int64_t largest_shard(const Stage<N>& stage) const {
@@ -414,7 +491,10 @@ class Fsdp2 final : public EngineModel<N> {
 
   ShardRanks ranks_;
   ElementType stored_ = ElementType::kFloat32;
-  bool keeps_gathered_ = false, reduces_once_ = false, reduction_is_cast_ = false;
+  bool keeps_gathered_ = false, gathers_once_ = false, reduces_once_ = false,
+       reduction_is_cast_ = false;
+  bool waits_ = false, in_last_ = false;  // whole gradients, for the last micro-batch of a step
+  std::map<SlotId, SlotId> waiting_;      // by gradient; empty: gradients wait as they are
   Stage<N> stage_;
   int last_unit_ = -1;  // in forward's order
   SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;

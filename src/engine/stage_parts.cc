@@ -74,6 +74,13 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
     if (first) chunk.first_step_input_backward = in_first_step(input);
     chunk.weight_backward[at] = weight_backward_node(stage, chunk, first);
   }
+  if (engine_->differs_in_last()) {
+    engine_->in_last(true);
+    cache_.clear();
+    chunk.last_backward = whole(backward_node(stage, chunk, false, BackwardPart::kWhole));
+    engine_->in_last(false);
+    cache_.clear();
+  }
   chunk.output = output_of(stage);
   if (!torch_steps_) return;
   std::vector<Event> reduce;

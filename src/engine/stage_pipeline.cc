@@ -134,7 +134,7 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
   };
   std::vector<Turn> turns(parts.chunks.size());
   bool workspaces = !first_step;
-  const auto node_of = [&](const PipelineStep& step) -> Played {
+  const auto node_of = [&](const PipelineStep& step, bool is_last) -> Played {
     const Chunk& chunk = chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]];
     Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
     const auto later = [](bool& has_run) { return std::exchange(has_run, true) ? 1U : 0U; };
@@ -159,7 +159,8 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
         return line.of(chunk.weight_backward[later(turn.weight)]);
       default: {
         turn.weight = true;
-        const NodeId node = chunk.backward[later(turn.input)];
+        const NodeId one_of_many = chunk.backward[later(turn.input)];
+        const NodeId node = is_last ? chunk.last_backward.value_or(one_of_many) : one_of_many;
         return line.of(in_first_step ? chunk.first_step_backward : node);
       }
     }
@@ -179,15 +180,15 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
         last[static_cast<std::size_t>(here.chunk)] = {stretch, step};
   const auto round_of = [&](std::size_t stretch, bool last_round) {
     const std::vector<PipelineStep>& steps = stretches[stretch].steps;
-    if (steps.size() == 1 && !last_round) return node_of(steps.front());
+    if (steps.size() == 1 && !last_round) return node_of(steps.front(), false);
     std::vector<Played> round;
     round.reserve(steps.size());
     for (std::size_t step = 0; step < steps.size(); ++step) {
-      round.push_back(node_of(steps[step]));
       const auto chunk = static_cast<std::size_t>(steps[step].chunk);
-      if (last_round && ends(steps[step]) && last[chunk].stretch == stretch &&
-          last[chunk].step == step)
-        round.push_back(line.of(chunks_[parts.chunks[chunk]].reduce));
+      const bool is_last = last_round && ends(steps[step]) && last[chunk].stretch == stretch &&
+                           last[chunk].step == step;
+      round.push_back(node_of(steps[step], is_last));
+      if (is_last && torch_steps_) round.push_back(line.of(chunks_[parts.chunks[chunk]].reduce));
     }
     return line.sequence("", round);
   };
@@ -203,9 +204,10 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
         return ends(step) && !turn.input;
       return step.kind == StepKind::kWeightBackward ? !turn.weight : !turn.input;
     });
-    const bool chunk_ends =
-        torch_steps_ && std::any_of(last.begin(), last.end(),
-                                    [&](const LastStep& end) { return end.stretch == stretch; });
+    const bool chunk_ends = (torch_steps_ || engine_->differs_in_last()) &&
+                            std::any_of(last.begin(), last.end(), [&](const LastStep& end) {
+                              return end.stretch == stretch;
+                            });
     const bool one_round = times == 1;
     if (new_steps) nodes.push_back(round_of(stretch, chunk_ends && one_round));
     const bool last_apart = chunk_ends && !(new_steps && one_round);

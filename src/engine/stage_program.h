@@ -172,6 +172,7 @@ class StagePrograms {
     std::array<NodeId, 2> forward{}, backward{}, input_backward{}, weight_backward{};
     // In the first step of all, with the workspace of autograd's thread.
     NodeId first_step_forward = 0, first_step_backward = 0, first_step_input_backward = 0;
+    std::optional<NodeId> last_backward;  // of a step, where the engine tells it from others
     NodeId reduce = 0;  // of torch's runtime: a chunk is reduced when its last micro-batch has run
     SlotId output = -1;
     bool keeps_input_gradient = false;  // on the tensor that it has received

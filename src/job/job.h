@@ -135,6 +135,10 @@ struct Parallel {
   Ranks replicate{1};
   Ranks secondary_shard{1};  // ZeRO++: ranks of the copy that backward gathers from
   Ranks shard_group{0};      // MiCS: ranks that share one copy; 0: all of data
+  // FSDP: gradients are reduced, and divided, after every micro-batch; else whole ones wait for the last (no_sync).
+  bool sync_each_micro_batch = true;
+  bool gathers_once =
+      false;  // FSDP2's stages: parameters are gathered by the first micro-batch, for all of a step
   Ranks tensor{1};
   bool sequence_parallel = false;  // already false when tensor == 1
   Ranks context{1};
@@ -171,6 +175,13 @@ struct Recompute {
   std::vector<RecomputeModule> modules;  // kSelective (core attention) and kModules
   bool reentrant = false;
 };
+
+// torch/distributed/pipelining/stage.py, backward_maybe_with_nosync, turns FSDP2's resharding and reduction off for all
+// micro-batches of a stage but the last.
+inline void sync_as_stages(Parallel& parallel) {
+  parallel.gathers_once = true;
+  parallel.sync_each_micro_batch = false;
+}
 
 // Layers run forward once more in backward.
 inline bool recomputes_layers(RecomputeMode mode) {

@@ -79,6 +79,24 @@ void choose_replicas(Draft& draft) {
   }
 }
 
+// set_requires_gradient_sync and no_sync.
+void choose_sync(Draft& draft) {
+  Job& job = draft.job();
+  const bool pipelined = job.parallel.pipeline > 1;
+  if (job.engine == Engine::kFsdp2 && pipelined) sync_as_stages(job.parallel);
+  if (!draft.has(KeyId::kSyncEachMicroBatch)) return;
+  const bool each = draft.truth_or(KeyId::kSyncEachMicroBatch, true);
+  if (!is_fsdp(job.engine))
+    return draft.refuse(KeyId::kSyncEachMicroBatch, "E216",
+                        fmt::format("{} has no sync_each_micro_batch", name_of(job.engine)),
+                        "a choice of fsdp1 and fsdp2", "leave it out");
+  if (job.engine == Engine::kFsdp1 && pipelined && !each)
+    return draft.refuse(KeyId::kSyncEachMicroBatch, "E320",
+                        "not weighed yet: fsdp1's waiting gradients in a pipeline",
+                        "known without a pipeline", "sync_each_micro_batch = true");
+  job.parallel.sync_each_micro_batch = each;
+}
+
 // ZeRO++'s second copy and MiCS's groups: both divide data, and both are of ZeRO-3.
 void choose_shard_groups(Draft& draft) {
   Job& job = draft.job();
@@ -216,6 +234,7 @@ void choose_schedule(Draft& draft) {
 void choose_parallel(Draft& draft) {
   choose_zero_stage(draft);
   choose_replicas(draft);
+  choose_sync(draft);
   choose_shard_groups(draft);
   check_engine_has(draft);
   choose_sequence_parallel(draft);

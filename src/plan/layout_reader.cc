@@ -111,7 +111,10 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
     const Machine* machine = usual_machine(device);
     if (machine == nullptr) return time;
     const std::int64_t rounds = group.first->accumulation;
+    const bool as_stages = read->engine == Engine::kFsdp2 && group.first->pipeline > 1 &&
+                           run_.at(key_of(KeyId::kSyncEachMicroBatch).path) == nullptr;
     const auto measure = [&](Job job, std::optional<StepClock>& clock, GroupTime::Again& again) {
+      if (as_stages) sync_as_stages(job.parallel);
       job.training.gradient_accumulation = rounds;
       job.training.global_batch *= rounds;
       if (!clock) clock.emplace(job);

@@ -98,6 +98,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "loss_parallel": false})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "loss": "fused"})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "optimizer": "adamw-paged"})",
+      R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"sync_each_micro_batch": false}, "training": {"sequence_length": 512, "precision": "bf16-mixed-fp32-gradients", "gradient_accumulation": 4})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"parameters": "cpu"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"activations": "cpu"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "deepspeed", "parallel": {"zero_stage": 2}, "offload": {"optimizer": "cpu"}, "training": {"sequence_length": 512, "gradient_accumulation": 2})",

@@ -279,6 +279,9 @@ void write_accelerate(ConfigWriter& writing) {
     else
       writing.put("fsdp_config.fsdp_sharding_strategy",
                   stage == 2 ? "SHARD_GRAD_OP" : "FULL_SHARD");
+    if (syncs_each_micro_batch(writing))
+      writing.lose("parallel.sync_each_micro_batch",
+                   "the script says it: GradientAccumulationPlugin(sync_each_batch=True)");
     if (writing.word("wrap.policy", "block") == "block")
       writing.put("fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP",
                   "each block is a unit");

@@ -121,6 +121,8 @@ std::string fsdp2_python(ConfigWriter& writing) {
       "\ndef step(batches):\n    for index, batch in enumerate(batches):  # GRADIENT_ACCUMULATION "
       "of them\n";
   text += "        model.set_is_last_backward(index + 1 == GRADIENT_ACCUMULATION)\n";
+  if (!writing.truth("parallel.sync_each_micro_batch", true))
+    text += "        model.set_requires_gradient_sync(index + 1 == GRADIENT_ACCUMULATION)\n";
   text +=
       "        loss = model(input_ids=batch, labels=batch).loss / GRADIENT_ACCUMULATION\n        "
       "loss.backward()\n";

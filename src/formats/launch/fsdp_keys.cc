@@ -3,6 +3,22 @@
 #include "document/read.h"
 
 namespace steelyard {
+namespace {
+
+constexpr std::string_view kSyncEachBatch =
+    "accelerator_config.gradient_accumulation_kwargs.sync_each_batch";
+
+}  // namespace
+
+bool syncs_each_micro_batch(ConfigWriter& writing) {
+  const bool each = writing.truth("parallel.sync_each_micro_batch", true);
+  return each && writing.look_count("training.gradient_accumulation", 2) > 1;
+}
+
+void write_sync(ConfigWriter& writing) {
+  if (syncs_each_micro_batch(writing))
+    writing.put(kSyncEachBatch, Value::boolean(true), "no whole gradients wait for the last");
+}
 
 bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key) {
   const auto on = [&](std::string_view name) -> const Value* {
@@ -13,6 +29,11 @@ bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key) {
     reading.say("offload.parameters", "cpu", *offload);
     reading.say("offload.optimizer", "cpu", *offload);
   }
+  if (const Value* sync = reading.take(kSyncEachBatch))
+    reading.say("parallel.sync_each_micro_batch", *sync, *sync);
+  else
+    reading.take_default("parallel.sync_each_micro_batch", Value::boolean(false),
+                         "Accelerate reduces gradients with the last micro-batch (no_sync)");
   if (const Value* again = on("activation_checkpointing"))
     reading.say("recompute.mode", "full", *again);
   const Value* save = key("state_dict_type");
@@ -97,6 +118,7 @@ void write_fsdp_keys(ConfigWriter& writing) {
   if (engine == "fsdp2")
     writing.put("fsdp_config.reshard_after_forward", Value::boolean(stage != 2),
                 "parameters go after forward, and are gathered again in backward");
+  write_sync(writing);
   if (const Value* save = writing.take("checkpoint.save"))
     writing.put("fsdp_config.state_dict_type",
                 word_of(*save) == "sharded" ? "SHARDED_STATE_DICT" : "FULL_STATE_DICT");

@@ -16,6 +16,11 @@ using FsdpKey = std::function<const Value*(std::string_view name)>;
 // Offloading, recomputation, and what a checkpoint holds; true when it says the last.
 bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key);
 
+// Whether each micro-batch is reduced: sync_each_batch of Accelerate's GradientAccumulationPlugin, which its own file has no
+// room for and TrainingArguments do. Every stack on Accelerate lets gradients wait whole unless told.
+bool syncs_each_micro_batch(ConfigWriter& writing);
+void write_sync(ConfigWriter& writing);
+
 // `fsdp` and `fsdp_config` of TrainingArguments.
 void read_fsdp_keys(ConfigReader& reading, Launch& launch);
 void write_fsdp_keys(ConfigWriter& writing);

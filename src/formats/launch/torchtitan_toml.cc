@@ -312,6 +312,9 @@ void write_torchtitan(ConfigWriter& writing) {
     writing.put("parallelism.fsdp_reshard_after_forward",
                 writing.count("parallel.zero_stage", 3) == 2 ? "never" : "always",
                 "always is ZeRO-3, never ZeRO-2");
+    if (writing.truth("parallel.sync_each_micro_batch", stages == 1) != (stages == 1))
+      writing.refuse("parallel.sync_each_micro_batch",
+                     "torchtitan reduces every micro-batch, or with a pipeline the last alone");
   }
   if (stages > 1) {
     writing.put("training.local_batch_size", Value::integer(micro * accumulation),
