@@ -14,10 +14,9 @@ auto leanness(const Layout& layout) {
 }
 
 // Stages with one data rank are another code path.
-auto cell_of(const Layout& l) {
+auto key_of_cell(const Layout& l) {
   return std::tuple(l.engine, l.implementation, l.recipe, l.tensor, l.sequence_parallel, l.context,
-                    l.context_method, l.expert, l.expert_tensor, l.pipeline, l.chunks, l.schedule,
-                    l.zero_stage == 0);
+                    l.context_method, l.expert, l.expert_tensor, l.pipeline, l.chunks, l.schedule);
 }
 
 auto row_of(const Layout& layout) {
@@ -47,68 +46,86 @@ bool is_no_larger(const Layout& a, const Layout& b) {
          a.replicate <= b.replicate;
 }
 
-using CellKey = decltype(cell_of(std::declval<const Layout&>()));
-class Cells::Keys {
- public:
-  std::map<CellKey, std::uint32_t> known;
-};
-
-void Cells::add(std::uint32_t at) {
-  if (keys_ == nullptr) keys_ = std::make_shared<Keys>();
-  const Layout& here = layouts_[at];
-  const auto number = static_cast<std::uint32_t>(of_.size());
-  // Neighbours in the space are mostly of one cell.
-  std::uint32_t cell = number > 0 ? of_.back().cell : 0;
-  if (number == 0 || cell_of(layout(number - 1)) != cell_of(here)) {
-    const auto [found, fresh] =
-        keys_->known.try_emplace(cell_of(here), static_cast<std::uint32_t>(cells_.size()));
-    cell = found->second;
-    if (fresh) cells_.push_back({number, {}, false, {}, {}});
+Cells::Cells(const Space& space, const OpenLayouts& open) : space_(space), open_(open) {
+  std::map<decltype(key_of_cell(Layout())), std::uint32_t> known;
+  of_bundle_.reserve(space.bundles.size());
+  for (std::uint32_t at = 0; at < space.bundles.size(); ++at) {
+    const auto [found, fresh] = known.try_emplace(key_of_cell(space.bundles[at].common),
+                                                  static_cast<std::uint32_t>(cells_.size()));
+    if (fresh)
+      for (const bool divided : {false, true}) cells_.push_back({{}, divided, {}, 0, {}, {}});
+    of_bundle_.push_back({found->second, found->second + 1});
+    for (const std::uint32_t cell : of_bundle_.back()) cells_[cell].bundles.push_back(at);
   }
-  of_.push_back({at, cell});
-  is_known_.push_back(false);
-  Cell& mine = cells_[cell];
-  mine.members.push_back(number);
-  if (leanness(here) < leanness(layout(mine.leanest))) mine.leanest = number;
+}
+Cells::~Cells() = default;
+
+const Cells::Cell& Cells::cell_of(std::uint32_t number) const {
+  const std::uint32_t at = space_.bundle_of(number);
+  const Bundle& bundle = space_.bundles[at];
+  const Choice choice = space_.choice_of(bundle, number);
+  const bool divided = space_.divisions[bundle.divisions][choice.division].zero_stage > 0;
+  return cells_[of_bundle_[at][divided ? 1 : 0]];
+}
+
+void Cells::find_members(Cell& cell) const {
+  if (!cell.members.empty()) return;
+  std::vector<std::pair<std::uint32_t, Layout>> members;
+  for (const std::uint32_t at : cell.bundles) {
+    const Bundle& bundle = space_.bundles[at];
+    open_.each(bundle, [&](Choice choice) {
+      const Layout layout = space_.layout(bundle, choice);
+      if ((layout.zero_stage > 0) == cell.divided)
+        members.emplace_back(space_.number_of(bundle, choice), layout);
+    });
+  }
+  const auto leanest = std::min_element(
+      members.begin(), members.end(),
+      [](const auto& a, const auto& b) { return leanness(a.second) < leanness(b.second); });
+  cell.leanest = leanest->first;
+  std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
+    return std::tuple(row_of(a.second), a.second.micro_batch) <
+           std::tuple(row_of(b.second), b.second.micro_batch);
+  });
+  for (const auto& [number, layout] : members) cell.members.push_back(number);
 }
 
 std::optional<std::uint32_t> Cells::asked_before(std::uint32_t number) {
-  Cell& cell = cells_[of_[number].cell];
-  if (!is_known_[cell.leanest] && cell.leanest != number &&
-      layout(cell.leanest).recompute == RecomputeMode::kFull)
+  Cell& cell = cell_of(number);
+  find_members(cell);
+  if (known_.count(cell.leanest) == 0 && cell.leanest != number &&
+      space_.layout(cell.leanest).recompute == RecomputeMode::kFull)
     return cell.leanest;
-  const auto in_order = [&](std::uint32_t a, std::uint32_t b) {
-    return std::tuple(row_of(layout(a)), layout(a).micro_batch) <
-           std::tuple(row_of(layout(b)), layout(b).micro_batch);
-  };
-  if (!cell.sorted) std::stable_sort(cell.members.begin(), cell.members.end(), in_order);
-  cell.sorted = true;
+  const auto row = row_of(space_.layout(number));
   const auto first = std::lower_bound(
-      cell.members.begin(), cell.members.end(), number,
-      [&](std::uint32_t a, std::uint32_t b) { return row_of(layout(a)) < row_of(layout(b)); });
-  if (*first == number || is_known_[*first]) return std::nullopt;
+      cell.members.begin(), cell.members.end(), row,
+      [&](std::uint32_t a, const auto& than) { return row_of(space_.layout(a)) < than; });
+  if (*first == number || known_.count(*first) > 0) return std::nullopt;
   return *first;
 }
 
 const WeighedLayout* Cells::too_large(std::uint32_t number) const {
-  const Cell& cell = cells_[of_[number].cell];
+  const Cell& cell = cell_of(number);
   if (cell.all_too_large) return &*cell.all_too_large;
+  if (cell.too_large.empty()) return nullptr;
+  const Layout layout = space_.layout(number);
   for (const WeighedLayout& known : cell.too_large)
-    if (known.layout != of_[number].layout && is_no_larger(layouts_[known.layout], layout(number)))
-      return &known;
+    if (known.layout != number && is_no_larger(space_.layout(known.layout), layout)) return &known;
   return nullptr;
 }
 
-void Cells::learn(std::uint32_t number, const WeighedLayout& answer) {
-  is_known_[number] = true;
+void Cells::learn(const WeighedLayout& answer) {
+  known_.insert(answer.layout);
   if (answer.fate != Fate::kTooLarge) return;
-  Cell& cell = cells_[of_[number].cell];
-  if (number == cell.leanest && layout(number).recompute == RecomputeMode::kFull) {
+  Cell& cell = cell_of(answer.layout);
+  find_members(cell);
+  const Layout layout = space_.layout(answer.layout);
+  if (answer.layout == cell.leanest && layout.recompute == RecomputeMode::kFull) {
     cell.all_too_large = answer;
     return;
   }
   std::erase_if(cell.too_large, [&](const WeighedLayout& known) {
-    return is_no_larger(layout(number), layouts_[known.layout]);
+    return is_no_larger(layout, space_.layout(known.layout));
   });
   cell.too_large.push_back(answer);
 }

@@ -9,10 +9,13 @@
 // that tests/exhaustive holds the predictor to. The judge of the search (search_test.cc) weighs the others all the same.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
+#include "plan/open_layouts.h"
 #include "plan/search.h"
 
 namespace steelyard {
@@ -22,36 +25,36 @@ bool is_no_larger(const Layout& a, const Layout& b);
 
 class Cells {
  public:
-  explicit Cells(const std::vector<Layout>& layouts) : layouts_(layouts) {}
-  // Layouts are called by their number in this order from then on.
-  void add(std::uint32_t layout);
+  Cells(const Space& space, const OpenLayouts& open);
+  ~Cells();
   std::size_t count() const { return cells_.size(); }
 
   // Who is asked before this one; nothing: nobody.
   std::optional<std::uint32_t> asked_before(std::uint32_t number);
   // One that was too large and is no larger than this one; null: none is known.
   const WeighedLayout* too_large(std::uint32_t number) const;
-  void learn(std::uint32_t number, const WeighedLayout& answer);
+  void learn(const WeighedLayout& answer);
 
  private:
   struct Cell {
-    std::uint32_t leanest = 0;
+    std::vector<std::uint32_t> bundles;
+    bool divided = false;                // states
     std::vector<std::uint32_t> members;  // sorted by row, from when the first of them is asked
-    bool sorted = false;
+    std::uint32_t leanest = 0;
     std::optional<WeighedLayout> all_too_large;
     std::vector<WeighedLayout> too_large;
   };
-  const Layout& layout(std::uint32_t number) const { return layouts_[of_[number].layout]; }
+  const Cell& cell_of(std::uint32_t number) const;
+  Cell& cell_of(std::uint32_t number) {
+    return const_cast<Cell&>(static_cast<const Cells&>(*this).cell_of(number));
+  }
+  void find_members(Cell& cell) const;
 
-  struct Place {
-    std::uint32_t layout = 0, cell = 0;
-  };
-  const std::vector<Layout>& layouts_;
-  std::vector<Place> of_;  // by number
-  std::vector<bool> is_known_;
+  const Space& space_;
+  const OpenLayouts& open_;
   std::vector<Cell> cells_;
-  class Keys;
-  std::shared_ptr<Keys> keys_;
+  std::vector<std::array<std::uint32_t, 2>> of_bundle_;  // where states are whole, and divided
+  std::unordered_set<std::uint32_t> known_;
 };
 
 }  // namespace steelyard

@@ -56,7 +56,7 @@ std::vector<LayoutOutcome> Weigher::weigh(const std::vector<Asked>& which, bool 
     for (auto& [key, drawn] : forms) drawn.form.reset();
   std::map<decltype(drawn_key(Layout())), std::vector<std::size_t>> by_form;
   for (std::size_t i = 0; i < which.size(); ++i)
-    by_form[drawn_key(space_.layouts[which[i].layout])].push_back(i);
+    by_form[drawn_key(space_.layout(which[i].layout))].push_back(i);
   std::vector<std::pair<Drawn*, const std::vector<std::size_t>*>> work;
   for (const auto& [key, members] : by_form) work.emplace_back(&forms[key], &members);
   std::vector<LayoutOutcome> answers(which.size());
@@ -75,7 +75,7 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, b
   LayoutOutcome weighing;
   WeighedLayout& answer = weighing.answer;
   answer.layout = asked.layout;
-  const Layout& layout = space_.layouts[asked.layout];
+  const Layout& layout = space_.layout(asked.layout);
   const auto refused = [&](const ReadJob& job) {
     answer.fate = Fate::kNotAllowed;
     weighing.code = job.error().front().code;
@@ -93,7 +93,7 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, b
       if (!draw()) return refused(*job);
       drawn.swings.emplace(**job, *drawn.form->drawn());
     }
-    const FormFacts& facts = memory_[space_.base_of[space_.form_of[asked.layout]]];
+    const FormFacts& facts = memory_[space_.base_of[space_.form_of(asked.layout)]];
     const Bounds::Need least = bounds.least_need(layout, facts, *drawn.swings);
     answer.least_bytes = least.device;
     answer.least_high = least.high;
