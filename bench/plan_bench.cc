@@ -66,7 +66,6 @@ void search_space(benchmark::State& state, const std::string& run) {
   count("forms", counts.forms);
   count("groups", counts.groups);
   count("groups_timed", counts.groups_timed);
-  count("asked_first", counts.cells_asked);
   count("weighed", counts.weighed());
   rusage used{};
   getrusage(RUSAGE_SELF, &used);

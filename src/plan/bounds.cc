@@ -366,7 +366,8 @@ double Bounds::computed_again(const Layout& layout, bool alike) const {
   if (layout.recompute != RecomputeMode::kBlock || layout.chunks > 1) return 0;
   // Stages may have a layer less than the average.
   const std::int64_t of_stage = std::max<std::int64_t>(
-      0, std::min<std::int64_t>(layout.recomputed, target_.model->layers / layout.pipeline - 1));
+      0,
+      std::min<std::int64_t>(layout.least_recomputed, target_.model->layers / layout.pipeline - 1));
   return static_cast<double>(of_stage * layout.pipeline) /
          static_cast<double>(target_.model->layers);
 }

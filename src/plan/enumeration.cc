@@ -309,9 +309,9 @@ class Enumeration {
 
   std::vector<Recomputation> recomputations_of(const Layout& layout) const {
     std::vector<Recomputation> all;
-    const auto take = [&](RecomputeMode mode, std::int64_t amount) {
+    const auto take = [&](RecomputeMode mode, std::int64_t amount, std::int64_t least = 0) {
       if (allows_name(KeyId::kRecomputeMode, static_cast<int>(mode)))
-        all.push_back({mode, static_cast<std::int32_t>(amount)});
+        all.push_back({mode, static_cast<std::int32_t>(amount), static_cast<std::int32_t>(least)});
     };
     const bool megatron = layout.engine == Engine::kMegatron;
     take(RecomputeMode::kNone, 0);
@@ -322,12 +322,20 @@ class Enumeration {
       for (const std::int64_t every : chosen(KeyId::kRecomputeEvery, {2, 3, 4}))
         if (every <= target_.model->layers) take(RecomputeMode::kEvery, every);
     if (!megatron && !fixed_.has(KeyId::kRecomputeLayers)) return all;
-    const std::int64_t most = (target_.model->layers + layout.pipeline - 1) / layout.pipeline;
-    std::set<std::int64_t> amounts;
-    for (const std::int64_t part : {1, 2, 3}) amounts.insert(most * part / 4);
-    for (const std::int64_t layers :
-         chosen(KeyId::kRecomputeLayers, Counts(amounts.begin(), amounts.end())))
-      if (layers > 0) take(RecomputeMode::kBlock, layers);
+    if (const auto said = fixed_.count(KeyId::kRecomputeLayers)) {
+      take(RecomputeMode::kBlock, *said, *said);
+      return all;
+    }
+    // All layers of the largest stage are full recomputation.
+    const std::int64_t parts = std::int64_t{1} * layout.pipeline * layout.chunks;
+    const std::int64_t most = (target_.model->layers + parts - 1) / parts;
+    std::int64_t least = 1;
+    for (const std::int64_t part : {1, 2, 3, 4}) {
+      const std::int64_t upto = std::min(most - 1, most * part / 4);
+      if (upto < least) continue;
+      take(RecomputeMode::kBlock, upto, least);
+      least = upto + 1;
+    }
     return all;
   }
 
@@ -402,7 +410,7 @@ class Enumeration {
   Layout form_of(const Layout& layout) const {
     Layout form = layout;
     form.recompute = mode_of_form(layout);
-    form.recomputed = 0;
+    form.recomputed = form.least_recomputed = 0;
     form.pipeline = form.chunks = 1;
     form.schedule = PipelineSchedule::kOneForwardOneBackward;
     form.uneven_stages = false;

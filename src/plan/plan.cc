@@ -22,7 +22,7 @@ std::vector<PlanRow> confirmed(const PlanQuestion& question, const Space& space,
   for (std::size_t from = 0; from < candidates.size() && rows.size() < wanted;) {
     const std::size_t count = std::min(candidates.size() - from, wanted - rows.size());
     help.share(count, [&](std::size_t i) {
-      weighed[from + i] = row_of(question, space, space.layout(candidates[from + i].layout), help);
+      weighed[from + i] = row_of(question, space, layout_of(space, candidates[from + i]), help);
     });
     for (std::size_t i = from; i < from + count; ++i)
       if (weighed[i] && weighed[i]->prediction.verdict == Verdict::kFits)
@@ -303,13 +303,13 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
       if (weighed.fate != Fate::kTight) continue;
       if (weighed.seconds < 0.98 * best)
         answer.faster_but_tight =
-            row_of(question, answer.space, answer.space.layout(weighed.layout), help);
+            row_of(question, answer.space, layout_of(answer.space, weighed), help);
       break;
     }
     if (const WeighedLayout* simple = simplest_within(result, answer.space, wish.search.within))
-      if (complexity_of(answer.space.layout(simple->layout)) <
+      if (complexity_of(layout_of(answer.space, *simple)) <
           complexity_of(answer.rows.front().layout))
-        answer.simplest = row_of(question, answer.space, answer.space.layout(simple->layout), help);
+        answer.simplest = row_of(question, answer.space, layout_of(answer.space, *simple), help);
   }
   if (!wish.explain) return answer;
   answer.rule_of_thumb = rule_of_thumb(question, answer.space, help);

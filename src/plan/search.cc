@@ -5,7 +5,6 @@
 #include <optional>
 #include <queue>
 #include <tuple>
-#include <unordered_map>
 
 #include "plan/cells.h"
 #include "plan/findings.h"
@@ -204,29 +203,23 @@ class Search {
     }
   };
 
-  bool has_cells() const { return !wish_.everything && !wish_.first_that_fits; }
-
   void form_groups() {
     groups_.emplace(space_, open_, bounds_, times_);
-    if (has_cells()) cells_.emplace(space_, open_);
+    if (!wish_.everything) cells_.emplace(space_);
     for (std::uint32_t i = 0; i < groups_->all.size(); ++i)
       turns_.push({groups_->all[i].seconds, groups_->all[i].unusual, true, i});
     found_.counts.groups = static_cast<std::int64_t>(groups_->all.size());
-    found_.counts.cells = cells_ ? static_cast<std::int64_t>(cells_->count()) : 0;
   }
 
   std::int64_t held_by(const Turn& turn) const {
     return turn.group ? groups_->all[turn.at].layouts : 1;
   }
 
-  // What comes next, up to a batch of each: layouts and groups that have their turn, and those that must be asked before.
+  // What comes next, up to a batch of each: layouts and groups that have their turn.
   struct Batch {
-    std::vector<Turn> groups, waiting;
-    std::vector<std::uint32_t> layouts;  // of opened_
-    std::vector<std::uint32_t> first;    // of the space
-    bool is_full() const {
-      return groups.size() == kBatch || layouts.size() == kBatch || first.size() == kBatch;
-    }
+    std::vector<Turn> groups;
+    std::vector<Opened> layouts;
+    bool is_full() const { return groups.size() == kBatch || layouts.size() == kBatch; }
   };
 
   Batch next_batch() {
@@ -242,19 +235,13 @@ class Search {
         found_.counts.cannot_be_faster += held_by(turn);
         continue;
       }
-      if (turn.group) {
+      const WeighedLayout* leaner = nullptr;
+      if (turn.group)
         batch.groups.push_back(turn);
-      } else if (!has_cells()) {
-        batch.layouts.push_back(turn.at);
-      } else if (const auto* leaner = cells_->too_large(opened_[turn.at].layout)) {
+      else if (cells_ && (leaner = cells_->too_large(opened_[turn.at].layout)) != nullptr)
         found_.exclude_like(*leaner);
-      } else if (const auto before = cells_->asked_before(opened_[turn.at].layout)) {
-        batch.waiting.push_back(turn);
-        if (std::find(batch.first.begin(), batch.first.end(), *before) == batch.first.end())
-          batch.first.push_back(*before);
-      } else {
-        batch.layouts.push_back(turn.at);
-      }
+      else
+        batch.layouts.push_back(opened_[turn.at]);
     }
     return batch;
   }
@@ -263,18 +250,10 @@ class Search {
     std::int64_t done = 0;
     for (;;) {
       const Batch batch = next_batch();
-      if (batch.groups.empty() && batch.layouts.empty() && batch.first.empty()) break;
-      ask_first(batch);
+      if (batch.groups.empty() && batch.layouts.empty()) break;
       time_groups(batch.groups);
-      std::vector<Opened> unknown;
-      for (const std::uint32_t at : batch.layouts)
-        if (known_.count(opened_[at].layout) == 0) unknown.push_back(opened_[at]);
-      keep(unknown, weigh(unknown, false), false);
-      for (const std::uint32_t at : batch.layouts) {
-        ++done;
-        found_.take(known_.at(opened_[at].layout));
-        known_.erase(opened_[at].layout);
-      }
+      weigh(batch.layouts);
+      done += static_cast<std::int64_t>(batch.layouts.size());
       if (help_.go_on && !help_.go_on({done, found_.counts.layouts, found_.best_seconds()})) {
         found_.interrupted = true;
         break;
@@ -286,28 +265,17 @@ class Search {
           held_by(turns_.top());
   }
 
-  // Their answers are kept for their own turn.
-  void ask_first(const Batch& batch) {
-    std::vector<Opened> first;
-    for (const std::uint32_t number : batch.first) first.push_back(open(number));
-    keep(first, weigh(first, true), true);
-    for (const Turn& turn : batch.waiting) turns_.push(turn);
-    found_.counts.cells_asked += static_cast<std::int64_t>(batch.first.size());
-  }
-  std::vector<LayoutOutcome> weigh(const std::vector<Opened>& which, bool first) {
+  void weigh(const std::vector<Opened>& layouts) {
     std::vector<Weigher::Asked> asked;
-    for (const Opened& one : which) asked.push_back({one.layout, one.seconds});
-    return weigher_.weigh(asked, first, found_);
-  }
-  void keep(const std::vector<Opened>& which, std::vector<LayoutOutcome> answers, bool first) {
-    for (std::size_t i = 0; i < which.size(); ++i) {
+    for (const Opened& one : layouts) asked.push_back({one.layout, one.seconds});
+    std::vector<LayoutOutcome> answers = weigher_.weigh(asked, found_);
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
       WeighedLayout& answer = answers[i].answer;
-      answer.least_seconds = which[i].seconds;
-      answer.least_bytes = std::max(answer.least_bytes, which[i].bytes);
+      answer.least_seconds = layouts[i].seconds;
+      answer.least_bytes = std::max(answer.least_bytes, layouts[i].bytes);
       if (cells_) cells_->learn(answer);
-      if (answer.fate != Fate::kOpen || !first)
-        known_.emplace(which[i].layout, std::move(answers[i]));
     }
+    for (const LayoutOutcome& answer : answers) found_.take(answer);
   }
 
   // With those of their families that will have their turn for all that is known yet.
@@ -376,7 +344,6 @@ class Search {
   std::optional<LayoutGroups> groups_;
   std::optional<Cells> cells_;
   std::vector<Opened> opened_;
-  std::unordered_map<std::uint32_t, LayoutOutcome> known_;  // asked before their turn
   std::priority_queue<Turn> turns_;
 };
 

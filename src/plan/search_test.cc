@@ -96,7 +96,7 @@ std::vector<WeighedLayout> fastest_tight(const SearchResult& result) {
 // What layouts of one form share changes nothing: the bytes and seconds are those of the predictor.
 void expect_as_predicted(const WeighedLayout& weighed, const PlanQuestion& question,
                          const Space& space) {
-  const Layout& layout = space.layout(weighed.layout);
+  const Layout& layout = layout_of(space, weighed);
   const ReadJob job = read_job(run_of(question.run, layout, space, question.target.model->layers));
   ASSERT_TRUE(job);
   const Prediction prediction = estimate(*job);
@@ -142,7 +142,7 @@ void judge(unsigned seed, int problems) {
     for (const SearchResult* result : {&whole, &pruned, &fronted})
       EXPECT_EQ(sum_of(result->counts), result->counts.layouts) << problem;
     for (const WeighedLayout& weighed : whole.weighed) {
-      const Layout& layout = space.layout(weighed.layout);
+      const Layout& layout = layout_of(space, weighed);
       if (compared++ % 3 == 0) expect_as_predicted(weighed, *question, space);
       EXPECT_LE(weighed.least_bytes, static_cast<double>(weighed.bytes))
           << words_of(layout, " ") << "\n"

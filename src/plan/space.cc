@@ -60,6 +60,7 @@ Layout Space::layout(const Bundle& bundle, Choice choice) const {
   layout.replicate = division.replicate;
   layout.recompute = again.mode;
   layout.recomputed = again.amount;
+  layout.least_recomputed = again.least;
   return layout;
 }
 

@@ -9,7 +9,8 @@
 //   expert          divisors of the experts; each whole, or cut like the other matrices
 //   data            the rest; replicas of shards (HSDP): shards over 1, 2, 4, ... machines
 //   micro-batch     divisors of a data rank's share of the global batch, up to 64
-//   recompute       none, selective, full; one layer in 2, 3, 4 (torch); the first n layers of a stage (megatron)
+//   recompute       none, selective, full; one layer in 2, 3, 4 (torch); the first n layers of a stage (megatron): every n,
+//                   in four ranges; of a range the fewest layers that fit (plan/fewest_recomputed.h)
 //   recipe          as asked; and with each change that is allowed (plan/recipe_changes.h)
 //
 // What is enumerated here and refused by the readers of src/job is counted as not allowed, with their reason.
@@ -47,6 +48,7 @@ struct Division {
 struct Recomputation {
   RecomputeMode mode = RecomputeMode::kNone;
   std::int32_t amount = 0;  // of kEvery and kBlock
+  std::int32_t least = 0;   // of kBlock
   friend auto operator<=>(const Recomputation&, const Recomputation&) = default;
 };
 

@@ -148,7 +148,7 @@ std::string rejected_text(const PlanAnswer& answer, const Style& style) {
         group.certain ? std::string("weights, states and what layers keep") : words_of(group.binds),
         memory(group.least_excess, style), memory_unit(style.units));
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout)) {
-      const Layout& other = answer.space.layout(fit->layout);
+      const Layout& other = layout_of(answer.space, *fit);
       std::string change = words_of_change(layout, other);
       if (other.recipe != layout.recipe)
         change += (change.empty() ? "" : ", ") +
@@ -389,7 +389,7 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
         {"least_excess_bytes", group.least_excess},
         {"nearest", words_of(layout, " ")}};
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
-      entry["smallest_change"] = words_of_change(layout, answer.space.layout(fit->layout));
+      entry["smallest_change"] = words_of_change(layout, layout_of(answer.space, *fit));
     rejected.push_back(std::move(entry));
   }
   json["rejected"] = std::move(rejected);
