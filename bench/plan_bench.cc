@@ -42,7 +42,7 @@ PlanQuestion question(const std::string& run) {
 void enumerate_space(benchmark::State& state, const std::string& run) {
   const PlanQuestion asked = question(run);
   std::int64_t layouts = 0;
-  for (auto _ : state) layouts += static_cast<std::int64_t>(space_of(asked).layouts.size());
+  for (auto _ : state) layouts += static_cast<std::int64_t>(space_of(asked).size());
   state.SetItemsProcessed(layouts);
 }
 BENCHMARK_CAPTURE(enumerate_space, gpt3_1024, kGpt3)->Unit(benchmark::kMillisecond);
@@ -63,6 +63,9 @@ void search_space(benchmark::State& state, const std::string& run) {
   count("refused", counts.not_allowed);
   count("too_large", counts.certainly_too_large);
   count("too_slow", counts.cannot_be_faster);
+  count("forms", counts.forms);
+  count("groups", counts.groups);
+  count("groups_timed", counts.groups_timed);
   count("weighed", counts.weighed());
   rusage used{};
   getrusage(RUSAGE_SELF, &used);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -94,6 +95,8 @@ class Player {
     StreamId stream = 0;
     bool recorded = false;
     std::vector<Live> live;  // oldest first
+    // Of `live`, while it stays as it is and none of its micro-batches is ahead any more.
+    mutable std::optional<StateDigest> settled;
   };
 
   void walk(NodeId id) {
@@ -253,12 +256,14 @@ class Player {
       return;
     }
     slot.live.push_back({*block, micro_batch_});
+    slot.settled.reset();
     note(result_.phases[static_cast<std::size_t>(phase)]);
   }
 
   void go(SlotId id) {
     PlayedSlot& slot = played(id);
     std::vector<Live>& live = slot.live;
+    slot.settled.reset();
     const std::size_t tensors = sizes_played_->of(id).size();
     for (std::size_t tensor = 0; tensor < tensors && !live.empty(); ++tensor) {
       auto freed = std::prev(live.end());
@@ -323,22 +328,32 @@ class Player {
     return std::find(seen.begin(), seen.end(), now) != seen.end();
   }
 
+  StateDigest digest_of(std::size_t number) const {
+    const PlayedSlot& slot = slots_[number];
+    if (slot.settled) return *slot.settled;
+    StateDigest digest;
+    std::int64_t most_ahead = 0;
+    for (std::size_t place = 0; place < slot.live.size(); ++place) {
+      const Live& live = slot.live[place];
+      if (live.block == kNoBlock) continue;
+      StateDigest one;
+      one.add(static_cast<std::uint64_t>(allocator_.address_of(live.block)));
+      one.add(one.second ^ static_cast<std::uint64_t>(number));
+      one.add(one.second ^ static_cast<std::uint64_t>(place));
+      // Of micro-batches whose backward is over none will ask any more.
+      const std::int64_t ahead = std::max<std::int64_t>(0, live.micro_batch - backwards_ + 1);
+      most_ahead = std::max(most_ahead, ahead);
+      one.add(one.second ^ static_cast<std::uint64_t>(ahead));
+      digest.add(one.second);
+    }
+    if (most_ahead == 0) slot.settled = digest;
+    return digest;
+  }
+
   // The allocator, and which block each live instance is: what comes next depends on nothing else.
   StateDigest digest() const {
     StateDigest digest = allocator_.digest();
-    for (std::size_t slot = 0; slot < slots_.size(); ++slot)
-      for (std::size_t place = 0; place < slots_[slot].live.size(); ++place) {
-        const Live& live = slots_[slot].live[place];
-        if (live.block == kNoBlock) continue;
-        StateDigest one;
-        one.add(static_cast<std::uint64_t>(allocator_.address_of(live.block)));
-        one.add(one.second ^ static_cast<std::uint64_t>(slot));
-        one.add(one.second ^ static_cast<std::uint64_t>(place));
-        // Of micro-batches whose backward is over none will ask any more.
-        const std::int64_t ahead = std::max<std::int64_t>(0, live.micro_batch - backwards_ + 1);
-        one.add(one.second ^ static_cast<std::uint64_t>(ahead));
-        digest.add(one.second);
-      }
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) digest.add(digest_of(slot));
     for (std::size_t place = 0; place < awaited_.size(); ++place) {
       StateDigest one;
       one.add(static_cast<std::uint64_t>(awaited_[place].address));

@@ -48,6 +48,10 @@ Fragmentation fragmentation_of(const std::vector<Segment>& segments);
 struct StateDigest {
   std::uint64_t first = 0, second = 0;
   void add(std::uint64_t value);  // in any order
+  void add(const StateDigest& of_others) {
+    first += of_others.first;
+    second += of_others.second;
+  }
   friend bool operator==(const StateDigest&, const StateDigest&) = default;
 };
 

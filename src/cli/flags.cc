@@ -33,6 +33,8 @@ const std::vector<Flag>& flags() {
       {"allow", 0, kRepeated, "CHANGE", "offload fp8 8-bit-optimizer bf16-pure", "plan",
        "layouts may also have it: states on the host, products or moments in 8 bits, no master "
        "weights"},
+      {"published", 0, kSwitch, "", "", "plan",
+       "layouts that experts published, and how fast they ran, against a plan of the same task"},
       {"seconds", 0, kValue, "N", "", "plan",
        "search for so long at most, then say the best so far; 30"},
       {"pareto", 0, kSwitch, "", "", "plan",

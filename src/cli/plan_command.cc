@@ -28,6 +28,7 @@
 #include "report/plan_extremes.h"
 #include "report/plan_table.h"
 #include "report/prediction_json.h"
+#include "report/published_table.h"
 #include "report/run_file_text.h"
 #include "report/time_table.h"
 
@@ -273,9 +274,39 @@ int export_best(const Invocation& invocation, const PlanAnswer& answered, const 
   return kFinding;
 }
 
+// All published layouts, or those that are named.
+int answer_published(const Invocation& invocation) {
+  const Workers workers(std::thread::hardware_concurrency());
+  SearchHelp help = serial_help();
+  help.share = [&](std::size_t count, const std::function<void(std::size_t)>& work) {
+    workers.share(count, work);
+  };
+  std::vector<AgainstPublished> answers;
+  bool suspicious = false;
+  for (const PublishedRecipe& recipe : published_recipes()) {
+    const auto& words = invocation.words;
+    if (!words.empty() && std::find(words.begin(), words.end(), recipe.name) == words.end())
+      continue;
+    auto answered = against_published(recipe, help);
+    if (!answered) return refuse(invocation, answered.error(), "nothing compared");
+    suspicious = suspicious || answered->suspicious;
+    answers.push_back(std::move(*answered));
+  }
+  if (answers.empty()) {
+    std::string names;
+    for (const PublishedRecipe& recipe : published_recipes())
+      names += (names.empty() ? "" : ", ") + recipe.name;
+    return refuse_words(invocation, "--published knows " + names);
+  }
+  answer(invocation.json ? document_text(published_json(answers))
+                         : published_text(answers, invocation.style));
+  return suspicious ? kFinding : kDone;
+}
+
 }  // namespace
 
 int plan_command(const Invocation& invocation) {
+  if (invocation.has("published")) return answer_published(invocation);
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "plan takes one run file or model");
   const auto input = read_run(invocation.words.front());

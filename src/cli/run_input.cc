@@ -10,6 +10,7 @@
 #include "cli/read_invocation.h"
 #include "cli/said_value.h"
 #include "document/read.h"
+#include "plan/recompute_choice.h"
 
 namespace steelyard {
 namespace {
@@ -227,7 +228,10 @@ tl::expected<Job, Diagnostics> job_of(const Value& document, const std::string& 
   JobContext context;
   context.folder = folder;
   context.read_file = read_file_for_core;
-  return read_job(document, context);
+  const auto read = [&](const Value& run) { return read_job(run, context); };
+  // torch's own budget of compiled graphs, a part of the activations, is another thing: the reader knows it.
+  return asks_for_recompute_choice(document) ? with_recompute_chosen(document, read)
+                                             : read(document);
 }
 
 Weighed weigh_document(const Value& document, const std::string& folder,

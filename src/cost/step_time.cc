@@ -51,7 +51,7 @@ struct StepClock::Prepared {
         shape(pipeline_shape(job)),
         micro_batches(micro_batches_of_chunk(order.placement, shape)),
         groups(groups_of(job)),
-        held_work(std::make_shared<const PipelineWork>(programs.work())),
+        held_work(std::make_shared<const PipelineWork>(programs.work(job.recompute))),
         work(*held_work),
         elements(elements_of(programs.units())) {
     const Sizes<Checked>& sizes = programs.sizes();

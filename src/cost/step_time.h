@@ -84,7 +84,8 @@ StepTime step_time(const Job& job, const Machine& machine);
 class StepClock {
  public:
   explicit StepClock(const Job& job);
-  StepClock(const Job& job, StagePrograms<Checked>& programs);  // of the same job
+  StepClock(const Job& job,
+            StagePrograms<Checked>& programs);  // of the same job, or one of its variants
   // Of a job without a pipeline that differs only in data ranks, their states and rounds: the kernels of `alike` are its own.
   StepClock(const Job& job, const StepClock& alike);
   ~StepClock();

@@ -58,9 +58,9 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_p
 }
 
 template <class N>
-StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail)
+StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, bool both)
     : StagePrograms(job, detail, std::make_shared<Graphs>(job)) {
-  draw(false);
+  draw(both);
   make_engine();
 }
 

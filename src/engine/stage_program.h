@@ -65,7 +65,8 @@ struct UnitSwings {
 template <class N>
 class StagePrograms {
  public:
-  explicit StagePrograms(const Job& job, SlotDetail detail = SlotDetail::kSums);
+  // `both`: layers as they are where they are computed again, and where they are not, whatever the job asks.
+  explicit StagePrograms(const Job& job, SlotDetail detail = SlotDetail::kSums, bool both = false);
   // The graphs alone, of every kind of layer, recomputed and not: no stage can be built. The job outlives this.
   static std::shared_ptr<StagePrograms> drawn(const Job& job);
   // `job` differs from the one of `drawn` in nothing that its graphs hold.
@@ -80,7 +81,8 @@ class StagePrograms {
   const ModelUnits<N>& units() const { return units_; }
   const Sizes<N>& sizes() const { return sizes_; }
   Stage<N> stage_of(std::int64_t index) const;
-  PipelineWork work();
+  // As another job has it that differs in which whole layers are computed again: none or all of them.
+  PipelineWork work(const Recompute& recompute);
   EngineModel<N>& engine() { return *engine_; }
   // Beside the device: what the engine keeps there, and activations that wait.
   HostMemory host(std::int64_t stage);

@@ -12,7 +12,7 @@ void StagePrograms<N>::note_launches(NodeId tape, const Tapes& of, bool forward,
 }
 
 template <class N>
-PipelineWork StagePrograms<N>::work() {
+PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
   // Most micro-batches of a step add to gradients that are there.
   const GradientPolicy policy = engine_->gradient_policy(job_.training.gradient_accumulation == 1);
   PipelineWork result;
@@ -30,8 +30,11 @@ PipelineWork StagePrograms<N>::work() {
     if (part == 0) counts.push_back({embedding, 1});
     for (const Group& group : groups_of(part))
       for (const Run& run : group.runs) {
-        std::optional<std::size_t>& stretch = layers[static_cast<std::size_t>(run.variant)];
-        if (!stretch) stretch = add("layer", run.variant / 2 + 1, tapes(run.variant));
+        int variant = run.variant;
+        if (recompute.mode == RecomputeMode::kFull) variant |= 1;
+        if (recompute.mode == RecomputeMode::kNone) variant &= ~1;
+        std::optional<std::size_t>& stretch = layers[static_cast<std::size_t>(variant)];
+        if (!stretch) stretch = add("layer", variant / 2 + 1, tapes(variant));
         counts.push_back({*stretch, run.count * group.times});
       }
     if (part + 1 < parts) continue;
@@ -42,7 +45,7 @@ PipelineWork StagePrograms<N>::work() {
 
 template void StagePrograms<Checked>::note_launches(NodeId, const Tapes&, bool, bool);
 template void StagePrograms<Traced>::note_launches(NodeId, const Tapes&, bool, bool);
-template PipelineWork StagePrograms<Checked>::work();
-template PipelineWork StagePrograms<Traced>::work();
+template PipelineWork StagePrograms<Checked>::work(const Recompute&);
+template PipelineWork StagePrograms<Traced>::work(const Recompute&);
 
 }  // namespace steelyard

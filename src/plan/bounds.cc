@@ -198,8 +198,23 @@ Bounds::Held Bounds::held_by(const Layout& layout, const FormFacts& facts) const
 }
 
 double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
-  if (facts.elements.empty()) return 0;  // nothing is known
-  const auto [held, kept_gathered, gathered] = held_by(layout, facts);
+  return bytes_of(moments_of(layout, facts, micro_batch), held_by(layout, facts));
+}
+
+double Bounds::bytes_of(const Moments& moments, const Held& held) {
+  double most = 0;
+  for (std::size_t i = 0; i < moments.count; ++i) {
+    const Moment& moment = moments.all[i];
+    most = std::max(most, moment.elements * held.each + moment.of_layers * held.kept_gathered +
+                              (moment.passes ? held.gathered : 0) + moment.bytes);
+  }
+  return most;
+}
+
+Bounds::Moments Bounds::moments_of(const Layout& layout, const FormFacts& facts,
+                                   std::int64_t micro_batch) {
+  Moments moments;
+  if (facts.elements.empty()) return moments;  // nothing is known
   const double grown =
       static_cast<double>(layout.micro_batch) / static_cast<double>(micro_batch) * kWithoutRounding;
   // What layers from `from` to `to` keep, of which some are computed again.
@@ -227,13 +242,15 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   };
   const std::int64_t layers = target_.model->layers;
   const double again = layout.recompute == RecomputeMode::kFull ? facts.largest_again * grown : 0;
-  if (layout.pipeline == 1)
-    return (facts.elements.back() + facts.embedding) * held +
-           facts.elements.back() * kept_gathered + gathered + kept(0, layers) * grown +
-           std::max(facts.alike ? again : 0, facts.kept_of_head * grown);
+  if (layout.pipeline == 1) {
+    moments.add(
+        {facts.elements.back() + facts.embedding, facts.elements.back(), true,
+         kept(0, layers) * grown + std::max(facts.alike ? again : 0, facts.kept_of_head * grown)});
+    return moments;
+  }
   const std::vector<std::int64_t>& starts = starts_of(layout);
-  if (starts.empty()) return facts.elements.back() * held / layout.pipeline;
-  double most = facts.elements.back() * held / layout.pipeline;
+  moments.add({facts.elements.back() / layout.pipeline, 0, false, 0});
+  if (starts.empty()) return moments;
   // torch's pipelines lend the first layer its input, and the next stage the last one's output: buffers of their own.
   const bool torch = layout.engine == Engine::kFsdp2 || layout.engine == Engine::kFsdp1 ||
                      layout.engine == Engine::kDdp;
@@ -245,7 +262,7 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
   const PipelineShape shape = {.ranks = layout.pipeline, .chunks = layout.chunks};
   for (std::int64_t rank = 0; rank < std::min<std::int64_t>(2, layout.pipeline); ++rank) {
     const Flight& flight = flight_of(layout, rank);
-    double states = 0, gradients = 0;
+    double elements = 0, gradients = 0;
     std::array<std::pair<double, std::int64_t>, 64> chunks;
     const std::size_t count = std::min<std::size_t>(64, flight.by_chunk.size());
     for (std::size_t chunk = 0; chunk < count; ++chunk) {
@@ -253,7 +270,7 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
           part_of(order.placement, shape, rank, static_cast<int>(chunk)).index);
       const double here = facts.elements[static_cast<std::size_t>(starts[part + 1])] -
                           facts.elements[static_cast<std::size_t>(starts[part])];
-      states += here * (held + kept_gathered);
+      elements += here;
       if (layout.data * layout.context > 1) gradients += here * facts.gradient_of_stage;
       chunks[chunk] = {std::max(0.0, kept(starts[part], starts[part + 1]) - borrowed),
                        flight.by_chunk[chunk]};
@@ -269,11 +286,11 @@ double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::in
       }
       return bytes * grown;
     };
-    most = std::max(most, states + gathered + in_flight(flight.most));
+    moments.add({elements, elements, true, in_flight(flight.most)});
     if (gradients > 0)
-      most = std::max(most, states + gradients + in_flight(flight.most_beside_gradients));
+      moments.add({elements, elements, false, gradients + in_flight(flight.most_beside_gradients)});
   }
-  return most;
+  return moments;
 }
 
 Bounds::Need Bounds::least_need(const Layout& layout, const FormFacts& facts,
@@ -349,7 +366,8 @@ double Bounds::computed_again(const Layout& layout, bool alike) const {
   if (layout.recompute != RecomputeMode::kBlock || layout.chunks > 1) return 0;
   // Stages may have a layer less than the average.
   const std::int64_t of_stage = std::max<std::int64_t>(
-      0, std::min<std::int64_t>(layout.recomputed, target_.model->layers / layout.pipeline - 1));
+      0,
+      std::min<std::int64_t>(layout.least_recomputed, target_.model->layers / layout.pipeline - 1));
   return static_cast<double>(of_stage * layout.pipeline) /
          static_cast<double>(target_.model->layers);
 }

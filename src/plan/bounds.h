@@ -21,6 +21,7 @@
 // bounds_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
 
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -80,7 +81,25 @@ class Bounds {
 
   // Bytes on the fullest device, at least. `facts` of the form with the smallest micro-batch, which is `micro_batch`.
   double least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
-  // The same, closer, with the layout's own graphs (plan/passages.h); and the upper end of the band, at least. What the
+  // The same in its two parts: moments of a step, which do not depend on how states are divided, and what is held.
+  struct
+      Held {  // of each parameter on a stage, from load on, and while micro-batches pass; of a layer while it runs
+    double each = 0, kept_gathered = 0, gathered = 0;
+  };
+  struct Moment {
+    double elements = 0, of_layers = 0;  // parameters that are held; of those that are gathered
+    bool passes = false;                 // a layer runs
+    double bytes = 0;                    // of activations, and gradients
+  };
+  struct Moments {
+    std::array<Moment, 5> all;
+    std::size_t count = 0;
+    void add(const Moment& moment) { all[count++] = moment; }
+  };
+  Moments moments_of(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
+  Held held_by(const Layout& layout, const FormFacts& facts) const;
+  static double bytes_of(const Moments& moments, const Held& held);
+  // The same as least_bytes, closer, with the layout's own graphs (plan/passages.h); and the upper end of the band, at least. What the
   // allocator reserves grows with what is allocated; an observed error widens the band by a part of it.
   struct Need {
     double device = 0, high = 0;
@@ -93,12 +112,6 @@ class Bounds {
  private:
   // The share of all layers' second forward that this layout runs, at least.
   double computed_again(const Layout& layout, bool alike) const;
-  // Of each parameter on a stage: what is held from load on, and gathered while micro-batches pass; of a layer: gathered
-  // while it runs.
-  struct Held {
-    double each = 0, kept_gathered = 0, gathered = 0;
-  };
-  Held held_by(const Layout& layout, const FormFacts& facts) const;
   struct Flight {
     std::int64_t most = 0, most_beside_gradients = 0;
     std::vector<std::int64_t> by_chunk;

@@ -39,7 +39,7 @@ class Asker {
     point.fits = found.best() != nullptr;
     if (!fastest || !point.fits) return point;
     for (const WeighedLayout& weighed : best_unlike(found, space, kConfirmed)) {
-      auto row = row_of(*question, space, space.layouts[weighed.layout], help_);
+      auto row = row_of(*question, space, layout_of(space, weighed), help_);
       if (!row || row->prediction.verdict != Verdict::kFits) continue;
       if (point.row && point.row->time.step <= row->time.step) continue;
       point.row = std::move(row);
@@ -246,7 +246,7 @@ tl::expected<WhyAnswer, Diagnostics> why(const Value& document, std::string aske
   wish.best = kConfirmed;
   answer.result = search(answer.question.run, answer.question.target, answer.space, wish, help);
   for (const WeighedLayout& weighed : best_unlike(answer.result, answer.space, kConfirmed)) {
-    auto row = row_of(answer.question, answer.space, answer.space.layouts[weighed.layout], help);
+    auto row = row_of(answer.question, answer.space, layout_of(answer.space, weighed), help);
     if (!row || row->prediction.verdict != Verdict::kFits) continue;
     answer.fastest = std::move(row);
     break;
@@ -256,10 +256,10 @@ tl::expected<WhyAnswer, Diagnostics> why(const Value& document, std::string aske
   for (const TooLarge& group : answer.result.too_large)
     if (least == nullptr || group.least_excess < least->least_excess) least = &group;
   if (least == nullptr) return answer;
-  const Layout& layout = answer.space.layouts[least->nearest];
+  const Layout& layout = answer.space.layout(least->nearest);
   answer.nearest = row_of(answer.question, answer.space, layout, help);
   if (const WeighedLayout* fit = nearest_fit(whole.result, whole.space, layout))
-    answer.nearest_that_fits = whole.space.layouts[fit->layout];
+    answer.nearest_that_fits = layout_of(whole.space, *fit);
   return answer;
 }
 

@@ -13,15 +13,18 @@ void Findings::refuse(const std::string& code, const std::string& words, std::in
   refusal.layouts += layouts;
 }
 
-void Findings::miss(TooLarge& group, std::uint32_t layout, std::int64_t excess) const {
-  if (group.layouts++ > 0 && excess >= group.least_excess) return;
+void Findings::miss(TooLarge& group, std::uint32_t nearest, std::int64_t excess,
+                    std::int64_t layouts) {
+  const bool first = group.layouts == 0;
+  group.layouts += layouts;
+  if (!first && excess >= group.least_excess) return;
   group.least_excess = excess;
-  group.nearest = layout;
+  group.nearest = nearest;
 }
 
-void Findings::exclude(std::uint32_t layout, double excess) {
-  ++counts.certainly_too_large;
-  miss(certain_, layout, static_cast<std::int64_t>(excess));
+void Findings::exclude(std::uint32_t nearest, double excess, std::int64_t layouts) {
+  counts.certainly_too_large += layouts;
+  miss(certain_, nearest, static_cast<std::int64_t>(excess), layouts);
 }
 
 void Findings::exclude_like(const WeighedLayout& leaner) {
@@ -81,9 +84,9 @@ void Findings::found(const WeighedLayout& answer) {
     }
   }
   // The best of each group of alike layouts, so many groups as are wanted.
-  const Layout& layout = space_.layouts[answer.layout];
+  const Layout& layout = space_.layout(answer.layout);
   const auto same = std::find_if(unlike_.begin(), unlike_.end(), [&](const WeighedLayout& other) {
-    return are_alike(space_.layouts[other.layout], layout);
+    return are_alike(space_.layout(other.layout), layout);
   });
   if (same != unlike_.end()) {
     if (same->seconds > answer.seconds) *same = answer;

@@ -25,7 +25,7 @@ class Findings {
 
   void refuse(const std::string& code, const std::string& words, std::int64_t layouts = 1);
   // Without being weighed: by a bound, which says how many bytes are too many at least, or by a leaner one.
-  void exclude(std::uint32_t layout, double excess);
+  void exclude(std::uint32_t nearest, double excess, std::int64_t layouts = 1);
   void exclude_like(const WeighedLayout& leaner);
   void take(const LayoutOutcome& weighing);
 
@@ -46,7 +46,8 @@ class Findings {
 
  private:
   void found(const WeighedLayout& answer);
-  void miss(TooLarge& group, std::uint32_t layout, std::int64_t excess) const;
+  static void miss(TooLarge& group, std::uint32_t nearest, std::int64_t excess,
+                   std::int64_t layouts = 1);
   std::int64_t usable() const { return target_.device->capacity.value().value(); }
 
   const PlanTarget& target_;

@@ -32,9 +32,11 @@ struct Layout {
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   RecomputeMode recompute = RecomputeMode::kNone;
   std::uint8_t zero_stage = 0;
-  std::uint8_t recipe = 0;      // of the space's recipes
-  bool uneven_stages = false;   // stages are stated one by one, with the ends counted as layers
-  std::int32_t recomputed = 0;  // of kEvery and kBlock: the number beside the mode
+  std::uint8_t recipe = 0;     // of the space's recipes
+  bool uneven_stages = false;  // stages are stated one by one, with the ends counted as layers
+  // Of kEvery and kBlock: the number beside the mode. Of kBlock in a space: the most of a range, of which the fewest that
+  // fit are chosen when it is weighed.
+  std::int32_t recomputed = 0, least_recomputed = 0;
   std::int32_t tensor = 1, context = 1, pipeline = 1, chunks = 1, expert = 1, expert_tensor = 1;
   std::int32_t data = 1, replicate = 1;
   std::int32_t micro_batch = 1, accumulation = 1;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 
+#include "engine/stage_program.h"
 #include "machine/machine.h"
 #include "predict/prepared_job.h"
 #include "quantity/checked.h"
@@ -63,41 +65,58 @@ FormFacts LayoutReader::memory_of(const Layout& base) const {
   }
 }
 
+// A job, and the same with every layer computed again; graphs are drawn once.
+struct LayoutReader::Clocks {
+  Clocks(const Job& job, bool with_again)
+      : all(with_again ? with_all_computed_again(job) : job),
+        shared(with_again && job.recompute.mode == RecomputeMode::kNone) {
+    StagePrograms<Checked> programs(shared ? all : job, SlotDetail::kSums, shared);
+    plain.emplace(job, programs);
+    if (shared)
+      again.emplace(all, programs);
+    else if (with_again)
+      again.emplace(all);
+  }
+  const Job all;
+  const bool shared;
+  std::optional<StepClock> plain, again;
+};
+
 FormFacts LayoutReader::time_of(const Layout& form, bool again) const {
   FormFacts facts;
   try {
     const ReadJob job = job_of_form(form);
     if (!job) return refused(job.error().front());
     facts.alike = job->model->kinds.size() == 1;
-    const auto time = expected_time(*job);
-    if (!time) return facts;
-    facts.seconds = facts.seconds_again = micro_batch_seconds(time->terms);
-    facts.device = facts.device_again = micro_batch_seconds(time->terms, false);
+    const Device& device = *job->cluster.device;
+    const Machine* machine = usual_machine(device);
+    if (machine == nullptr) return facts;
+    const Clocks clocks(*job, again);
+    const TimeTerms plain = clocks.plain->read(device, *machine, Outlook::kExpected).terms;
+    facts.seconds = facts.seconds_again = micro_batch_seconds(plain);
+    facts.device = facts.device_again = micro_batch_seconds(plain, false);
     if (!again) return facts;
-    if (const auto longer = expected_time(with_all_computed_again(*job))) {
-      facts.seconds_again = micro_batch_seconds(longer->terms);
-      facts.device_again = micro_batch_seconds(longer->terms, false);
-    }
+    const TimeTerms longer = clocks.again->read(device, *machine, Outlook::kExpected).terms;
+    facts.seconds_again = micro_batch_seconds(longer);
+    facts.device_again = micro_batch_seconds(longer, false);
   } catch (const OverflowError&) {
     facts.seconds = facts.seconds_again = 0;
   }
   return facts;
 }
 
-struct LayoutReader::Clocks {
-  std::optional<StepClock> plain, again;
-};
-
 std::vector<GroupTime> LayoutReader::times_of_groups(const Layout& form,
                                                      const std::vector<AskedGroup>& groups) const {
-  Clocks clocks;
+  const bool again = std::any_of(groups.begin(), groups.end(),
+                                 [](const AskedGroup& group) { return group.again; });
+  std::unique_ptr<const Clocks> clocks;
   std::vector<GroupTime> times;
-  for (const AskedGroup& group : groups) times.push_back(time_of_group(form, group, clocks));
+  for (const AskedGroup& group : groups) times.push_back(time_of_group(form, group, again, clocks));
   return times;
 }
 
-GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& group,
-                                      Clocks& clocks) const {
+GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& group, bool again,
+                                      std::unique_ptr<const Clocks>& clocks) const {
   GroupTime time;
   try {
     Layout whole = form;
@@ -113,26 +132,30 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
     const std::int64_t rounds = group.first->accumulation;
     const bool as_stages = read->engine == Engine::kFsdp2 && group.first->pipeline > 1 &&
                            run_.at(key_of(KeyId::kSyncEachMicroBatch).path) == nullptr;
-    const auto measure = [&](Job job, std::optional<StepClock>& clock, GroupTime::Again& again) {
+    const auto with_rounds = [&](Job job) {
       if (as_stages) sync_as_stages(job.parallel);
       job.training.gradient_accumulation = rounds;
       job.training.global_batch *= rounds;
-      if (!clock) clock.emplace(job);
-      const StepClock own(job, *clock);
+      return job;
+    };
+    const Job job = with_rounds(*read);
+    if (!clocks) clocks = std::make_unique<const Clocks>(job, again);
+    const auto measure = [&](const Job& timed, const StepClock& clock, GroupTime::Again& times_of) {
+      const StepClock own(timed, clock);
       const StepTime answer = own.read(device, *machine, Outlook::kExpected);
       const auto times = static_cast<double>(rounds);
-      again.micro = micro_batch_seconds(answer.terms) / times;
-      again.device = micro_batch_seconds(answer.terms, false) / times;
-      again.rest = std::max(0.0, answer.step.value() - again.micro * times);
-      time.rest_beside_data = std::max(0.0, again.rest - answer.terms[TimeTerm::kData]);
+      times_of.micro = micro_batch_seconds(answer.terms) / times;
+      times_of.device = micro_batch_seconds(answer.terms, false) / times;
+      times_of.rest = std::max(0.0, answer.step.value() - times_of.micro * times);
+      time.rest_beside_data = std::max(0.0, times_of.rest - answer.terms[TimeTerm::kData]);
       if (!group.splits) return;
       const StepClock::Passage passage = own.passage(device, *machine);
-      again.forward = micro_batch_seconds(passage.forward, false);
-      again.input = micro_batch_seconds(passage.input, false);
+      times_of.forward = micro_batch_seconds(passage.forward, false);
+      times_of.input = micro_batch_seconds(passage.input, false);
     };
-    measure(*read, clocks.plain, time.none);
+    measure(job, *clocks->plain, time.none);
     time.all = time.none;
-    if (group.again) measure(with_all_computed_again(*read), clocks.again, time.all);
+    if (group.again) measure(with_all_computed_again(job), *clocks->again, time.all);
   } catch (const OverflowError&) {
     return {};
   }

@@ -6,6 +6,9 @@
 //   reader.times_of_groups(...)   the same with its data ranks
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "plan/search.h"
 
 namespace steelyard {
@@ -34,7 +37,8 @@ class LayoutReader {
 
  private:
   struct Clocks;
-  GroupTime time_of_group(const Layout& form, const AskedGroup& group, Clocks& clocks) const;
+  GroupTime time_of_group(const Layout& form, const AskedGroup& group, bool again,
+                          std::unique_ptr<const Clocks>& clocks) const;
   ReadJob job_of_form(const Layout& form) const;
 
   const Value& run_;

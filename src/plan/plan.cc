@@ -22,7 +22,7 @@ std::vector<PlanRow> confirmed(const PlanQuestion& question, const Space& space,
   for (std::size_t from = 0; from < candidates.size() && rows.size() < wanted;) {
     const std::size_t count = std::min(candidates.size() - from, wanted - rows.size());
     help.share(count, [&](std::size_t i) {
-      weighed[from + i] = row_of(question, space, space.layouts[candidates[from + i].layout], help);
+      weighed[from + i] = row_of(question, space, layout_of(space, candidates[from + i]), help);
     });
     for (std::size_t i = from; i < from + count; ++i)
       if (weighed[i] && weighed[i]->prediction.verdict == Verdict::kFits)
@@ -36,22 +36,29 @@ std::vector<PlanRow> confirmed(const PlanQuestion& question, const Space& space,
 
 // ---- the rule of thumb
 
-const Layout* thumb_layout(const Space& space, Engine engine, int stage, std::int64_t tensor,
-                           std::int64_t pipeline, std::int64_t devices_per_node) {
-  const Layout* chosen = nullptr;
-  for (const Layout& layout : space.layouts) {
-    if (layout.engine != engine || layout.zero_stage != stage || layout.tensor != tensor ||
-        layout.pipeline != pipeline || layout.context != 1 || layout.chunks != 1 ||
-        layout.replicate != 1 || layout.recipe != 0 || layout.recompute != RecomputeMode::kFull ||
-        layout.loss != LossKernel::kPlain || (tensor > 1 && !layout.sequence_parallel) ||
-        layout.expert > devices_per_node ||
-        layout.schedule > PipelineSchedule::kOneForwardOneBackward ||
-        (pipeline > 1 && layout.schedule != PipelineSchedule::kOneForwardOneBackward))
+std::optional<Layout> thumb_layout(const Space& space, Engine engine, int stage,
+                                   std::int64_t tensor, std::int64_t pipeline,
+                                   std::int64_t devices_per_node) {
+  std::optional<Layout> chosen;
+  for (const Bundle& bundle : space.bundles) {
+    const Layout& common = bundle.common;
+    if (common.engine != engine || common.tensor != tensor || common.pipeline != pipeline ||
+        common.context != 1 || common.chunks != 1 || common.recipe != 0 ||
+        common.loss != LossKernel::kPlain || (tensor > 1 && !common.sequence_parallel) ||
+        common.expert > devices_per_node ||
+        common.schedule > PipelineSchedule::kOneForwardOneBackward ||
+        (pipeline > 1 && common.schedule != PipelineSchedule::kOneForwardOneBackward))
       continue;
-    // The smallest micro-batch, and experts over the machine.
-    if (chosen == nullptr || layout.expert > chosen->expert ||
-        (layout.expert == chosen->expert && layout.micro_batch < chosen->micro_batch))
-      chosen = &layout;
+    for (std::uint32_t at = 0; at < space.size_of(bundle); ++at) {
+      const Layout layout = space.layout(bundle, space.choice_of(bundle, bundle.first + at));
+      if (layout.zero_stage != stage || layout.replicate != 1 ||
+          layout.recompute != RecomputeMode::kFull)
+        continue;
+      // The smallest micro-batch, and experts over the machine.
+      if (!chosen || layout.expert > chosen->expert ||
+          (layout.expert == chosen->expert && layout.micro_batch < chosen->micro_batch))
+        chosen = layout;
+    }
   }
   return chosen;
 }
@@ -79,9 +86,9 @@ std::optional<RuleOfThumb> rule_of_thumb(const PlanQuestion& question, const Spa
     tries.push_back({Engine::kFsdp2, 3, 1, 1});
   }
   for (const Try& step : tries) {
-    const Layout* layout = thumb_layout(space, step.engine, step.stage, step.tensor, step.pipeline,
-                                        target.devices_per_node);
-    if (layout == nullptr) continue;
+    const auto layout = thumb_layout(space, step.engine, step.stage, step.tensor, step.pipeline,
+                                     target.devices_per_node);
+    if (!layout) continue;
     const ReadJob job = help.read(run_of(question.run, *layout, space, target.model->layers));
     if (!job || estimate(*job).verdict != Verdict::kFits) continue;
     if (auto row = row_of(question, space, *layout, help)) {
@@ -233,7 +240,7 @@ std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const Plan
   if (const WeighedLayout* fastest = found.best())
     answers.push_back({fmt::format("{} devices", more), fastest->seconds,
                        1 - fastest->seconds / best.time.step.value()});
-  else if (space.layouts.empty())
+  else if (space.empty())
     answers.push_back(
         {fmt::format("{} devices share no batch of {}", more, target.global_batch), 0, 0});
   return answers;
@@ -280,7 +287,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   if (answer.space.cut_short)
     answer.notes.push_back(fmt::format(
         "only the first {} layouts were looked at: say an engine, or tensor and pipeline",
-        answer.space.layouts.size()));
+        answer.space.size()));
   SearchWish asked = wish.search;
   asked.best += kSpare;
   answer.result = search(question.run, question.target, answer.space, asked, help);
@@ -296,14 +303,13 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
       if (weighed.fate != Fate::kTight) continue;
       if (weighed.seconds < 0.98 * best)
         answer.faster_but_tight =
-            row_of(question, answer.space, answer.space.layouts[weighed.layout], help);
+            row_of(question, answer.space, layout_of(answer.space, weighed), help);
       break;
     }
     if (const WeighedLayout* simple = simplest_within(result, answer.space, wish.search.within))
-      if (complexity_of(answer.space.layouts[simple->layout]) <
+      if (complexity_of(layout_of(answer.space, *simple)) <
           complexity_of(answer.rows.front().layout))
-        answer.simplest =
-            row_of(question, answer.space, answer.space.layouts[simple->layout], help);
+        answer.simplest = row_of(question, answer.space, layout_of(answer.space, *simple), help);
   }
   if (!wish.explain) return answer;
   answer.rule_of_thumb = rule_of_thumb(question, answer.space, help);
@@ -315,7 +321,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
         answer.sensitivity.push_back({what.change, what.step.value(), what.gain});
     return answer;
   }
-  if (answer.rows.empty() && !answer.space.layouts.empty())
+  if (answer.rows.empty() && !answer.space.empty())
     answer.ways_out = ways_out(question, help);
   else if (!answer.rows.empty())
     answer.sensitivity = sensitivity_of(question, answer.rows.front(), help);

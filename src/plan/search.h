@@ -35,6 +35,7 @@ struct WeighedLayout {
   std::uint16_t refusal = 0;         // of the search's refusals, when not allowed
   std::int64_t pipeline = 0;         // the stage of the peak
   std::int64_t bytes = 0, high = 0;  // on the device, expected and at most
+  std::int32_t recomputed = 0;       // of a range of amounts, the one that was chosen
   double seconds = 0;
   double least_bytes = 0, least_high = 0, least_seconds = 0;  // what the bounds said
   bool certain = false;  // too large by a bound, which is `bytes`: not weighed
@@ -58,7 +59,7 @@ struct SearchCounts {
   std::int64_t layouts = 0, not_allowed = 0, certainly_too_large = 0, cannot_be_faster = 0;
   std::int64_t not_asked = 0;  // when the search was stopped
   std::int64_t fits = 0, tight = 0, too_large = 0;
-  std::int64_t forms = 0, groups = 0, groups_timed = 0, cells = 0, cells_asked = 0;
+  std::int64_t forms = 0, groups = 0, groups_timed = 0;
   std::int64_t weighed() const { return fits + tight + too_large; }
 };
 
@@ -94,6 +95,9 @@ struct SearchResult {
 
   const WeighedLayout* best() const;  // the fastest that fits; null: none
 };
+
+// With the amount of recomputation that was chosen.
+Layout layout_of(const Space& space, const WeighedLayout& weighed);
 
 // The run file of a layout: `run` with the layout's keys laid over.
 Value run_of(const Value& run, const Layout& layout, const Space& space, std::int64_t layers);

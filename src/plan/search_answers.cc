@@ -6,6 +6,12 @@
 
 namespace steelyard {
 
+Layout layout_of(const Space& space, const WeighedLayout& weighed) {
+  Layout layout = space.layout(weighed.layout);
+  if (weighed.recomputed > 0) layout.recomputed = layout.least_recomputed = weighed.recomputed;
+  return layout;
+}
+
 const WeighedLayout* SearchResult::best() const {
   return !weighed.empty() && weighed.front().fate == Fate::kFits ? &weighed.front() : nullptr;
 }
@@ -25,7 +31,7 @@ std::vector<WeighedLayout> best_unlike(const SearchResult& result, const Space& 
   for (const WeighedLayout& weighed : result.weighed) {
     if (weighed.fate != Fate::kFits || chosen.size() == count) break;
     const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const WeighedLayout& other) {
-      return are_alike(space.layouts[other.layout], space.layouts[weighed.layout]);
+      return are_alike(layout_of(space, other), layout_of(space, weighed));
     });
     if (!known) chosen.push_back(weighed);
   }
@@ -37,8 +43,8 @@ const WeighedLayout* simplest_within(const SearchResult& result, const Space& sp
   for (const WeighedLayout& weighed : result.weighed) {
     if (weighed.fate != Fate::kFits || weighed.seconds > result.best()->seconds * (1 + share))
       break;
-    if (simplest == nullptr || complexity_of(space.layouts[weighed.layout]) <
-                                   complexity_of(space.layouts[simplest->layout]))
+    if (simplest == nullptr ||
+        complexity_of(layout_of(space, weighed)) < complexity_of(layout_of(space, *simplest)))
       simplest = &weighed;
   }
   return simplest;
@@ -50,7 +56,7 @@ const WeighedLayout* nearest_fit(const SearchResult& result, const Space& space,
   int least = std::numeric_limits<int>::max();
   for (const WeighedLayout& weighed : result.weighed) {
     if (weighed.fate != Fate::kFits) break;
-    const int differences = differences_between(layout, space.layouts[weighed.layout]);
+    const int differences = differences_between(layout, layout_of(space, weighed));
     if (differences >= least) continue;
     least = differences;
     nearest = &weighed;

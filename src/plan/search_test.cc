@@ -96,7 +96,7 @@ std::vector<WeighedLayout> fastest_tight(const SearchResult& result) {
 // What layouts of one form share changes nothing: the bytes and seconds are those of the predictor.
 void expect_as_predicted(const WeighedLayout& weighed, const PlanQuestion& question,
                          const Space& space) {
-  const Layout& layout = space.layouts[weighed.layout];
+  const Layout& layout = layout_of(space, weighed);
   const ReadJob job = read_job(run_of(question.run, layout, space, question.target.model->layers));
   ASSERT_TRUE(job);
   const Prediction prediction = estimate(*job);
@@ -142,7 +142,7 @@ void judge(unsigned seed, int problems) {
     for (const SearchResult* result : {&whole, &pruned, &fronted})
       EXPECT_EQ(sum_of(result->counts), result->counts.layouts) << problem;
     for (const WeighedLayout& weighed : whole.weighed) {
-      const Layout& layout = space.layouts[weighed.layout];
+      const Layout& layout = layout_of(space, weighed);
       if (compared++ % 3 == 0) expect_as_predicted(weighed, *question, space);
       EXPECT_LE(weighed.least_bytes, static_cast<double>(weighed.bytes))
           << words_of(layout, " ") << "\n"
@@ -189,7 +189,7 @@ TEST(Search, AsksTheReadersForWhatIsAllowed) {
                 "run");
   const auto question = question_of(*document, serial_help());
   ASSERT_TRUE(question);
-  EXPECT_TRUE(space_of(*question).layouts.empty());
+  EXPECT_TRUE(space_of(*question).empty());
 }
 
 TEST(Search, KeepsTheGlobalBatchAndWhatIsSaid) {
@@ -200,8 +200,9 @@ TEST(Search, KeepsTheGlobalBatchAndWhatIsSaid) {
   const auto question = question_of(*document, serial_help());
   ASSERT_TRUE(question);
   const Space space = space_of(*question);
-  ASSERT_FALSE(space.layouts.empty());
-  for (const Layout& layout : space.layouts) {
+  ASSERT_FALSE(space.empty());
+  for (std::uint32_t number = 0; number < space.size(); ++number) {
+    const Layout layout = space.layout(number);
     EXPECT_EQ(layout.devices(), 16);
     EXPECT_EQ(layout.tensor, 2);
     EXPECT_EQ(layout.engine, Engine::kMegatron);

@@ -1,406 +1,82 @@
 #include "plan/space.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
-#include <variant>
-
-#include "job/engine_rules.h"
-#include "job/validate.h"
-#include "schedule/orders.h"
 
 namespace steelyard {
-namespace {
 
-constexpr std::int64_t kMostMicroBatch = 64;
-constexpr std::int64_t kMostContext = 256;
-
-using Counts = std::vector<std::int64_t>;
-
-Counts divisors(std::int64_t number, std::int64_t most) {
-  Counts found;
-  for (std::int64_t d = 1; d <= std::min(number, most); ++d)
-    if (number % d == 0) found.push_back(d);
-  return found;
+std::uint32_t Space::kind_of_form(RecomputeMode mode) {
+  return mode == RecomputeMode::kSelective ? 1 : mode == RecomputeMode::kModules ? 2 : 0;
 }
 
-std::int64_t experts_in(const Architecture& model) {
-  for (const Layer& layer : model.kinds)
-    if (const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp)) return mlp->experts;
-  return 0;
+void Space::add(Bundle bundle) {
+  bundle.first = size_;
+  bundle.first_slot = slots;
+  size_ += size_of(bundle);
+  slots +=
+      static_cast<std::uint32_t>(rounds[bundle.rounds].size() * divisions[bundle.divisions].size());
+  bundles.push_back(bundle);
 }
 
-class Enumeration {
- public:
-  Enumeration(const PlanTarget& target, const Settings& fixed, Space& space)
-      : target_(target), fixed_(fixed), space_(space), experts_(experts_in(*target.model)) {}
+std::uint32_t Space::size_of(const Bundle& bundle) const {
+  return static_cast<std::uint32_t>(rounds[bundle.rounds].size() *
+                                    divisions[bundle.divisions].size() *
+                                    recomputations[bundle.recomputations].size());
+}
 
-  void run() {
-    for (const Engine engine : {Engine::kDdp, Engine::kFsdp1, Engine::kFsdp2, Engine::kDeepSpeed,
-                                Engine::kMegatron, Engine::kNanotron}) {
-      if (!allows_name(KeyId::kEngine, static_cast<int>(engine))) continue;
-      rules_ = &rules_of(engine);
-      Layout layout;
-      layout.engine = engine;
-      for (std::size_t recipe = 0; recipe < space_.recipes.size(); ++recipe) {
-        layout.recipe = static_cast<std::uint8_t>(recipe);
-        tensors(layout);
-      }
-    }
-  }
+std::uint32_t Space::bundle_of(std::uint32_t number) const {
+  const auto after =
+      std::upper_bound(bundles.begin(), bundles.end(), number,
+                       [](std::uint32_t at, const Bundle& bundle) { return at < bundle.first; });
+  return static_cast<std::uint32_t>(after - bundles.begin() - 1);
+}
 
- private:
-  bool allows_name(KeyId id, int name) const {
-    const auto said = fixed_.name(id);
-    return !said || *said == name;
-  }
-  // What was said, else all of them.
-  Counts chosen(KeyId id, Counts all) const {
-    if (const auto said = fixed_.count(id)) return {*said};
-    return all;
-  }
-  bool divides(std::int64_t part, std::int64_t whole) const { return whole % part == 0; }
+Choice Space::choice_of(const Bundle& bundle, std::uint32_t number) const {
+  const auto ways = static_cast<std::uint32_t>(recomputations[bundle.recomputations].size());
+  const auto parts = static_cast<std::uint32_t>(divisions[bundle.divisions].size());
+  const std::uint32_t at = number - bundle.first;
+  return {at / ways / parts, at / ways % parts, at % ways};
+}
 
-  void tensors(Layout layout) {
-    const std::int64_t most = rules_->tensor ? 2 * target_.devices_per_node : 1;
-    for (const std::int64_t tensor : chosen(KeyId::kTensor, divisors(target_.devices, most))) {
-      if (!divides(tensor, target_.devices)) continue;
-      if (tensor > 1 && !tensor_fault(*target_.model, layout.engine, tensor).empty()) continue;
-      layout.tensor = static_cast<std::int32_t>(tensor);
-      for (const bool sequence : {true, false}) {
-        if (tensor == 1 && sequence) continue;
-        if (tensor > 1 && sequence != fixed_.truth(KeyId::kSequenceParallel).value_or(true))
-          continue;
-        layout.sequence_parallel = sequence;
-        contexts(layout);
-      }
-    }
-  }
+std::uint32_t Space::slot_of(const Bundle& bundle, std::uint32_t round,
+                             std::uint32_t division) const {
+  return bundle.first_slot +
+         round * static_cast<std::uint32_t>(divisions[bundle.divisions].size()) + division;
+}
 
-  std::vector<ContextMethod> methods() const {
-    switch (rules_->engine) {
-      case Engine::kFsdp2:
-        return fixed_.has(KeyId::kContextMethod)
-                   ? std::vector{ContextMethod::kAllGather, ContextMethod::kRing}
-                   : std::vector{ContextMethod::kAllGather};
-      case Engine::kDeepSpeed:
-        return {ContextMethod::kUlysses};
-      case Engine::kMegatron:
-        return fixed_.has(KeyId::kContextMethod)
-                   ? std::vector{ContextMethod::kRing, ContextMethod::kUlysses,
-                                 ContextMethod::kAllGather}
-                   : std::vector{ContextMethod::kRing, ContextMethod::kUlysses};
-      default:
-        return {};
-    }
-  }
+std::uint32_t Space::number_of(const Bundle& bundle, Choice choice) const {
+  const auto ways = static_cast<std::uint32_t>(recomputations[bundle.recomputations].size());
+  const auto parts = static_cast<std::uint32_t>(divisions[bundle.divisions].size());
+  return bundle.first + (choice.round * parts + choice.division) * ways + choice.recomputation;
+}
 
-  void contexts(Layout layout) {
-    const std::int64_t room = target_.devices / layout.tensor;
-    const std::int64_t most = methods().empty() ? 1 : kMostContext;
-    for (const std::int64_t context : chosen(KeyId::kContext, divisors(room, most))) {
-      if (!divides(context, room)) continue;
-      layout.context = static_cast<std::int32_t>(context);
-      layout.context_method = ContextMethod::kRing;
-      if (context == 1) {
-        experts(layout);
-        continue;
-      }
-      for (const ContextMethod method : methods()) {
-        if (!allows_name(KeyId::kContextMethod, static_cast<int>(method))) continue;
-        layout.context_method = method;
-        experts(layout);
-      }
-    }
-  }
+Layout Space::layout(const Bundle& bundle, Choice choice) const {
+  Layout layout = bundle.common;
+  const Rounds& round = rounds[bundle.rounds][choice.round];
+  const Division& division = divisions[bundle.divisions][choice.division];
+  const Recomputation& again = recomputations[bundle.recomputations][choice.recomputation];
+  layout.micro_batch = round.micro_batch;
+  layout.accumulation = round.accumulation;
+  layout.zero_stage = division.zero_stage;
+  layout.replicate = division.replicate;
+  layout.recompute = again.mode;
+  layout.recomputed = again.amount;
+  layout.least_recomputed = again.least;
+  return layout;
+}
 
-  void experts(Layout layout) {
-    layout.expert_tensor = layout.tensor;
-    const bool divides_experts =
-        experts_ > 0 && (layout.engine == Engine::kMegatron || layout.engine == Engine::kFsdp2);
-    if (!divides_experts) {
-      losses(layout);
-      return;
-    }
-    for (const std::int64_t expert : chosen(KeyId::kExpert, divisors(experts_, target_.devices))) {
-      layout.expert = static_cast<std::int32_t>(expert);
-      const bool torch = layout.engine == Engine::kFsdp2;
-      Counts cuts = {layout.tensor};
-      if (torch && expert > 1) cuts = {1};
-      if (!torch && layout.tensor > 1) cuts = {layout.tensor, 1};
-      for (const std::int64_t cut : chosen(KeyId::kExpertTensor, cuts)) {
-        if (target_.devices % (expert * cut) != 0) continue;
-        layout.expert_tensor = static_cast<std::int32_t>(cut);
-        losses(layout);
-      }
-    }
-  }
+Layout Space::layout(std::uint32_t number) const {
+  const Bundle& bundle = bundles[bundle_of(number)];
+  return layout(bundle, choice_of(bundle, number));
+}
 
-  void losses(Layout layout) {
-    for (const LossKernel loss : {LossKernel::kPlain, LossKernel::kFusedLinear}) {
-      if (!allows_name(KeyId::kLoss, static_cast<int>(loss))) {
-        // Another one that was said stays as it is in the run file.
-        if (loss != LossKernel::kPlain || *fixed_.name(KeyId::kLoss) <= 2) continue;
-      }
-      const bool torch = layout.engine != Engine::kMegatron && layout.engine != Engine::kNanotron;
-      if (loss == LossKernel::kFusedLinear && (!torch || layout.tensor > 1)) continue;
-      layout.loss = loss;
-      forms_here_.clear();
-      bases_here_.clear();
-      pipelines(layout);
-    }
-  }
+std::uint32_t Space::form_of(const Bundle& bundle, Choice choice) const {
+  const RecomputeMode mode = recomputations[bundle.recomputations][choice.recomputation].mode;
+  return form_numbers[bundle.forms + choice.round * kKindsOfForm + kind_of_form(mode)];
+}
 
-  void pipelines(Layout layout) {
-    const std::int64_t room = target_.devices / layout.tensor / layout.context;
-    const std::int64_t layers = target_.model->layers;
-    const std::int64_t most = rules_->pipeline ? layers : 1;
-    for (const std::int64_t pipeline : chosen(KeyId::kPipeline, divisors(room, most))) {
-      if (!divides(pipeline, room)) continue;
-      const std::int64_t data = room / pipeline;
-      if (const auto said = fixed_.count(KeyId::kData); said && *said != data) continue;
-      if (target_.global_batch % data != 0) continue;
-      if (!room_for_experts(layout, data)) continue;
-      layout.pipeline = static_cast<std::int32_t>(pipeline);
-      layout.data = static_cast<std::int32_t>(data);
-      choose_implementation(layout);
-      orders(layout);
-    }
-  }
-
-  bool room_for_experts(const Layout& layout, std::int64_t data) const {
-    return data * layout.context * layout.tensor % (layout.expert * layout.expert_tensor) == 0;
-  }
-
-  // torchtitan's code where fsdp2 divides more than data; else the engine's usual one.
-  void choose_implementation(Layout& layout) const {
-    layout.implementation = rules_->usual_implementation;
-    if (const auto said = fixed_.name(KeyId::kImplementation))
-      layout.implementation = static_cast<Implementation>(*said);
-    else if (layout.engine == Engine::kFsdp2 &&
-             (layout.tensor > 1 || layout.pipeline > 1 || layout.context > 1 || layout.expert > 1))
-      layout.implementation = Implementation::kTorchtitan;
-  }
-
-  void orders(Layout layout) {
-    if (layout.pipeline == 1) {
-      layout.chunks = 1;
-      layout.schedule = PipelineSchedule::kOneForwardOneBackward;
-      micro_batches(layout);
-      return;
-    }
-    for (const PipelineOrder& order : pipeline_orders()) {
-      const bool said = fixed_.has(KeyId::kSchedule);
-      if (!allows_name(KeyId::kSchedule, static_cast<int>(order.schedule))) continue;
-      // Orders that somebody else's code adds to the engine are taken only when they are asked for.
-      const std::uint16_t runs =
-          said ? static_cast<std::uint16_t>(rules_->orders | rules_->borrowed) : rules_->orders;
-      if ((runs & bit_of(order.schedule)) == 0) continue;
-      layout.schedule = order.schedule;
-      for (const std::int64_t chunks :
-           chosen(KeyId::kVirtualPipeline, chunks_of(order, layout.pipeline))) {
-        const std::int64_t parts =
-            parts_in_line(order.placement, {.ranks = layout.pipeline, .chunks = chunks});
-        if (parts > target_.model->layers && layout.engine != Engine::kNanotron) continue;
-        layout.chunks = static_cast<std::int32_t>(chunks);
-        layout.uneven_stages = layout.engine == Engine::kMegatron &&
-                               target_.model->layers % parts != 0 && !states_stages();
-        micro_batches(layout);
-      }
-    }
-  }
-
-  bool states_stages() const {
-    return fixed_.has(KeyId::kPipelineLayout) || fixed_.has(KeyId::kFirstStageLayers) ||
-           fixed_.has(KeyId::kLastStageLayers) || fixed_.has(KeyId::kCountEmbedding) ||
-           fixed_.has(KeyId::kCountLoss);
-  }
-
-  Counts chunks_of(const PipelineOrder& order, std::int64_t pipeline) const {
-    if (order.most_chunks > 0) return {order.fewest_chunks};
-    const std::int64_t layers = target_.model->layers;
-    if (layers % pipeline == 0) {
-      Counts all = divisors(layers / pipeline, layers);
-      all.erase(all.begin(), std::lower_bound(all.begin(), all.end(), order.fewest_chunks));
-      return all;
-    }
-    Counts powers;
-    for (std::int64_t chunks = 2; chunks * pipeline <= layers; chunks *= 2)
-      powers.push_back(chunks);
-    return powers;
-  }
-
-  void micro_batches(Layout layout) {
-    const std::int64_t share = target_.global_batch / layout.data;
-    for (const std::int64_t micro : chosen(KeyId::kMicroBatch, divisors(share, kMostMicroBatch))) {
-      if (!divides(micro, share)) continue;
-      const std::int64_t rounds = share / micro;
-      if (const auto said = fixed_.count(KeyId::kGradientAccumulation);
-          said && fixed_.has(KeyId::kGlobalBatch) && *said != rounds)
-        continue;
-      if (layout.pipeline > 1 && !order_takes(layout, rounds)) continue;
-      layout.micro_batch = static_cast<std::int32_t>(micro);
-      layout.accumulation = static_cast<std::int32_t>(rounds);
-      stages_of_zero(layout);
-    }
-  }
-
-  static bool order_takes(const Layout& layout, std::int64_t rounds) {
-    const PipelineOrder& order = order_of(layout.schedule);
-    if (order.fault == nullptr) return true;
-    PipelineShape shape;
-    shape.ranks = layout.pipeline;
-    shape.chunks = layout.chunks;
-    shape.micro_batches = rounds;
-    shape.group = layout.engine == Engine::kMegatron
-                      ? shape.ranks
-                      : rounds / std::max<std::int64_t>(1, rounds / shape.ranks);
-    return order.fault(shape).empty();
-  }
-
-  void stages_of_zero(Layout layout) {
-    const bool shared = layout.data * layout.context > 1;
-    const bool torch_shards = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
-    bool one = false;
-    for (int stage = 0; stage < 4; ++stage) {
-      const bool any = fixed_.has(KeyId::kReshard);
-      if (const auto said = fixed_.count(KeyId::kZeroStage); said && *said != stage) continue;
-      if (any && stage != (*fixed_.name(KeyId::kReshard) == 2 ? 2 : 3)) continue;
-      if (!rules_->stages[stage] || (layout.engine == Engine::kMegatron && stage > 1)) continue;
-      // With one rank there is nothing to share: the first stage says it.
-      if (!shared && one) continue;
-      one = true;
-      layout.zero_stage = static_cast<std::uint8_t>(stage);
-      layout.replicate = 1;
-      for (const std::int64_t copies : replicas_of(layout, shared && torch_shards)) {
-        layout.replicate = static_cast<std::int32_t>(copies);
-        recomputes(layout);
-      }
-    }
-  }
-
-  // Shards over a machine's data ranks, or those of 2, 4, ... machines.
-  Counts replicas_of(const Layout& layout, bool torch_shards) const {
-    const auto divides_experts = [&](std::int64_t copies) {
-      return layout.expert == 1 || layout.data / copies * layout.context * layout.tensor %
-                                           (layout.expert * layout.expert_tensor) ==
-                                       0;
-    };
-    if (const auto said = fixed_.count(KeyId::kReplicate)) return {*said};
-    Counts copies = {1};
-    if (!torch_shards) return copies;
-    std::int64_t shards = std::max<std::int64_t>(
-        1, target_.devices_per_node / (std::int64_t{1} * layout.tensor * layout.context));
-    for (; shards < layout.data; shards *= 2)
-      if (shards > 1 && layout.data % shards == 0 && divides_experts(layout.data / shards))
-        copies.push_back(layout.data / shards);
-    return copies;
-  }
-
-  void recomputes(Layout layout) {
-    const auto take = [&](RecomputeMode mode, std::int64_t amount) {
-      if (!allows_name(KeyId::kRecomputeMode, static_cast<int>(mode))) return;
-      layout.recompute = mode;
-      layout.recomputed = static_cast<std::int32_t>(amount);
-      add(layout);
-    };
-    const bool megatron = layout.engine == Engine::kMegatron;
-    take(RecomputeMode::kNone, 0);
-    if (megatron || fixed_.has(KeyId::kRecomputeMode)) take(RecomputeMode::kSelective, 0);
-    if (fixed_.has(KeyId::kRecomputeMode)) take(RecomputeMode::kModules, 0);
-    take(RecomputeMode::kFull, 0);
-    if (!megatron || fixed_.has(KeyId::kRecomputeEvery))
-      for (const std::int64_t every : chosen(KeyId::kRecomputeEvery, {2, 3, 4}))
-        if (every <= target_.model->layers) take(RecomputeMode::kEvery, every);
-    if (!megatron && !fixed_.has(KeyId::kRecomputeLayers)) return;
-    const std::int64_t most = (target_.model->layers + layout.pipeline - 1) / layout.pipeline;
-    std::set<std::int64_t> amounts;
-    for (const std::int64_t part : {1, 2, 3}) amounts.insert(most * part / 4);
-    for (const std::int64_t layers :
-         chosen(KeyId::kRecomputeLayers, Counts(amounts.begin(), amounts.end())))
-      if (layers > 0) take(RecomputeMode::kBlock, layers);
-  }
-
-  void add(const Layout& layout) {
-    if (space_.layouts.size() >= kMostLayouts) {
-      space_.cut_short = true;
-      return;
-    }
-    const FormKey key = form_key(layout);
-    const auto [found, fresh] =
-        forms_here_.emplace(key, static_cast<std::uint32_t>(space_.forms.size()));
-    if (fresh) {
-      space_.forms.push_back(form_of(layout));
-      add_base(space_.forms.back());
-    }
-    space_.layouts.push_back(layout);
-    space_.form_of.push_back(found->second);
-  }
-
-  void add_base(Layout form) {
-    form.micro_batch = static_cast<std::int32_t>(fixed_.count(KeyId::kMicroBatch).value_or(1));
-    const auto [found, fresh] =
-        bases_here_.emplace(form_key(form), static_cast<std::uint32_t>(space_.bases.size()));
-    if (fresh) space_.bases.push_back(form);
-    space_.base_of.push_back(found->second);
-  }
-
-  // Of layouts with the same engine, recipe, tensor, context, experts and loss.
-  using FormKey = std::tuple<Implementation, std::int32_t, RecomputeMode, bool>;
-  // Whole layers that are computed again are the same kernels once more.
-  static RecomputeMode mode_of_form(const Layout& layout) {
-    return layout.recompute == RecomputeMode::kSelective ||
-                   layout.recompute == RecomputeMode::kModules
-               ? layout.recompute
-               : RecomputeMode::kNone;
-  }
-  static FormKey form_key(const Layout& layout) {
-    return {layout.implementation, layout.micro_batch, mode_of_form(layout), layout.data > 1};
-  }
-  // The least that the engine asks for where something waits on the host.
-  std::uint8_t stage_of_form(const Layout& layout) const {
-    const auto offloads = [&](KeyId id) {
-      for (const auto& [path, value] : space_.recipes[layout.recipe].keys)
-        if (path == key_of(id).path) return true;
-      return fixed_.name(id).value_or(0) != 0;
-    };
-    if (layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2) return 3;
-    if (offloads(KeyId::kOffloadParameters)) return 3;
-    if (!offloads(KeyId::kOffloadOptimizer)) return 0;
-    return layout.engine == Engine::kDeepSpeed ? 2 : 1;
-  }
-  Layout form_of(const Layout& layout) const {
-    Layout form = layout;
-    form.recompute = mode_of_form(layout);
-    form.recomputed = 0;
-    form.pipeline = form.chunks = 1;
-    form.schedule = PipelineSchedule::kOneForwardOneBackward;
-    form.uneven_stages = false;
-    form.replicate = 1;
-    form.accumulation = 1;
-    // One data rank is another code path of most engines.
-    form.data = layout.data > 1 ? 2 : 1;
-    while (form.data * form.context * form.tensor % (form.expert * form.expert_tensor) != 0)
-      ++form.data;
-    form.zero_stage = stage_of_form(form);
-    return form;
-  }
-
-  const PlanTarget& target_;
-  const Settings& fixed_;
-  Space& space_;
-  std::int64_t experts_ = 0;
-  const EngineRules* rules_ = nullptr;
-  std::map<FormKey, std::uint32_t> forms_here_, bases_here_;
-};
-
-}  // namespace
-
-Space space_of(const PlanTarget& target, const Settings& fixed, std::vector<RecipeChange> recipes) {
-  Space space;
-  space.recipes = std::move(recipes);
-  Enumeration(target, fixed, space).run();
-  return space;
+std::uint32_t Space::form_of(std::uint32_t number) const {
+  const Bundle& bundle = bundles[bundle_of(number)];
+  return form_of(bundle, choice_of(bundle, number));
 }
 
 }  // namespace steelyard

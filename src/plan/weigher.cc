@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/fewest_recomputed.h"
 #include "predict/prepared_job.h"
 #include "quantity/checked.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 // Forms that are remembered with their graphs, some 100 KB each.
 constexpr std::size_t kMostDrawn = 256;
-// The part of the device from which on a least need makes too large likely.
-constexpr double kNear = 0.8;
 
 // What is the same for all layouts whose graphs are the same (predict/prepared_job.h).
 auto drawn_key(const Layout& l) {
@@ -49,33 +48,56 @@ Weigher::Weigher(const PlanTarget& target, const Space& space, const SearchWish&
       forms_(std::make_unique<Forms>()) {}
 Weigher::~Weigher() = default;
 
-std::vector<LayoutOutcome> Weigher::weigh(const std::vector<Asked>& which, bool first,
-                                          const Findings& found) {
+std::vector<LayoutOutcome> Weigher::weigh(const std::vector<Asked>& which, const Findings& found) {
   auto& forms = forms_->by_key;
   if (forms_->drawn > kMostDrawn)
     for (auto& [key, drawn] : forms) drawn.form.reset();
   std::map<decltype(drawn_key(Layout())), std::vector<std::size_t>> by_form;
   for (std::size_t i = 0; i < which.size(); ++i)
-    by_form[drawn_key(space_.layouts[which[i].layout])].push_back(i);
+    by_form[drawn_key(space_.layout(which[i].layout))].push_back(i);
   std::vector<std::pair<Drawn*, const std::vector<std::size_t>*>> work;
   for (const auto& [key, members] : by_form) work.emplace_back(&forms[key], &members);
   std::vector<LayoutOutcome> answers(which.size());
   help_.share(work.size(), [&](std::size_t at) {
     Bounds bounds(target_, reader_.stages_are_stated());
     for (const std::size_t i : *work[at].second)
-      answers[i] = weigh(which[i], *work[at].first, bounds, first, found);
+      answers[i] = weigh(which[i], *work[at].first, bounds, found);
   });
   forms_->drawn = 0;
   for (const auto& [key, drawn] : forms) forms_->drawn += drawn.form ? 1U : 0U;
   return answers;
 }
 
-LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, bool first,
+Fate Weigher::fate_of(const LayoutNeed& need) const {
+  if (need.fits) return Fate::kFits;
+  return need.device <= target_.device->capacity ? Fate::kTight : Fate::kTooLarge;
+}
+
+// As few layers as do as well as the most of them, and so take the least time. The job is left with them.
+std::int32_t Weigher::choose_recomputed(Job& job, const Layout& layout, const Drawn& drawn,
+                                        Fate fate, LayoutNeed& need) const {
+  const auto fits = [&](std::int32_t layers) {
+    job.recompute.layers = Layers(layers);
+    const LayoutNeed here = PreparedJob(job, *drawn.form).need();
+    if (fate_of(here) < fate) return false;
+    need = here;
+    return true;
+  };
+  std::int32_t fewest = layout.least_recomputed;
+  if (wish_.everything)  // the judge asks every number
+    while (fewest < layout.recomputed && !fits(fewest)) ++fewest;
+  else
+    fewest = fewest_recomputed(layout.least_recomputed, layout.recomputed, fits);
+  job.recompute.layers = Layers(fewest);
+  return fewest;
+}
+
+LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds,
                              const Findings& found) const {
   LayoutOutcome weighing;
   WeighedLayout& answer = weighing.answer;
   answer.layout = asked.layout;
-  const Layout& layout = space_.layouts[asked.layout];
+  const Layout& layout = space_.layout(asked.layout);
   const auto refused = [&](const ReadJob& job) {
     answer.fate = Fate::kNotAllowed;
     weighing.code = job.error().front().code;
@@ -93,7 +115,7 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, b
       if (!draw()) return refused(*job);
       drawn.swings.emplace(**job, *drawn.form->drawn());
     }
-    const FormFacts& facts = memory_[space_.base_of[space_.form_of[asked.layout]]];
+    const FormFacts& facts = memory_[space_.base_of[space_.form_of(asked.layout)]];
     const Bounds::Need least = bounds.least_need(layout, facts, *drawn.swings);
     answer.least_bytes = least.device;
     answer.least_high = least.high;
@@ -106,18 +128,20 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, b
     }
     // It does not fit for certain; among those that nearly do, a faster one is known.
     if (least.high > usable && found.is_slower_than_tight(asked.seconds)) return weighing;
-    if (first && least.device > 0 && least.device < kNear * usable) return weighing;
     if (!draw()) return refused(*job);
-    PreparedJob prepared(**job, *drawn.form);
-    const LayoutNeed need = prepared.need();
+    LayoutNeed need = PreparedJob(**job, *drawn.form).need();
+    answer.fate = fate_of(need);
+    if (layout.least_recomputed > 0) {
+      answer.recomputed = layout.recomputed;
+      if (answer.fate != Fate::kTooLarge && !wish_.first_that_fits)
+        answer.recomputed = choose_recomputed(**job, layout, drawn, answer.fate, need);
+    }
     answer.bytes = need.device.value().value();
     answer.high = need.high.value().value();
     answer.pipeline = need.pipeline;
     answer.binds = need.binds;
-    const bool expected = need.device <= target_.device->capacity;
-    answer.fate = need.fits ? Fate::kFits : expected ? Fate::kTight : Fate::kTooLarge;
     if (answer.fate == Fate::kTooLarge || (wish_.first_that_fits && !need.fits)) return weighing;
-    if (const auto step = prepared.step()) answer.seconds = step->value();
+    if (const auto step = PreparedJob(**job, *drawn.form).step()) answer.seconds = step->value();
   } catch (const OverflowError& fault) {
     answer.fate = Fate::kNotAllowed;
     weighing.code = "E107";

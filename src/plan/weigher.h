@@ -1,7 +1,7 @@
 // What a layout needs and how long its step takes: by a bound of its own graphs where that is enough, else exactly.
 //
 //   Weigher weigher(target, space, wish, help, reader, memory);
-//   weigher.weigh({{layout, least_seconds}, ...}, false, found)
+//   weigher.weigh({{layout, least_seconds}, ...}, found)
 //
 // Layouts whose graphs are the same are weighed by one worker, one after the other, and their graphs are drawn once.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "plan/findings.h"
 #include "plan/layout_reader.h"
+#include "predict/prepared_job.h"
 
 namespace steelyard {
 
@@ -26,16 +27,18 @@ class Weigher {
     std::uint32_t layout = 0;  // of the space
     double seconds = 0;        // at least
   };
-  // `first`: asked for what they tell of others, so that only those that may be too large are worth it. What is not
-  // worth it has the fate kOpen.
-  std::vector<LayoutOutcome> weigh(const std::vector<Asked>& which, bool first,
-                                   const Findings& found);
+  // What does not fit for certain where a faster one is known that nearly does has the fate kOpen.
+  std::vector<LayoutOutcome> weigh(const std::vector<Asked>& which, const Findings& found);
 
  private:
   struct Drawn;
   struct Forms;
-  LayoutOutcome weigh(const Asked& asked, Drawn& drawn, Bounds& bounds, bool first,
+  LayoutOutcome weigh(const Asked& asked, Drawn& drawn, Bounds& bounds,
                       const Findings& found) const;
+
+  Fate fate_of(const LayoutNeed& need) const;
+  std::int32_t choose_recomputed(Job& job, const Layout& layout, const Drawn& drawn, Fate fate,
+                                 LayoutNeed& need) const;
 
   const PlanTarget& target_;
   const Space& space_;

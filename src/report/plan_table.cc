@@ -142,13 +142,13 @@ std::string rejected_text(const PlanAnswer& answer, const Style& style) {
   std::size_t shown = 0;
   for (const TooLarge& group : answer.result.too_large) {
     if (++shown > 3) break;
-    const Layout& layout = answer.space.layouts[group.nearest];
+    const Layout& layout = answer.space.layout(group.nearest);
     std::string line = fmt::format(
         "{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
         group.certain ? std::string("weights, states and what layers keep") : words_of(group.binds),
         memory(group.least_excess, style), memory_unit(style.units));
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout)) {
-      const Layout& other = answer.space.layouts[fit->layout];
+      const Layout& other = layout_of(answer.space, *fit);
       std::string change = words_of_change(layout, other);
       if (other.recipe != layout.recipe)
         change += (change.empty() ? "" : ", ") +
@@ -240,7 +240,7 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
             fmt::format("   no layout of {} on {} x {}\n", question.target.model->name,
                         print_count(question.target.devices), question.target.device->name);
     text += lines_of(style, "batch", {batch_words(question)});
-    if (answer.space.layouts.empty())
+    if (answer.space.empty())
       text += "       what is said does not divide the devices, the batch or the model\n";
     if (answer.first_question) text += question_text(*answer.first_question, style);
     if (!answer.ways_out.empty()) text += ways_text(answer.ways_out, style);
@@ -382,14 +382,14 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
                     {"too_large", counts.too_large}};
   Json rejected = Json::array();
   for (const TooLarge& group : answer.result.too_large) {
-    const Layout& layout = answer.space.layouts[group.nearest];
+    const Layout& layout = answer.space.layout(group.nearest);
     Json entry = {
         {"binds", group.certain ? "states_and_activations" : std::string(name_of(group.binds))},
         {"layouts", group.layouts},
         {"least_excess_bytes", group.least_excess},
         {"nearest", words_of(layout, " ")}};
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
-      entry["smallest_change"] = words_of_change(layout, answer.space.layouts[fit->layout]);
+      entry["smallest_change"] = words_of_change(layout, layout_of(answer.space, *fit));
     rejected.push_back(std::move(entry));
   }
   json["rejected"] = std::move(rejected);
