@@ -140,6 +140,7 @@ FAMILIES = {
     "bloom-560m": model("bloom-560m", n_layer=4),
     "falcon-7b": model("falcon-7b", num_hidden_layers=2),
     "phi-2": model("phi-2", num_hidden_layers=4),
+    "nemotron-4-15b": model("nemotron-4-15b", num_hidden_layers=2, vocab_size=32000),
     "phi-4-mini": model("phi-4-mini", num_hidden_layers=4),
     "olmo-2-7b": model("olmo-2-7b", num_hidden_layers=2),
     "glm-4-9b": model("glm-4-9b-0414", num_hidden_layers=2),

@@ -76,11 +76,12 @@ struct Linear {
 };
 
 enum class NormKind : std::uint8_t {
-  kRms,            // llama: fp32 copy, normalise, cast back, multiply by the weight
-  kRmsUnitOffset,  // gemma: (1 + w), the product in fp32
-  kRmsFloat32,     // gpt_oss, olmo2: weight product in fp32 before the cast
-  kLayerNorm,      // weight, and bias when `bias`
-  kWeightless,     // L2 norm without parameters
+  kRms,                  // llama: fp32 copy, normalise, cast back, multiply by the weight
+  kRmsUnitOffset,        // gemma: (1 + w), the product in fp32
+  kRmsFloat32,           // gpt_oss, olmo2: weight product in fp32 before the cast
+  kLayerNorm,            // weight, and bias when `bias`
+  kLayerNormUnitOffset,  // nemotron: the same, with 1 + w
+  kWeightless,           // L2 norm without parameters
 };
 
 struct Norm {
@@ -99,6 +100,7 @@ enum class Activation : std::uint8_t {
   kGeluPython,  // gelu_new: written out in Python, several operators
   kGeluCustom,  // bloom: own autograd function that keeps only its input
   kRelu,
+  kSquaredRelu,    // nemotron: relu, then its square
   kQuickGelu,      // x * sigmoid(1.702 x), two operators
   kClampedSwiglu,  // gpt_oss: (up + 1) * gate * sigmoid(1.702 gate), clamped
 };

@@ -53,6 +53,8 @@ class Composer {
   // y = x * constant (cos, sin, scale): nothing of x is kept.
   ValueId scale(ValueId x, const SlotName& name);
   ValueId activate(ValueId x, Activation activation, const char* owner);
+  // y = x * x, which keeps x.
+  ValueId square(ValueId x, const SlotName& name);
   ValueId dropout(ValueId x, double probability, const char* owner);
   // Same elements in another order: a copy, forward and backward.
   ValueId copy(ValueId x, const SlotName& name);
@@ -257,6 +259,7 @@ class Composer {
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
+  ValueId offset_layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
 
   const std::vector<ParameterTensor>& parameters_;
   std::vector<int> parameter_ids_;

@@ -45,7 +45,7 @@ constexpr std::array kModels = {"llama-3.1-8b",  "gpt2",          "bert-base-unc
                                 "opt-125m",      "olmo-2-7b",     "falcon-7b",
                                 "phi-2",         "qwen3-4b",      "glm-4.5-air",
                                 "gpt-neox-20b",  "starcoder2-3b", "qwen1.5-moe-a2.7b",
-                                "glm-4-9b-0414", "gpt-j-6b"};
+                                "glm-4-9b-0414", "gpt-j-6b",      "nemotron-4-15b"};
 
 // What varies beside model and engine; each pair of the two above gets several.
 constexpr std::array kPrecisions = {"bf16-mixed", "bf16-autocast", "bf16-mixed-fp32-gradients",
