@@ -184,10 +184,6 @@ void read_megatron_model(ConfigReader& reading) {
       put("first_k_dense_replace", Value::integer(0));
     }
   }
-  if (const Value* depth = reading.theirs().find("mtp_num_layers");
-      depth != nullptr && count_of(*depth).value_or(0) > 0)
-    reading.warn(*depth, "layers that predict further tokens (--mtp-num-layers)",
-                 "they are not weighed: the last stage needs more");
   if (latent) {
     if (const auto rank = number("q_lora_rank")) put("q_lora_rank", Value::integer(*rank));
     put("kv_lora_rank", Value::integer(number("kv_lora_rank").value_or(32)));
