@@ -140,6 +140,7 @@ FAMILIES = {
     "bloom-560m": model("bloom-560m", n_layer=4),
     "falcon-7b": model("falcon-7b", num_hidden_layers=2),
     "phi-2": model("phi-2", num_hidden_layers=4),
+    "nemotron-4-15b": model("nemotron-4-15b", num_hidden_layers=2, vocab_size=32000),
     "phi-4-mini": model("phi-4-mini", num_hidden_layers=4),
     "olmo-2-7b": model("olmo-2-7b", num_hidden_layers=2),
     "glm-4-9b": model("glm-4-9b-0414", num_hidden_layers=2),
@@ -297,6 +298,7 @@ CONTEXT = {
     for name, changes in {"": {}, "-full": FULL, "-small-vocabulary": {"model.vocab_size": 8000}}.items()
 }
 
+PREDICTION = {"training.prediction_layers": 1}
 # Without Transformer Engine and Apex: attention is written out, Adam is torch's.
 MEGATRON = {
     f"megatron-{name}": {"engine": "megatron", "implementation": "megatron", P: "bf16-mixed-fp32-gradients", A: "eager",
@@ -313,6 +315,18 @@ MEGATRON = {
         "tensor-2-full": {"cluster.devices": 2, "parallel.tensor": 2, **FULL},
         "tensor-2-selective": {"cluster.devices": 2, "parallel.tensor": 2, "recompute.mode": "selective"},
         "tensor-2-small-vocabulary": {"cluster.devices": 2, "parallel.tensor": 2, "model.vocab_size": 8000},
+        "prediction-1": {"cluster.devices": 1, **PREDICTION},
+        "prediction-1-small-vocabulary": {"cluster.devices": 1, **PREDICTION, "model.vocab_size": 8000},
+        "prediction-1-full": {"cluster.devices": 1, **PREDICTION, **FULL, "model.vocab_size": 8000},
+        "prediction-1-selective": {"cluster.devices": 1, **PREDICTION, "recompute.mode": "selective", "model.vocab_size": 8000},
+        "prediction-1-tied": {"cluster.devices": 1, **PREDICTION, "model.tie_word_embeddings": True},
+        "prediction-2": {"cluster.devices": 1, "training.prediction_layers": 2},
+        "prediction-1-data-8-distributed": {"cluster.devices": 8, "parallel.zero_stage": 1, **PREDICTION},
+        "prediction-1-tensor-2": {"cluster.devices": 2, "parallel.tensor": 2, **PREDICTION},
+        "prediction-1-tensor-2-small-vocabulary": {"cluster.devices": 2, "parallel.tensor": 2, **PREDICTION, "model.vocab_size": 8000},
+        "prediction-1-tensor-2-full": {"cluster.devices": 2, "parallel.tensor": 2, **PREDICTION, **FULL, "model.vocab_size": 8000},
+        **{f"prediction-1-pipeline-2-stage-{stage}": {
+            "cluster.devices": 2, "parallel.pipeline": 2, **PREDICTION, "training.gradient_accumulation": 4} for stage in (0, 1)},
         **{f"tensor-2-pipeline-2{more}-stage-{stage}": {
             "cluster.devices": 8, "parallel.tensor": 2, "parallel.pipeline": 2, "parallel.zero_stage": 1,
             "training.gradient_accumulation": 4, **extra}

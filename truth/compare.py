@@ -114,6 +114,8 @@ def main():
         stage = record.get("coordinates", {}).get("pipeline", 0)
         same = [r for r in ranks if r.get("coordinates", {}).get("pipeline", 0) == stage] or ranks
         predicted = {p["phase"]: p for p in same[0]["phases"]}
+        if "forward" not in steady(record):  # Megatron's schedules run both: one phase
+            predicted["backward"] = max(predicted["forward"], predicted["backward"], key=lambda p: p["allocated_bytes"])
         lines, exact = [], True
         if not record.get("coordinates") and answer["parameters"]["total"] != record["parameters"]["total"]:
             lines.append(f"  parameters: recorded {commas(record['parameters']['total'])}, "

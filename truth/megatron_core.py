@@ -26,6 +26,7 @@ def config_of(run, tensor):
         pipeline_dtype=torch.bfloat16, tensor_model_parallel_size=tensor, sequence_parallel=tensor > 1 and value(
             run, "parallel.sequence_parallel", True),
         pipeline_model_parallel_size=value(run, "parallel.pipeline", 1),
+        mtp_num_layers=value(run, "training.prediction_layers"),
         perform_initialization=False, use_cpu_initialization=False, gradient_accumulation_fusion=False,
         # compiled by PyTorch or Apex where those are there
         masked_softmax_fusion=False, bias_activation_fusion=False, bias_dropout_fusion=False, apply_rope_fusion=False,
@@ -47,6 +48,18 @@ def layer_spec(sequence_parallel):
 
     spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = Norm
     return spec, Norm
+
+
+def prediction_spec(config, spec, norm):
+    """Modules that predict further tokens; None where there are none, or not on this stage."""
+    if config.mtp_num_layers is None:
+        return None
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_mtp_block_spec
+    found = get_gpt_mtp_block_spec(config, spec, use_transformer_engine=False)
+    if found is not None and norm is not None:
+        for module in found.layer_specs:
+            module.submodules.enorm = module.submodules.hnorm = module.submodules.layer_norm = norm
+    return found
 
 
 def answer_on_paper():
@@ -86,7 +99,7 @@ def train(recorder, run, rank):
         whole = GPTModel(
             config, spec, rows, sequence, position_embedding_type="rope",
             pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
-            rotary_base=int(model.get("rope_theta", 10000)),
+            rotary_base=int(model.get("rope_theta", 10000)), mtp_block_spec=prediction_spec(config, spec, norm),
             share_embeddings_and_output_weights=bool(model.get("tie_word_embeddings"))).cuda().bfloat16()
         wrapped = DistributedDataParallel(
             config, DistributedDataParallelConfig(grad_reduce_in_fp32=wide, use_distributed_optimizer=divided,

@@ -152,20 +152,24 @@ class Megatron final : public EngineModel<N> {
     this->hold(copies_, stage, events);
     if (gathered_tokens_ >= 0 && has_experts(stage)) events.push_back({gathered_tokens_, 1});
   }
-  void held_from_first_forward(const Stage<N>&, Events& events) const override {
+  void held_from_first_forward(const Stage<N>& stage, Events& events) const override {
+    // The losses of its depths, for the log, and what they are scaled by.
+    if (stage.head && predicts()) events.push_back({number_, 2});
     if (shared_buffer_ >= 0) events.push_back({shared_buffer_, 1});
     if (rotary_table_ >= 0) events.push_back({rotary_table_, 1});
   }
   // Positions come with the tokens. Numbers: how many tokens count; the loss, its mean over the micro-batches, its gradient.
-  void begin_forward(const Stage<N>& stage, bool, Events& events) override {
-    if (stage.embedding) events.push_back({positions_, 1});
-    events.push_back({number_, 1});
+  // Without a pipeline the loop's name for the loss passes to the next one when that is there (schedules.py,
+  // forward_backward_no_pipelining).
+  void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
+    if (has_positions(stage)) events.push_back({positions_, 1});
+    events.push_back({number_, named_loss(first) ? 2 : 1});
   }
-  void end_forward(const Stage<N>& stage, int, bool, Events& events) override {
-    if (stage.head) events.push_back({number_, 3});
+  void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
+    if (stage.head) events.push_back({number_, named_loss(first) ? 2 : 3});
   }
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
-    if (stage.embedding) events.push_back({positions_, -1});
+    if (has_positions(stage)) events.push_back({positions_, -1});
     events.push_back({number_, stage.head ? -4 : -1});
   }
   Events states_behind_largest(const Stage<N>& stage, Events& states) const override {
@@ -257,10 +261,14 @@ class Megatron final : public EngineModel<N> {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
       const TensorShare<N>* largest = nullptr;
-      for (const TensorShare<N>& share : unit->tensors)
+      for (const TensorShare<N>& share : unit->tensors) {
+        // The head's own weight stands behind those of modules that predict further tokens.
+        if (share.tensor->role == TensorRole::kHead) largest = &share;
+        if (share.tensor->role == TensorRole::kHead) break;
         if (this->is_meant(share, Tensors::kMatrices) &&
             (largest == nullptr || plain(share.elements) > plain(largest->elements)))
           largest = &share;
+      }
       set.slots.push_back(largest == nullptr
                               ? SlotId{-1}
                               : this->book_.slot({unit->name, "parameter, copied to be widened",
@@ -283,6 +291,11 @@ class Megatron final : public EngineModel<N> {
                             Pile::kCommunication, elements, style.compute);
   }
   bool offloads() const { return this->offloads_optimizer(); }
+  bool named_loss(bool first) const { return !first && this->job_.parallel.pipeline == 1; }
+  bool predicts() const { return !this->job_.model->predictions.empty(); }
+  bool has_positions(const Stage<N>& stage) const {
+    return stage.embedding || (stage.head && predicts());
+  }
   // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.
   SlotSet eight_bit_copies() {
     const Precision& precision = this->job_.training.precision;
@@ -291,9 +304,11 @@ class Megatron final : public EngineModel<N> {
                              : precision.float8_copy_hopper;
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
+      // Modules that predict further tokens are layers among the head's tensors.
       const bool of_layer =
-          unit >= this->context_.units.kinds.data() &&
-          unit < this->context_.units.kinds.data() + this->context_.units.kinds.size();
+          (unit >= this->context_.units.kinds.data() &&
+           unit < this->context_.units.kinds.data() + this->context_.units.kinds.size()) ||
+          (unit == &this->context_.units.head && predicts());
       N elements{};
       TensorSum copies = this->book_.tensor_sum();
       for (const TensorShare<N>& share : unit->tensors) {

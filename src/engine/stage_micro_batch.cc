@@ -19,7 +19,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   Program& program = book_.program;
   const std::vector<Group>& groups = chunk.groups;
   std::vector<Event> start;
-  if (stage.embedding && !torch_pipeline_) start.push_back({ids_, 1});
+  if (reads_ids(stage) && !torch_pipeline_) start.push_back({ids_, 1});
   if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
   hold_whole_inputs(stage, 1, start);
   for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
@@ -154,7 +154,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   if (!torch_pipeline_) {
     if (from_loss) finish.push_back({loss_, -1});
     if (stage.head) finish.push_back({labels_, -1});
-    if (stage.embedding) finish.push_back({ids_, -1});
+    if (reads_ids(stage)) finish.push_back({ids_, -1});
   } else if (torch_steps_) {
     // Each step of the runtime lets go what it had: the gradient is sent, the output was the root of this backward.
     if (sends) finish.push_back({hidden_gradient_, -1});

@@ -189,23 +189,28 @@ void StagePrograms<N>::play(Tapes& tapes) {
 }
 
 template <class N>
+typename Composer<N>::Recomputed StagePrograms<N>::recomputed_parts(const Layer& layer) const {
+  typename Composer<N>::Recomputed parts;
+  if (job_.recompute.mode != RecomputeMode::kSelective &&
+      job_.recompute.mode != RecomputeMode::kModules)
+    return parts;
+  const bool of_experts = std::holds_alternative<ExpertMlp>(layer.mlp);
+  parts.core_attention = has_module(job_.recompute, RecomputeModule::kCoreAttention);
+  parts.mlp =
+      has_module(job_.recompute, of_experts ? RecomputeModule::kExperts : RecomputeModule::kMlp);
+  parts.norms = has_module(job_.recompute, RecomputeModule::kNorms);
+  parts.activation = of_experts && has_module(job_.recompute, RecomputeModule::kExpertActivation);
+  return parts;
+}
+
+template <class N>
 void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge) {
   const Layer& layer = job_.model->kinds[kind];
   tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, layer.parameters);
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
   composer.in_layer = true;
-  if (!recomputed && (job_.recompute.mode == RecomputeMode::kSelective ||
-                      job_.recompute.mode == RecomputeMode::kModules)) {
-    const bool of_experts = std::holds_alternative<ExpertMlp>(layer.mlp);
-    composer.recomputed.core_attention =
-        has_module(job_.recompute, RecomputeModule::kCoreAttention);
-    composer.recomputed.mlp =
-        has_module(job_.recompute, of_experts ? RecomputeModule::kExperts : RecomputeModule::kMlp);
-    composer.recomputed.norms = has_module(job_.recompute, RecomputeModule::kNorms);
-    composer.recomputed.activation =
-        of_experts && has_module(job_.recompute, RecomputeModule::kExpertActivation);
-  }
+  if (!recomputed) composer.recomputed = recomputed_parts(layer);
   Graph<N>& graph = composer.graph;
   const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
                                 layer.input_needs_gradient, !edge.input);
@@ -234,7 +239,16 @@ void StagePrograms<N>::compose_ends() {
     const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
                                   model.head_input_needs_gradient, true, caller_holds);
     const ValueId labels = graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
-    const ValueId loss = compose_head(*head_.composer, model, x, labels);
+    const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
+    if (!model.predictions.empty()) {
+      const auto kind = static_cast<std::size_t>(model.prediction_layer_kind);
+      head_.composer->recomputed_in_predictions = recomputed_parts(model.kinds[kind]);
+      // Megatron runs a module again where it does so with every layer.
+      head_.composer->recomputed_in_predictions.module =
+          job_.recompute.mode == RecomputeMode::kFull ||
+          (job_.recompute.mode == RecomputeMode::kEvery && job_.recompute.every == 1);
+    }
+    const ValueId loss = compose_head(*head_.composer, model, x, labels, ids);
     graph.gradient_slot(x, hidden_gradient_);
     if (loss != kNoValue) {  // the caller's, until it has run backward
       loss_ = graph.storage_slot(loss);

@@ -195,7 +195,13 @@ class StagePrograms {
 
   void hold_gradients_of_received(std::int64_t rank, const RankOrder& order,
                                   std::vector<Event>& events) const;
+  // Which parts of a layer that is not computed again as a whole are.
+  typename Composer<N>::Recomputed recomputed_parts(const Layer& layer) const;
   void compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge);
+  // Whether the stage is given the micro-batch's tokens.
+  bool reads_ids(const Stage<N>& stage) const {
+    return stage.embedding || (stage.head && !job_.model->predictions.empty());
+  }
   void compose_ends();
   std::vector<Group> groups_of(std::int64_t part) const;
   Tapes& tapes(int variant) { return layers_[static_cast<std::size_t>(variant)]; }

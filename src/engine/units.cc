@@ -107,6 +107,10 @@ TensorSum each_tensor(const Unit<N>& unit, ElementType type, ElementsOf elements
 
 }  // namespace
 
+bool head_reads_embedding(const Architecture& model) {
+  return (model.tied_head || !model.predictions.empty()) && !model.embedding_parameters.empty();
+}
+
 bool packs_quantised(const Job& job) {
   if (!job.adapter || !is_quantised(job.adapter->linear)) return false;
   if (job.engine == Engine::kDeepSpeed) return job.parallel.zero_stage == 3;
@@ -208,7 +212,7 @@ ModelUnits<N> units_of(const Job& job, Of of) {
   for (const Layer& layer : model.kinds)
     units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, of));
   units.head = make_unit<N>(job, "head", model.head_parameters, of);
-  if (model.tied_head && !model.embedding_parameters.empty()) {
+  if (head_reads_embedding(model)) {
     units.tied_head_copy = make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, of);
     // the copy's tensor lives in the model, not in the temporary list above
     for (TensorShare<N>& share : units.tied_head_copy.tensors)

@@ -94,6 +94,9 @@ struct ModelUnits {
       tied_head_copy;  // the embedding's weight once more, for a last stage that has no embedding
 };
 
+// A tied head on another stage than the embedding has the weight once more; so has one that looks up further tokens.
+bool head_reads_embedding(const Architecture& model);
+
 // Quantised weights that engines divide are vectors of 16-bit elements, two or four weights in each (quant_storage of
 // bitsandbytes, in the type of everything else that is divided with them).
 bool packs_quantised(const Job& job);

@@ -14,6 +14,7 @@
 #include "job/frozen_choice.h"
 #include "job/group_choice.h"
 #include "job/layout_choice.h"
+#include "job/prediction_choice.h"
 #include "job/recipe_choice.h"
 #include "job/retention_choice.h"
 #include "job/settings.h"
@@ -99,6 +100,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_batch(draft);
   choose_recipe(draft, model ? model->states_dropout : true);
   choose_experts(draft);
+  choose_prediction(draft);
   if (job.model != nullptr) choose_stages(draft);
   choose_recompute(draft);
   choose_adapter(draft);

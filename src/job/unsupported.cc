@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "model/architecture.h"
+#include "model/prediction.h"
 
 namespace steelyard {
 namespace {
@@ -76,10 +77,22 @@ constexpr std::array kFeatures = {
             "data ranks are weighed, whole (ddp) or divided (fsdp1, fsdp2, deepspeed)"},
     Feature{KeyId::kAdapterMethod,
             [](const Draft& d) {
-              return d.job().adapter &&
-                     (d.job().engine == Engine::kMegatron || d.job().engine == Engine::kNanotron);
+              const Implementation code = d.job().implementation;
+              return d.job().adapter && code != Implementation::kTransformers &&
+                     code != Implementation::kTorchtitan;
             },
-            "adapters of this engine", "ddp, fsdp1, fsdp2 and deepspeed are weighed with PEFT's"},
+            "adapters of this code",
+            "ddp, fsdp1, fsdp2 and deepspeed are weighed with PEFT's, on the code of transformers"},
+    Feature{KeyId::kPredictionLayers,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (job.model == nullptr || d.count_or(KeyId::kPredictionLayers, 0) == 0)
+                return false;
+              return job.implementation != Implementation::kMegatron || !can_predict(*job.model) ||
+                     job.engine != Engine::kMegatron;
+            },
+            "multi-token prediction of this code, or of this model",
+            "engine = \"megatron\" trains it, for decoders without a table of positions"},
     Feature{KeyId::kLoss,
             [](const Draft& d) {
               return d.job().training.loss != LossKernel::kPlain && d.job().parallel.tensor > 1;

@@ -46,7 +46,11 @@ std::int64_t elements_of(const ParameterTensor& tensor) {
 ParameterCounts count_parameters(const Architecture& architecture) {
   Counts all;
   all.add(count(architecture.embedding_parameters, nullptr), 1);
-  all.add(count(architecture.head_parameters, nullptr), 1);
+  const auto kind = static_cast<std::size_t>(architecture.prediction_layer_kind);
+  const ExpertMlp* predicting = architecture.predictions.empty()
+                                    ? nullptr
+                                    : std::get_if<ExpertMlp>(&architecture.kinds[kind].mlp);
+  all.add(count(architecture.head_parameters, predicting), 1);
   all.add(count(architecture.left_out, nullptr), 1);
   std::vector<Counts> of_kind;
   of_kind.reserve(architecture.kinds.size());

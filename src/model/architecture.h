@@ -76,11 +76,12 @@ struct Linear {
 };
 
 enum class NormKind : std::uint8_t {
-  kRms,            // llama: fp32 copy, normalise, cast back, multiply by the weight
-  kRmsUnitOffset,  // gemma: (1 + w), the product in fp32
-  kRmsFloat32,     // gpt_oss, olmo2: weight product in fp32 before the cast
-  kLayerNorm,      // weight, and bias when `bias`
-  kWeightless,     // L2 norm without parameters
+  kRms,                  // llama: fp32 copy, normalise, cast back, multiply by the weight
+  kRmsUnitOffset,        // gemma: (1 + w), the product in fp32
+  kRmsFloat32,           // gpt_oss, olmo2: weight product in fp32 before the cast
+  kLayerNorm,            // weight, and bias when `bias`
+  kLayerNormUnitOffset,  // nemotron: the same, with 1 + w
+  kWeightless,           // L2 norm without parameters
 };
 
 struct Norm {
@@ -99,6 +100,7 @@ enum class Activation : std::uint8_t {
   kGeluPython,  // gelu_new: written out in Python, several operators
   kGeluCustom,  // bloom: own autograd function that keeps only its input
   kRelu,
+  kSquaredRelu,    // nemotron: relu, then its square
   kQuickGelu,      // x * sigmoid(1.702 x), two operators
   kClampedSwiglu,  // gpt_oss: (up + 1) * gate * sigmoid(1.702 gate), clamped
 };
@@ -216,6 +218,15 @@ struct Layer {
   bool input_needs_gradient = true;         // false: nothing before this layer is trained
 };
 
+// Multi-token prediction (arXiv 2412.19437): a module reads what stood before it and the embedding of the tokens one further,
+// and its output goes to the head like the model's own. Its tensors lie among those of the head.
+struct PredictionModule {
+  Norm token_norm, hidden_norm, final_norm;  // enorm, hnorm, shared_head.norm
+  Linear projection;                         // eh_proj [h, 2h]
+  int first_parameter = 0;                   // indices of the four count from here,
+  int first_of_layer = 0;                    // those of its layer from here
+};
+
 // What stands before the head of a masked-language model.
 struct HeadTransform {
   Linear dense;
@@ -288,8 +299,10 @@ struct Architecture {
   int prediction_layer_kind = -1;      // the layer a prediction module repeats
   std::vector<ParameterTensor>
       prediction_parameters;  // what one prediction module has besides: its norms and projection
-  bool guessed = false;       // made up from a size like "7B"
-  std::string guess_rule;     // how, in one sentence; empty unless guessed
+  std::vector<PredictionModule>
+      predictions;                // those that are trained; their kind is prediction_layer_kind
+  bool guessed = false;           // made up from a size like "7B"
+  std::string guess_rule;         // how, in one sentence; empty unless guessed
   std::int64_t adapter_rank = 0;  // of the adapters added; 0: none
 };
 

@@ -63,8 +63,12 @@ class Comparison {
     for (const ParameterTensor& tensor : model_.embedding_parameters)
       expect(tensor, "", !tensor.buffer);
     expect_layers();
-    for (const ParameterTensor& tensor : model_.head_parameters)
-      expect(tensor, "", !tensor.beside_total);
+    const std::size_t of_head =
+        model_.predictions.empty()
+            ? model_.head_parameters.size()
+            : static_cast<std::size_t>(model_.predictions.front().first_parameter);
+    for (std::size_t i = 0; i < of_head; ++i)
+      expect(model_.head_parameters[i], "", !model_.head_parameters[i].beside_total);
     for (const ParameterTensor& tensor : model_.left_out) expect(tensor, "", true);
     look_at_prediction_modules();
     look_at_the_rest();

@@ -26,6 +26,7 @@ constexpr std::array kActivations = {
     ActivationName{"gelu_fast", Activation::kGeluPython},
     ActivationName{"gelu_python", Activation::kGeluPython},
     ActivationName{"relu", Activation::kRelu},
+    ActivationName{"relu2", Activation::kSquaredRelu},
     ActivationName{"quick_gelu", Activation::kQuickGelu},
 };
 

@@ -93,7 +93,7 @@ Norm add_norm(Tensors& tensors, std::string name, NormKind kind, Checked width) 
   norm.name = std::move(name);
   norm.kind = kind;
   norm.width = width.value();
-  norm.bias = kind == NormKind::kLayerNorm;
+  norm.bias = kind == NormKind::kLayerNorm || kind == NormKind::kLayerNormUnitOffset;
   const auto add = [&](std::string_view part) {
     ParameterTensor tensor;
     tensor.name = joined(norm.name, part);

@@ -36,7 +36,7 @@ struct LinearOptions {
 Linear add_linear(Tensors& tensors, std::string name, Checked in, Checked out,
                   const LinearOptions& options = {});
 
-// kLayerNorm has a weight and a bias, the others a weight, kWeightless nothing.
+// The kinds of LayerNorm have a weight and a bias, the others a weight, kWeightless nothing.
 Norm add_norm(Tensors& tensors, std::string name, NormKind kind, Checked width);
 
 int add_tensor(Tensors& tensors, ParameterTensor tensor);

@@ -53,6 +53,8 @@ class Composer {
   // y = x * constant (cos, sin, scale): nothing of x is kept.
   ValueId scale(ValueId x, const SlotName& name);
   ValueId activate(ValueId x, Activation activation, const char* owner);
+  // y = x * x, which keeps x.
+  ValueId square(ValueId x, const SlotName& name);
   ValueId dropout(ValueId x, double probability, const char* owner);
   // Same elements in another order: a copy, forward and backward.
   ValueId copy(ValueId x, const SlotName& name);
@@ -125,14 +127,16 @@ class Composer {
   GradientSlots gradient_slots(const SlotName& name, const N& elements, bool of_product = true);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
   void join_first_gradient(SlotId waiting) { waiting_ = waiting; }
+  // The gradient of this tensor goes to `id` from here on: one use of several, each with its own place in a sum.
+  void take_parameter(int index, int id) { parameter_ids_[place_of(index)] = id; }
   // Two graphs of one module (with and without recompute) make the same gradients: `slots` remembers them by tensor.
   void share_gradients(std::vector<GradientSlots>& slots) {
     slots.resize(parameters_.size());
     shared_gradients_ = &slots;
   }
-  bool has_gradient(int index) const {
-    return index >= 0 && parameters_[static_cast<std::size_t>(index)].gradient;
-  }
+  bool has_gradient(int index) const { return index >= 0 && parameters_[place_of(index)].gradient; }
+  // Tensors of a module that lies within the owner's: its own indices count from there.
+  int first_parameter = 0;
   // A router's choice: weights and experts for each token and place.
   struct Routed {
     ValueId weights = kNoValue, indices = kNoValue;
@@ -146,7 +150,7 @@ class Composer {
   ValueId quantised_product(ValueId x, const Linear& linear, ElementType stored, const N& rows,
                             const N& in, const N& out);
   std::optional<ElementType> stored_type(int index) const {
-    return index < 0 ? std::nullopt : parameters_[static_cast<std::size_t>(index)].stored;
+    return index < 0 ? std::nullopt : parameters_[place_of(index)].stored;
   }
 
   // What the attention kernel's backward needs beside the gradients that it gives: `queries` tokens of each sequence
@@ -168,7 +172,8 @@ class Composer {
   int position() const { return graph.size(); }
   void recompute_from(int begin, bool discards_output = false) {
     if (graph.size() > begin)
-      graph.region({begin, graph.size(), discards_output, !style.recompute_reentrant});
+      graph.region({begin, graph.size(), discards_output, !style.recompute_reentrant,
+                    style.recompute_reentrant && !discards_output});
   }
 
   // Operators that the head begins with and that are the model's own forward, not its caller's: the final norm.
@@ -177,7 +182,9 @@ class Composer {
   // Which parts run again in backward.
   struct Recomputed {
     bool core_attention = false, mlp = false, norms = false, activation = false;
+    bool module = false;  // that predicts a further token: all of it
   } recomputed;
+  Recomputed recomputed_in_predictions;
 
   // --- the fused kernels of a training framework (operators/fused.cc)
   ValueId swiglu(ValueId gate_up, const N& rows, const N& width, const char* owner);
@@ -196,9 +203,7 @@ class Composer {
 
   // A local name of the module's forward, until that returns.
   void hold_until_return(ValueId value) { locals_.push_back(value); }
-  std::int64_t rows_of(int index) const {
-    return parameters_[static_cast<std::size_t>(index)].shape.front();
-  }
+  std::int64_t rows_of(int index) const { return parameters_[place_of(index)].shape.front(); }
   ValueId rotary_in_place(ValueId x);  // operators/rotary.cc
 
   ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
@@ -207,6 +212,9 @@ class Composer {
   }
 
  private:
+  std::size_t place_of(int index) const {
+    return static_cast<std::size_t>(index + first_parameter);
+  }
   int parameter_of(int index, const N& elements, bool of_product);
   // One tensor in, one of `elements` and `type` out; its gradient is one tensor like x, made after `before`.
   struct Keeps {
@@ -263,6 +271,7 @@ class Composer {
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
+  ValueId offset_layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
 
   const std::vector<ParameterTensor>& parameters_;
   std::vector<int> parameter_ids_;

@@ -8,7 +8,8 @@ constexpr std::int64_t kSortedAbove = 3072;
 }  // namespace
 
 template <class N>
-ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids) {
+ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
+                          std::optional<int> gradient) {
   Graph<N>& graph = composer.graph;
   const OperatorStyle& style = composer.style;
   const Sizes<N>& sizes = composer.sizes;
@@ -30,7 +31,9 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     operation.label = "embedding";
     operation.inputs = {index};
     operation.outputs = {y};
-    if (index != ids && composer.has_gradient(tensor)) operation.saved = {index};
+    // What the caller has made goes with its graph.
+    if (gradient ? *gradient >= 0 : index != ids && composer.has_gradient(tensor))
+      operation.saved = {index};
     if (plain(asked) > kSortedAbove) {
       operation.backward.push_back(
           {BackwardStep::kTemporary, 0,
@@ -44,8 +47,9 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     const N own = table_rows * row;
     operation.backward.push_back(
         {BackwardStep::kParameterGradient,
-         whole_table ? composer.replicated_parameter(tensor, own, *whole_table * row)
-                     : composer.uncast_parameter(tensor, own),
+         gradient      ? *gradient
+         : whole_table ? composer.replicated_parameter(tensor, own, *whole_table * row)
+                       : composer.uncast_parameter(tensor, own),
          -1});
     graph.add(operation);
     return y;
@@ -182,7 +186,9 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   return x;
 }
 
-template ValueId compose_embedding(Composer<Checked>&, const Architecture&, ValueId);
-template ValueId compose_embedding(Composer<Traced>&, const Architecture&, ValueId);
+template ValueId compose_embedding(Composer<Checked>&, const Architecture&, ValueId,
+                                   std::optional<int>);
+template ValueId compose_embedding(Composer<Traced>&, const Architecture&, ValueId,
+                                   std::optional<int>);
 
 }  // namespace steelyard

@@ -6,13 +6,22 @@
 namespace steelyard {
 
 // Token (and position) embeddings, their norm and dropout. `ids` are the int64 token ids of the micro-batch.
+// `gradient`: the parameter that the table's goes to, where the composer is another module's.
 template <class N>
-ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids);
+ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
+                          std::optional<int> gradient = std::nullopt);
 
 // Final norm, head and cross entropy: where backward starts. Gives the loss when the caller gets it as a tensor of its
-// own, else kNoValue.
+// own, else kNoValue. `ids` are for modules that predict further tokens.
 template <class N>
-ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels);
+ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels,
+                     ValueId ids);
+
+// Those modules (operators/prediction.cc): what goes to the head, the model's own normalised output `x` first, parts of one
+// tensor. `gradients`: for each module, the parameter of the table that it looks its tokens up in.
+template <class N>
+std::vector<ValueId> compose_predictions(Composer<N>& composer, const Architecture& model,
+                                         ValueId x, ValueId ids, const std::vector<int>& gradients);
 
 // Cross entropy alone, from logits that are there.
 template <class N>

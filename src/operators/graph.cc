@@ -165,8 +165,14 @@ std::vector<SlotId> Graph<N>::parameter_gradients() const {
 
 template <class N>
 SlotId Graph<N>::waiting_gradient() const {
+  // One that another of this graph adds to, the last of them, waits no longer.
+  const auto is_settled = [&](const GradientSlots& first) {
+    return std::any_of(parameters_.begin(), parameters_.end(), [&](const GradientSlots& later) {
+      return later.waiting == first.kept && !later.waits;
+    });
+  };
   for (const GradientSlots& parameter : parameters_)
-    if (parameter.waits) return parameter.kept;
+    if (parameter.waits && parameter.waiting < 0 && !is_settled(parameter)) return parameter.kept;
   return -1;
 }
 

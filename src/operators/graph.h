@@ -81,7 +81,7 @@ struct GradientSlots {
   // One weight read by two graphs (a tied head): what the first makes waits in autograd's input buffer for what the
   // second makes, and their sum is a new tensor (torch/csrc/autograd/input_buffer.cpp).
   SlotId stepped = -1;  // what an optimizer that steps at once needs while it steps
-  bool waits = false;   // of the first
+  bool waits = false;   // of all but the last
   SlotId waiting = -1;  // of the second: what has waited; -1: nothing
   bool waiting_was_cast = false;
 };
@@ -91,6 +91,9 @@ struct Region {
   int begin = 0, end = 0;        // operators [begin, end)
   bool discards_output = false;  // the outputs are rebuilt too: consumers do not keep them
   bool early_stop = true;  // stops after the last tensor that is needed (non-reentrant checkpoint)
+  // Runs backward within a function of its own, which has names for what it made again and for the gradients it was given
+  // until that is done (CheckpointFunction of torch/utils/checkpoint.py and megatron/core/tensor_parallel/random.py).
+  bool reentrant = false;
 };
 
 // Backward in two parts, as pipelines without bubbles run it: the gradient of the input first; those of the weights of
@@ -239,6 +242,11 @@ class Graph {
   int region_at(int operation) const { return operation < 0 ? -1 : region_of_[at(operation)]; }
   // A region that autograd does not record keeps nothing and never runs again.
   bool is_recorded(const Region& region) const;
+  // Made by a reentrant region for what stands behind it.
+  bool is_given_by(const Region& region, const Storage& storage) const {
+    return region.reentrant && storage.made_by >= region.begin && storage.made_by < region.end &&
+           (storage.result || storage.last_use >= region.end);
+  }
   // Whether its weights' gradients wait: matrix products, or all operators with parameters.
   bool is_deferred(const Operator& operation) const;
   void find_uses();

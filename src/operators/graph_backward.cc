@@ -221,15 +221,37 @@ class BackwardPlayer {
       const bool second_waits = split_ && !graph_.keeps_graph_ && second_user_[index] >= 0;
       if (storage.first_saver == operation && !first_waits && !graph_.waits_on_host(storage))
         put(storage.slot, -1);
-      if (storage.rerun_first_saver == operation && !second_waits) put(storage.slot, -1);
+      if (storage.rerun_first_saver == operation && !second_waits && !is_given(storage))
+        put(storage.slot, -1);
     }
     const int region = graph_.region_at(operation);
+    if (region >= 0 && graph_.regions_[at(region)].begin == operation) return_from(region);
     if (region >= 0) drop_inputs(at(region), operation);
     // What the second run did not come to goes with the region's graph.
     if (region >= 0 && graph_.regions_[at(region)].begin == operation)
       for (const auto& storage : graph_.storages_)
         if (graph_.stays_unread(storage) && graph_.region_at(storage.made_by) == region)
           put(storage.slot, -1);
+  }
+  bool is_given(const typename Graph<N>::Storage& storage) const {
+    const int made_in = graph_.region_at(storage.made_by);
+    return made_in >= 0 && graph_.is_given_by(graph_.regions_[at(made_in)], storage);
+  }
+  // A reentrant region begins: the gradients that have come are its arguments.
+  void enter(const Region& region) {
+    for (std::size_t value = 0; value < graph_.values_.size(); ++value)
+      if (gradient_[value] >= 0 && graph_.is_given_by(region, storage_of(value))) {
+        ++carried_[at(gradient_[value])].holders;
+        arguments_.push_back(gradient_[value]);
+      }
+  }
+  void return_from(int region) {
+    const Region& returning = graph_.regions_[at(region)];
+    if (!returning.reentrant || !graph_.is_recorded(returning)) return;
+    for (const auto& storage : graph_.storages_)
+      if (graph_.is_given_by(returning, storage)) put(storage.slot, -1);
+    for (int argument : arguments_) drop(argument);
+    arguments_.clear();
   }
   void drop(int index) {
     Carried& buffer = carried_[at(index)];
@@ -273,6 +295,7 @@ class BackwardPlayer {
       }
       put(slots.kept, -1);
       if (slots.computed >= 0) put(slots.computed, -1);
+      if (slots.waits) return;  // for one more
       if (policy_ == GradientPolicy::kAdd && slots.stepped >= 0) {
         put(slots.stepped, 1);
         put(slots.stepped, -1);
@@ -293,6 +316,7 @@ class BackwardPlayer {
         fetch_inputs(r);
         graph_.play_again(graph_.regions_[r], graph_.reruns_[r], *events_);
         drop_inputs(r, -1);
+        if (graph_.regions_[r].reentrant) enter(graph_.regions_[r]);
       }
     const Operator& operation = graph_.operators_[at(i)];
     if (!product_ran_ && operation.arithmetic.some() && operation.recorded) {
@@ -428,6 +452,7 @@ class BackwardPlayer {
   std::vector<bool> overwritten_;     // by storage: a gradient stands in it
   std::vector<std::int32_t> copies_;  // of what was computed again, by storage
   std::vector<Deferred> deferred_;
+  std::vector<int> arguments_;  // gradients that a reentrant region was given
   bool product_ran_ = false;
 };
 

@@ -50,7 +50,7 @@ void Graph<N>::play_again(const Region& region, const Rerun& rerun,
     for (const Storage& storage : storages_)
       if (storage.made_by >= region.begin && std::min(storage.rerun_last_use, rerun.end - 1) == i &&
           storage.made_by <= i && storage.made_by < region.end && storage.rerun_first_saver < 0 &&
-          !stays_unread(storage))
+          !stays_unread(storage) && !is_given_by(region, storage))
         events.push_back({storage.slot, -1});
   }
 }

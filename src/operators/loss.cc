@@ -5,6 +5,8 @@
 //   fused, one kernel             logits 2V kept · gradient 2V, or in the logits' place
 //   megatron                      logits 2V · fp32 exponentials 4V kept, gradient in place, cast 2V
 //   nanotron                      logits 2V · fp32 4V · shifted 4V, normalised in place and kept; gradient in place, cast 2V
+#include <algorithm>
+
 #include "operators/ends.h"
 
 namespace steelyard {
@@ -32,7 +34,7 @@ class LossWriter {
     return transformers(logits, graph_.elements(logits), labels, logits);
   }
 
-  ValueId write(ValueId x, ValueId labels) {
+  ValueId write(ValueId x, ValueId labels, ValueId ids) {
     if (model_.final_norm)
       x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
     c_.head_operators_of_model = c_.position();
@@ -48,6 +50,109 @@ class LossWriter {
       x = c_.linear(x, *model_.project_out, c_.sizes.tokens, c_.sizes.hidden, width);
       c_.head_operators_of_model = c_.position();
     }
+    if (!model_.predictions.empty()) return of_all_depths(x, labels, ids, width);
+    return loss_of(x, labels, width);
+  }
+
+ private:
+  // Each module's logits and loss, then the model's own. A module's loss comes into backward beside the hidden states of the
+  // model (MTPLossAutoScaler); gradients of one weight wait for one another.
+  ValueId of_all_depths(ValueId x, ValueId labels, ValueId ids, const N& width) {
+    const std::size_t depths = model_.predictions.size();
+    const N rows = c_.sizes.vocabulary * width / c_.sizes.tensor;
+    std::vector<int> tables, heads;
+    if (model_.tied_head) {
+      heads = summed(2 * depths + 1, c_.style.ends_meet, rows, model_.embedding_parameters[0]);
+      tables.assign(heads.rbegin(), heads.rbegin() + static_cast<std::ptrdiff_t>(depths));
+    } else {
+      heads = summed(depths + 1, false, rows,
+                     model_.head_parameters[static_cast<std::size_t>(model_.head.weight_index)]);
+      tables = summed(depths, c_.style.ends_meet, rows, model_.embedding_parameters[0]);
+      std::reverse(tables.begin(), tables.end());
+    }
+    const std::vector<ValueId> outputs = compose_predictions(c_, model_, x, ids, tables);
+    ValueId own = outputs[0];
+    for (std::size_t depth = 1; depth <= depths; ++depth) {
+      shared_gradient_ = heads[depths + 1 - depth];
+      own = beside(own, loss_of_depth(outputs[depth], width));
+    }
+    shared_gradient_ = heads[0];
+    const ValueId loss = loss_of(own, labels, width);
+    // locals of the model's forward until it returns
+    for (ValueId local : {logits_of_depth_, labels_of_depth_, loss_of_depth_}) graph_.hold(local);
+    return loss;
+  }
+  // Parameters for so many uses of one weight, in backward's order: the first's gradient waits for the sum. `leaves`: for
+  // another graph's, too.
+  std::vector<int> summed(std::size_t uses, bool leaves, const N& elements,
+                          const ParameterTensor& weight) {
+    if (!weight.gradient) return std::vector<int>(uses, -1);
+    std::vector<int> parameters;
+    SlotId first = -1;
+    for (std::size_t use = 0; use < uses; ++use) {
+      GradientSlots slots = c_.gradient_slots(
+          {weight.name.c_str(), "gradient", "autograd.parameter-gradient"}, elements);
+      slots.waits = leaves || use + 1 < uses;
+      slots.waiting = first;
+      slots.waiting_was_cast = true;  // the sum is made in place
+      if (use == 0) first = slots.kept;
+      parameters.push_back(graph_.parameter(slots));
+    }
+    return parameters;
+  }
+  // The mask x the loss of each token, scaled, divided by how many count.
+  ValueId loss_of_depth(ValueId hidden, const N& width) {
+    const auto of_tokens = [&](const char* name, ElementType type) {
+      const ValueId made =
+          graph_.tensor({"mtp", name, "megatron.prediction-loss"}, c_.sizes.tokens, type, false);
+      Operator make;
+      make.label = "roll";
+      make.outputs = {made};
+      graph_.add(make);
+      return made;
+    };
+    const ValueId logits = project(c_.gathered(hidden, width, "head"), width);
+    if (logits_of_depth_ != kNoValue) graph_.hold(logits_of_depth_);
+    logits_of_depth_ = logits;
+    labels_of_depth_ = of_tokens("labels, one further", ElementType::kInt64);
+    const ValueId mask = of_tokens("tokens that count", ElementType::kInt64);
+    const ValueId loss = megatron(logits);
+    const SlotName name{"mtp", "loss by token", "megatron.prediction-loss"};
+    const ValueId masked = graph_.tensor(name, c_.sizes.tokens, ElementType::kFloat32, true);
+    Operator multiply;
+    multiply.label = "multiply";
+    multiply.inputs = {loss, mask};
+    multiply.outputs = {masked};
+    multiply.saved = {mask};
+    multiply.backward = {kGradient0};
+    graph_.add(multiply);
+    loss_of_depth_ = masked;
+    const ValueId counted = graph_.tensor({"mtp", "how many count", "megatron.prediction-loss"},
+                                          N(1), ElementType::kInt64, false);
+    const ValueId scaled = c_.scale(masked, name);
+    const ValueId divided = graph_.tensor(name, c_.sizes.tokens, ElementType::kFloat32, true);
+    Operator divide;
+    divide.label = "divide";
+    divide.inputs = {scaled};
+    divide.outputs = {divided, counted};
+    divide.saved = {counted};
+    divide.backward = {kGradient0};
+    graph_.add(divide);
+    return divided;
+  }
+  ValueId beside(ValueId hidden, ValueId loss) {
+    const ValueId y = graph_.view(hidden, graph_.elements(hidden));
+    Operator scaler;
+    scaler.label = "loss beside";
+    scaler.inputs = {hidden, loss};
+    scaler.outputs = {y};
+    scaler.saved = {loss};
+    scaler.backward = {kAlias0, kGradient1};
+    graph_.add(scaler);
+    return y;
+  }
+
+  ValueId loss_of(ValueId x, ValueId labels, const N& width) {
     const bool whole_vocabulary_here = c_.style.tensor == 1;
     if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here)
       return fused_linear(x, width), kNoValue;
@@ -68,7 +173,6 @@ class LossWriter {
     }
   }
 
- private:
   int weight_gradient(const N& width) {
     // A tied head adds to the embedding's gradient; its own tensor is then the embedding's, of the same size.
     return c_.parameter(model_.head.weight_index >= 0 ? model_.head.weight_index : 0,
@@ -77,6 +181,8 @@ class LossWriter {
 
   ValueId project(ValueId x, const N& width) {
     Linear head = model_.head;
+    if (head.weight_index >= 0 && shared_gradient_)
+      c_.take_parameter(head.weight_index, *shared_gradient_);
     if (head.weight_index >= 0) return c_.column_linear(x, model_.head, width, c_.sizes.vocabulary);
     // Tied: the weight is the embedding's. Its gradient appears here first and waits for the embedding's.
     if (c_.style.tensor == 1) {
@@ -116,6 +222,7 @@ class LossWriter {
   }
 
   int tied_gradient(const N& width) {
+    if (shared_gradient_) return *shared_gradient_;
     if (!model_.embedding_parameters.front().gradient) return -1;
     GradientSlots slots =
         c_.gradient_slots({"head", "gradient of the tied weight", "autograd.parameter-gradient"},
@@ -315,21 +422,35 @@ class LossWriter {
   }
 
   // megatron/core/tensor_parallel/cross_entropy.py: exponentials in place of the fp32 copy, kept; gradient in place.
-  void megatron(ValueId logits) {
+  ValueId megatron(ValueId logits) {
     const N elements = graph_.elements(logits);
     const ValueId exponentials =
         graph_.tensor({"loss", "fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials"},
                       elements, ElementType::kFloat32, false);
     const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"},
                                        c_.sizes.tokens, ElementType::kFloat32, true);
+    const char* rule = "op.megatron-cross-entropy.targets";
+    const auto of_tokens = [&](const char* name, ElementType type) {
+      return graph_.tensor({"loss", name, rule}, c_.sizes.tokens, type, false);
+    };
+    const ValueId mask = of_tokens("targets of other ranks", ElementType::kBool);
+    const ValueId target =
+        of_tokens("targets, counted from this rank's first", ElementType::kInt64);
+    const auto passing = [&](const char* name, ElementType type) {
+      return graph_.temporary({"loss", name, rule}, c_.sizes.tokens, type);
+    };
     Operator operation;
     operation.label = "vocabulary-parallel cross entropy";
     operation.inputs = {logits};
-    operation.outputs = {loss, exponentials};
-    operation.saved = {exponentials};
+    operation.outputs = {loss, exponentials, mask, target};
+    operation.saved = {exponentials, mask, target};
+    operation.passing = {passing("largest logits", ElementType::kFloat32),
+                         passing("rows", ElementType::kInt64),
+                         passing("logits of the targets", ElementType::kFloat32)};
     operation.backward = {kGradient0};  // the cast of the in-place gradient
     exchange_numbers(operation);
     graph_.add(operation);
+    return loss;
   }
 
   // nanotron parallel/tensor_parallel/functional.py, _ShardedCrossEntropy: fp32 logits stay with the caller while the
@@ -450,11 +571,14 @@ class LossWriter {
   Graph<N>& graph_;
   const Architecture& model_;
   ValueId padded_ = kNoValue;
+  ValueId logits_of_depth_ = kNoValue, labels_of_depth_ = kNoValue, loss_of_depth_ = kNoValue;
+  std::optional<int> shared_gradient_;  // of the head's weight, where it is used more than once
 };
 
 template <class N>
-ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels) {
-  return LossWriter<N>(composer, model).write(x, labels);
+ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels,
+                     ValueId ids) {
+  return LossWriter<N>(composer, model).write(x, labels, ids);
 }
 
 template <class N>
@@ -465,7 +589,7 @@ ValueId compose_cross_entropy(Composer<N>& composer, const Architecture& model, 
 
 template ValueId compose_cross_entropy(Composer<Checked>&, const Architecture&, ValueId, ValueId);
 template ValueId compose_cross_entropy(Composer<Traced>&, const Architecture&, ValueId, ValueId);
-template ValueId compose_head(Composer<Checked>&, const Architecture&, ValueId, ValueId);
-template ValueId compose_head(Composer<Traced>&, const Architecture&, ValueId, ValueId);
+template ValueId compose_head(Composer<Checked>&, const Architecture&, ValueId, ValueId, ValueId);
+template ValueId compose_head(Composer<Traced>&, const Architecture&, ValueId, ValueId, ValueId);
 
 }  // namespace steelyard

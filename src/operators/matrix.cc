@@ -13,27 +13,27 @@ namespace steelyard {
 template <class N>
 int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
   if (!has_gradient(index)) return -1;
-  int& known = parameter_ids_[static_cast<std::size_t>(index)];
+  int& known = parameter_ids_[place_of(index)];
   if (known >= 0) return known;
-  const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
-  if (shared_gradients_ && (*shared_gradients_)[static_cast<std::size_t>(index)].kept >= 0)
-    return known = graph.parameter((*shared_gradients_)[static_cast<std::size_t>(index)]);
+  const char* name = parameters_[place_of(index)].name.c_str();
+  if (shared_gradients_ && (*shared_gradients_)[place_of(index)].kept >= 0)
+    return known = graph.parameter((*shared_gradients_)[place_of(index)]);
   GradientSlots slots =
       gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements, of_product);
-  if (index == 0) {
+  if (place_of(index) == 0) {
     slots.waiting = waiting_;
     slots.waiting_was_cast = style.weight_gradient != style.gradient;
   }
-  if (shared_gradients_) (*shared_gradients_)[static_cast<std::size_t>(index)] = slots;
+  if (shared_gradients_) (*shared_gradients_)[place_of(index)] = slots;
   return known = graph.parameter(slots);
 }
 
 template <class N>
 int Composer<N>::replicated_parameter(int index, const N& elements, const N& whole) {
   if (!has_gradient(index)) return -1;
-  int& known = parameter_ids_[static_cast<std::size_t>(index)];
+  int& known = parameter_ids_[place_of(index)];
   if (known >= 0) return known;
-  const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
+  const char* name = parameters_[place_of(index)].name.c_str();
   // A tied head's gradient is cut, and so is the sum.
   const bool cut = style.cuts_gradients_at_once || waiting_ >= 0;
   GradientSlots slots = gradient_slots({name, "gradient", "autograd.parameter-gradient"},
@@ -41,7 +41,7 @@ int Composer<N>::replicated_parameter(int index, const N& elements, const N& who
   if (cut)
     slots.computed = book.slot({name, "gradient of the whole", "tensor.replicated-gradient"},
                                Pile::kTemporary, whole, style.gradient);
-  if (index == 0) slots.waiting = waiting_;
+  if (place_of(index) == 0) slots.waiting = waiting_;
   slots.waiting_was_cast = style.weight_gradient != style.gradient;
   return known = graph.parameter(slots);
 }
@@ -49,12 +49,11 @@ int Composer<N>::replicated_parameter(int index, const N& elements, const N& who
 template <class N>
 int Composer<N>::widened_parameter(int index, const N& elements) {
   if (!has_gradient(index)) return -1;
-  int& known = parameter_ids_[static_cast<std::size_t>(index)];
+  int& known = parameter_ids_[place_of(index)];
   if (known >= 0) return known;
-  GradientSlots* shared =
-      shared_gradients_ ? &(*shared_gradients_)[static_cast<std::size_t>(index)] : nullptr;
+  GradientSlots* shared = shared_gradients_ ? &(*shared_gradients_)[place_of(index)] : nullptr;
   if (shared != nullptr && shared->kept >= 0) return known = graph.parameter(*shared);
-  const char* name = parameters_[static_cast<std::size_t>(index)].name.c_str();
+  const char* name = parameters_[place_of(index)].name.c_str();
   GradientSlots slots =
       gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements, false);
   if (bits_of(style.gradient) < 32)

@@ -15,6 +15,7 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
   ValueId y;
   switch (norm.kind) {
     case NormKind::kLayerNorm:
+    case NormKind::kLayerNormUnitOffset:
       y = layer_norm(x, norm, rows, width);
       break;
     default:
@@ -40,13 +41,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   const ElementType inner = round_trip ? in : ElementType::kFloat32;
   const ValueId x32 = cast(x, inner, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
 
-  // grad * 2 * x.pow(1): a copy, twice the copy, the product
-  const BackwardStep copied{
-      BackwardStep::kTemporary, 0,
-      graph.temporary({owner, "gradient of the squares, unscaled", "op.pow.backward"}, elements,
-                      inner)};
-  const ValueId squares = single("pow", x32, {owner, "squares", "op.pow.output"}, elements, inner,
-                                 {true, false}, {copied, copied});
+  const ValueId squares = square(x32, {owner, "squares", "op.pow.output"});
   const ValueId mean =
       single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows, inner, {});
   const ValueId reciprocal =
@@ -145,6 +140,10 @@ template <class N>
 ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const char* owner = norm.name.c_str();
   const N elements = rows * width;
+  // Megatron's own kernels add the 1 while they run; nemotron's layers of transformers make a vector (modeling_nemotron.py).
+  if (norm.kind == NormKind::kLayerNormUnitOffset &&
+      style.implementation == Implementation::kTransformers)
+    return offset_layer_norm(x, norm, rows, width);
   if (style.autocast)
     x = cast(x, ElementType::kFloat32, {owner, "input, fp32", "autocast.fp32-operator"});
   const ValueId y = graph.tensor({owner, "output", "op.layer-norm.output"}, elements, graph.type(x),
@@ -173,6 +172,52 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   if (has_gradient(norm.bias_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, uncast_parameter(norm.bias_index, width), -1});
+  graph.add(operation);
+  return y;
+}
+
+// NemotronLayerNorm1P: 1 + weight is a new vector in each forward. Under autocast all three arguments are cast to 16 bits
+// before the kernel, which autocast then leaves alone.
+template <class N>
+ValueId Composer<N>::offset_layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width) {
+  const char* owner = norm.name.c_str();
+  const auto vector = [&](const char* name, const char* rule, ElementType type) {
+    const ValueId made = graph.tensor({owner, name, rule}, width, type, false);
+    Operator make;
+    make.label = "vector";
+    make.outputs = {made};
+    graph.add(make);
+    return made;
+  };
+  ValueId weight = vector("1 + weight", "op.layer-norm.offset-weight",
+                          style.autocast ? ElementType::kFloat32 : style.compute);
+  ValueId bias = kNoValue;
+  if (style.autocast) {
+    x = cast(x, style.compute, {owner, "input, cast", "autocast.input-cast"});
+    const ValueId wide = weight;
+    weight = vector("1 + weight, cast", "op.layer-norm.offset-weight", style.compute);
+    graph.hold(wide);
+    bias = vector("bias, cast", "op.layer-norm.offset-weight", style.compute);
+  }
+  const ValueId y = graph.tensor({owner, "output", "op.layer-norm.output"}, rows * width,
+                                 graph.type(x), graph.needs_gradient(x));
+  const auto statistic = [&](const char* name) {
+    return graph.tensor({owner, name, "op.layer-norm.saved-statistics"}, rows,
+                        ElementType::kFloat32, false);
+  };
+  const ValueId mean = statistic("mean"), deviation = statistic("reciprocal deviation");
+  Operator operation;
+  operation.label = "layer norm";
+  operation.inputs = {x, weight};
+  operation.outputs = {y, mean, deviation};
+  operation.saved = {x, mean, deviation, weight};
+  if (bias != kNoValue) {
+    operation.inputs.push_back(bias);
+    operation.saved.push_back(bias);
+  }
+  operation.backward = {kGradient0,
+                        {BackwardStep::kParameterGradient, parameter(norm.weight_index, width), -1},
+                        {BackwardStep::kParameterGradient, parameter(norm.bias_index, width), -1}};
   graph.add(operation);
   return y;
 }

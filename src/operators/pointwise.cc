@@ -70,6 +70,16 @@ ValueId Composer<N>::copy(ValueId x, const SlotName& name) {
 }
 
 template <class N>
+ValueId Composer<N>::square(ValueId x, const SlotName& name) {
+  // grad * 2 * x.pow(1): a copy, twice the copy, the product
+  const BackwardStep copied{
+      BackwardStep::kTemporary, 0,
+      graph.temporary({name.owner, "gradient of the squares, unscaled", "op.pow.backward"},
+                      graph.elements(x), graph.type(x))};
+  return single("pow", x, name, graph.elements(x), graph.type(x), {true, false}, {copied, copied});
+}
+
+template <class N>
 ValueId Composer<N>::made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
                           const N& elements, ElementType type) {
   const ValueId y = graph.tensor(name, elements, type, false);
@@ -125,6 +135,15 @@ ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owne
       return pointwise("gelu", x, {owner, "gelu output", "op.bloom-gelu.saved-input"}, true, false);
     case Activation::kRelu:
       return pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, false, true);
+    case Activation::kSquaredRelu: {
+      ValueId positive =
+          pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, false, true);
+      // autocast's list of fp32 operators has pow
+      if (style.autocast)
+        positive = cast(positive, ElementType::kFloat32,
+                        {owner, "relu output, fp32", "autocast.fp32-operator"});
+      return square(positive, {owner, "squared relu output", "op.squared-relu.output"});
+    }
     case Activation::kQuickGelu: {
       const ValueId inner = scale(x, {owner, "1.702 x", "op.scale"});
       const ValueId gate = pointwise(

@@ -45,7 +45,7 @@ constexpr std::array kModels = {"llama-3.1-8b",  "gpt2",          "bert-base-unc
                                 "opt-125m",      "olmo-2-7b",     "falcon-7b",
                                 "phi-2",         "qwen3-4b",      "glm-4.5-air",
                                 "gpt-neox-20b",  "starcoder2-3b", "qwen1.5-moe-a2.7b",
-                                "glm-4-9b-0414", "gpt-j-6b"};
+                                "glm-4-9b-0414", "gpt-j-6b",      "nemotron-4-15b"};
 
 // What varies beside model and engine; each pair of the two above gets several.
 constexpr std::array kPrecisions = {"bf16-mixed", "bf16-autocast", "bf16-mixed-fp32-gradients",
@@ -92,6 +92,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "implementation": "torchtitan", "environment": {"torch": "2.6"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "implementation": "torchtitan", "environment": {"torch": "2.8"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "attention": "eager", "kernels": "local"})",
+      R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "prediction_layers": 1})",
       R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "buckets": {"contiguous_gradients": false}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "fsdp2", "implementation": "torchtitan", "parallel": {"expert": 4}, "training": {"sequence_length": 512})",

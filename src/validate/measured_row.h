@@ -42,6 +42,8 @@ struct Reading {
   Step step = Step::kLater;
   std::optional<Phase> phase = std::nullopt;  // within one phase; absent: over the whole step
   std::optional<Piles> piles = std::nullopt;  // what it was made of, where a recorder could tell
+  bool with_forward =
+      false;  // one phase was recorded for forward and backward: Megatron's schedules run both
 };
 
 // What the row does not say. An empty value: not a key of the run file, a way of reading the number.

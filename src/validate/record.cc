@@ -103,6 +103,9 @@ tl::expected<MappedRun, Diagnostic> map_record(const Value& record) {
   if (const Value* stage = record.at("coordinates.pipeline");
       stage != nullptr && stage->is_integer())
     mapped.stage = stage->as_integer();
+  const bool forward_apart =
+      std::any_of(phases->items().begin(), phases->items().end(),
+                  [](const Value& row) { return text_at(row, "phase") == "forward"; });
   Bytes reserved{};
   for (const Value& row : phases->items()) {
     if (auto read = read_phase(row, mapped); !read) return tl::unexpected(read.error());
@@ -110,6 +113,8 @@ tl::expected<MappedRun, Diagnostic> map_record(const Value& record) {
     if (torch != nullptr && text_at(row, "step") == "steady")
       reserved = std::max(reserved, bytes_at(*torch, "reserved_bytes").value_or(Bytes(0)));
   }
+  for (Reading& reading : mapped.readings)
+    reading.with_forward = !forward_apart && reading.phase == Phase::kBackward;
   // The allocator's own figure: nobody counts it to the byte.
   if (reserved > Bytes(0)) mapped.readings.push_back({Meter::kReserved, reserved});
   return mapped;

@@ -38,6 +38,10 @@ Answer answer_of(const Reading& reading, const RankPrediction& rank) {
           : reading.phase.value_or(peak);
   Answer answer;
   const PhasePrediction* phase = phase_of(phases, wanted);
+  if (const PhasePrediction* before = phase_of(phases, Phase::kForward);
+      reading.with_forward && before != nullptr && phase != nullptr &&
+      before->allocated > phase->allocated)
+    phase = before;
   if (phase != nullptr) answer.piles = phase->piles;
   switch (reading.meter) {
     case Meter::kAllocated:

@@ -94,7 +94,7 @@ TEST(RandomJobs, AreTheSameForTheSameSeed) {
 // What is thrown must reach every corner, or its silence says nothing.
 TEST(RandomJobs, ReachEveryEngineRecipeAndLayout) {
   std::map<std::string, int> seen;
-  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 700; ++seed) {
     const ReadJob job = read_job(*read_json(random_job(seed).dump(), "job"));
     ASSERT_TRUE(job);
     const Parallel& parallel = job->parallel;

@@ -11,6 +11,7 @@
 #include "job/read.h"
 #include "job/validate.h"
 #include "model/adapt.h"
+#include "model/prediction.h"
 #include "model/read.h"
 #include "schedule/orders.h"
 
@@ -92,6 +93,9 @@ class JobWriter {
       job["environment"]["bitsandbytes"] = dice_.one_of<const char*>({"0.42", "0.44", "0.50"});
     if (dice_.chance(10))
       job["environment"]["torch"] = dice_.one_of<const char*>({"2.1", "2.5.1", "2.8", "2.11"});
+    if (engine_.engine == Engine::kMegatron && can_predict(model_) && !job.contains("adapter") &&
+        dice_.chance(20))
+      job["training"]["prediction_layers"] = dice_.from(0, 3);
     if (engine_.engine == Engine::kMegatron && dice_.chance(30)) {
       job["types"]["gradients"] = dice_.one_of<const char*>({"fp32", "bf16", "fp16"});
     } else if (engine_.engine == Engine::kMegatron && dice_.chance(30) &&

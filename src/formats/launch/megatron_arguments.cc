@@ -35,6 +35,7 @@ constexpr Row kRows[] = {
     {"hidden_dropout", "training.hidden_dropout", "", "", "0.1"},
     {"attention_dropout", "training.attention_dropout", "", "", "0.1"},
     {"make_vocab_size_divisible_by", "training.vocabulary_multiple", "", "", "128"},
+    {"mtp_num_layers", "training.prediction_layers"},
     {"attention_backend", "training.attention",
      "flash=flash|fused=flash|unfused=eager|local=eager|auto="},
     {"moe_token_dispatcher_type", "experts.dispatcher",

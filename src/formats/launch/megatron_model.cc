@@ -79,14 +79,16 @@ void read_megatron_model(ConfigReader& reading) {
   const std::string norm = reading.word("normalization").value_or("LayerNorm");
   const bool biased = !reading.is("disable_bias_linear");
   const bool query_bias = reading.is("add_qkv_bias");
+  const Value* squared =
+      reading.is("squared_relu") ? reading.theirs().find("squared_relu") : nullptr;
+  reading.is("apply_layernorm_1p");  // 1 + weight inside the norm's kernel
   const bool query_norm = reading.is("qk_layernorm");
   const bool tied = !reading.is("untie_embeddings_and_output_weights");
   const auto experts = number("num_experts");
   const bool latent = reading.is("multi_latent_attention");
   const std::int64_t width = hidden == nullptr ? 0 : count_of(*hidden).value_or(0);
-  for (const char* unread :
-       {"squared_relu", "quick_geglu", "hybrid_layer_pattern", "hybrid_override_pattern", "spec",
-        "experimental_attention_variant", "linear_attention_freq"})
+  for (const char* unread : {"quick_geglu", "hybrid_layer_pattern", "hybrid_override_pattern",
+                             "spec", "experimental_attention_variant", "linear_attention_freq"})
     if (const Value* value = reading.take(unread))
       reading.refuse(*value, fmt::format("--{} is not read", unread),
                      "its tensors are not described here");
@@ -96,6 +98,11 @@ void read_megatron_model(ConfigReader& reading) {
                    fmt::format("position embeddings \"{}\" are not read", position),
                    "rope, yarn, learned_absolute and alibi are");
   reading.is("embed_layernorm");
+
+  if (squared != nullptr &&
+      (gated || latent || experts.value_or(0) > 0 || !rotary || norm != "LayerNorm"))
+    reading.refuse(*squared, "--squared-relu is read beside rotary positions and LayerNorm alone",
+                   "as in Nemotron's dense models");
 
   if (latent) {
     put("model_type", Value::string("deepseek_v3"));
@@ -110,7 +117,7 @@ void read_megatron_model(ConfigReader& reading) {
   } else if (!gated && !rotary) {
     put("model_type", Value::string("gpt2"));
   } else if (!gated && rotary && norm == "LayerNorm") {
-    put("model_type", Value::string("gpt_neox"));
+    put("model_type", Value::string(squared != nullptr ? "nemotron" : "gpt_neox"));
   } else {
     reading.refuse(at, "a mix of position embeddings and feed-forward that is not read",
                    gated ? "--swiglu with learned positions"
@@ -177,10 +184,6 @@ void read_megatron_model(ConfigReader& reading) {
       put("first_k_dense_replace", Value::integer(0));
     }
   }
-  if (const Value* depth = reading.theirs().find("mtp_num_layers");
-      depth != nullptr && count_of(*depth).value_or(0) > 0)
-    reading.warn(*depth, "layers that predict further tokens (--mtp-num-layers)",
-                 "they are not weighed: the last stage needs more");
   if (latent) {
     if (const auto rank = number("q_lora_rank")) put("q_lora_rank", Value::integer(*rank));
     put("kv_lora_rank", Value::integer(number("kv_lora_rank").value_or(32)));
@@ -192,14 +195,19 @@ void read_megatron_model(ConfigReader& reading) {
     put("attention_bias", Value::boolean(biased));
     put("mlp_bias", Value::boolean(biased));
   }
-  if (family == "gpt_neox")
-    put("rotary_pct", Value::number([&] {
+  if (family == "nemotron") {
+    put("attention_bias", Value::boolean(biased));
+    put("mlp_bias", Value::boolean(biased));
+  }
+  if (family == "gpt_neox" || family == "nemotron")
+    put(family == "nemotron" ? "partial_rotary_factor" : "rotary_pct", Value::number([&] {
           const Value* part = reading.take("rotary_percent");
           return part != nullptr && part->is_number() ? part->as_number() : 1.0;
         }()));
   if (const Value* epsilon = reading.take("norm_epsilon"); epsilon != nullptr)
     put(whole_heads            ? "layer_norm_epsilon"
         : family == "gpt_neox" ? "layer_norm_eps"
+        : family == "nemotron" ? "norm_eps"
                                : "rms_norm_eps",
         *epsilon, epsilon);
   put("tie_word_embeddings", Value::boolean(tied));

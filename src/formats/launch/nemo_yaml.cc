@@ -140,9 +140,11 @@ void translate_activation(ConfigReader& reading, Value& flags) {
     const std::string word = word_of(*activation);
     if (word == "swiglu" || word == "fast-swiglu")
       put_flag(flags, "swiglu", Value::boolean(true), *activation);
+    else if (word == "squared-relu")
+      put_flag(flags, "squared_relu", Value::boolean(true), *activation);
     else if (word != "gelu")
       reading.refuse(*activation, fmt::format("the activation \"{}\" is not read", word),
-                     "gelu, swiglu and fast-swiglu are");
+                     "gelu, swiglu, fast-swiglu and squared-relu are");
   }
 }
 

@@ -42,6 +42,7 @@ Architecture read_llama(Config& config);
 Architecture read_llama4(Config& config);
 Architecture read_mistral(Config& config);
 Architecture read_mixtral(Config& config);
+Architecture read_nemotron(Config& config);
 Architecture read_olmo2(Config& config);
 Architecture read_opt(Config& config);
 Architecture read_phi(Config& config);

@@ -5,6 +5,7 @@
 #include "model/decoder.h"
 #include "model/families/families.h"
 #include "model/families/scored_experts.h"
+#include "model/prediction.h"
 
 namespace steelyard {
 

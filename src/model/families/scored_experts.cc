@@ -44,25 +44,6 @@ std::vector<bool> leading_dense_layers(Config& config, Checked layers, std::int6
   return dense;
 }
 
-void add_prediction_modules(Architecture& model, std::int64_t depth) {
-  if (depth <= 0 || model.sequence.empty()) return;
-  model.prediction_layers = depth;
-  model.prediction_layer_kind = model.sequence.back().runs.back().kind;
-  Tensors& own = model.prediction_parameters;
-  add_norm(own, "enorm", NormKind::kRms, model.hidden);
-  add_norm(own, "hnorm", NormKind::kRms, model.hidden);
-  add_linear(own, "eh_proj", Checked(2) * Checked(model.hidden), model.hidden,
-             {.split = Split::kNone});
-  add_norm(own, "shared_head.norm", NormKind::kRms, model.hidden);
-
-  Checked elements = 0;
-  const Layer& layer = model.kinds[static_cast<std::size_t>(model.prediction_layer_kind)];
-  for (const ParameterTensor& tensor : own) elements += elements_of(tensor);
-  for (const ParameterTensor& tensor : layer.parameters)
-    if (!tensor.buffer) elements += elements_of(tensor);
-  model.beside_total.push_back({"mtp", (Checked(depth) * elements).value()});
-}
-
 void list_buffers(Architecture& model) {
   Checked elements = 0;
   for (const LayerGroup& group : model.sequence)

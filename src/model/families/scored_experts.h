@@ -1,5 +1,5 @@
 // Experts in DeepSeek's manner: a router in fp32, shared experts without a gate, dense layers
-// first, and modules that predict further tokens. GLM-4.5 has the same.
+// first. GLM-4.5 has the same.
 #pragma once
 
 #include <vector>
@@ -25,10 +25,7 @@ ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExper
 // Layer i is dense when i < first_k_dense_replace.
 std::vector<bool> leading_dense_layers(Config& config, Checked layers, std::int64_t by_default);
 
-// `depth` modules that repeat the last layer's kind behind the model: two norms, a projection of
-// both inputs to one, the layer, a norm; embedding and head are the model's. Beside the total, as
-// are the buffers.
-void add_prediction_modules(Architecture& model, std::int64_t depth);
+// Beside the total.
 void list_buffers(Architecture& model);
 
 }  // namespace steelyard

@@ -101,7 +101,7 @@ Bytes peak_of_linear_cross_entropy(const KernelBenchmark& benchmark) {
       bench.leaf("hidden states", tokens * hidden, ElementType::kBFloat16, Bench::Leaf::kTrained);
   const ValueId labels = bench.leaf("labels", tokens, ElementType::kInt64, Bench::Leaf::kFrozen);
   if (!benchmark.liger()) {
-    bench.result(compose_head(bench.composer(), model, x, labels), Bench::Gradient::kMade);
+    bench.result(compose_head(bench.composer(), model, x, labels, labels), Bench::Gradient::kMade);
     return bench.peak(benchmark.passes);
   }
   // Liger 0.4 adds a chunk's weight gradient into the sum, and widens the logits; what is left of the chunk before
