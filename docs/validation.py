@@ -193,10 +193,10 @@ def times(sources):
     rows = []
     for source in sources:
         for one in source["step_times"]:
-            rows.append([source["source"], one["device"], f"{one['rows']:,}", percent(one["mean_percent"]),
+            rows.append([source["source"], one["device"], f"{one['rows']:,}", share(one["in_band"], one["rows"]), percent(one["mean_percent"]),
                          percent(one["median_percent"]), percent(one["max_percent"]), f"{one['bias_percent']:+.1f} %",
                          f"{one['rank_correlation']:.3f}", percent(one["median_as_guess_percent"])])
-    return table(["source", "device", "rows", "mean error", "median", "max", "bias", "rank correlation", "its median as guess"], rows)
+    return table(["source", "device", "rows", "in band", "mean error", "median", "max", "bias", "rank correlation", "its median as guess"], rows)
 
 
 TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst, "bands": bands}

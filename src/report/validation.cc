@@ -93,6 +93,7 @@ std::string times_text(const std::vector<SourceResult>& results, const Style& st
   Table table({{"step time, %"},
                {"device"},
                {"rows", true},
+               {"in band", true},
                {"mean", true},
                {"median", true},
                {"max", true},
@@ -102,8 +103,9 @@ std::string times_text(const std::vector<SourceResult>& results, const Style& st
   for (const SourceResult& result : results) {
     std::string name = result.name;
     for (const auto& [group, figures] : result.times) {
-      table.add({name, group, print_count(figures.rows), percent(figures.mean),
-                 percent(figures.median), percent(figures.largest), signed_percent(figures.bias),
+      table.add({name, group, print_count(figures.rows), print_count(figures.in_band),
+                 percent(figures.mean), percent(figures.median), percent(figures.largest),
+                 signed_percent(figures.bias),
                  figures.rows > 2 ? fmt::format("{:.3f}", figures.rank_correlation) : "-",
                  percent(figures.of_median)});
       name.clear();
@@ -169,7 +171,9 @@ std::string_view outcome_of(const JudgedRow& row) {
   return *row.out_of_memory ? "died" : "ran";
 }
 
-double percent_error(const TimedStep& step) { return 100 * (step.predicted / step.measured - 1); }
+double percent_error(const TimedStep& step) {
+  return 100 * (step.seconds.predicted / step.seconds.measured - 1);
+}
 
 // "compute 71 %, data 12 %"
 std::string largest_terms(const TimeTerms& terms) {
@@ -199,8 +203,8 @@ std::string rows_text(const std::vector<SourceResult>& results, const Style& sty
       for (const JudgedReading& reading : row->readings)
         readings.add(cells_of(*row, reading, style));
       if (row->step)
-        steps.add({row->source, fmt::format("{:.4g}", row->step->measured),
-                   fmt::format("{:.4g}", row->step->predicted),
+        steps.add({row->source, fmt::format("{:.4g}", row->step->seconds.measured),
+                   fmt::format("{:.4g}", row->step->seconds.predicted),
                    signed_percent(percent_error(*row->step)), largest_terms(row->step->terms),
                    row->id});
       if (row->out_of_memory) {
@@ -273,8 +277,10 @@ Json json_of(const TimedStep& step) {
   for (std::size_t i = 0; i < kTimeTerms; ++i)
     if (step.terms.seconds[i] > 0)
       terms[std::string(name_of(static_cast<TimeTerm>(i)))] = step.terms.seconds[i];
-  return {{"measured_seconds", step.measured},
-          {"predicted_seconds", step.predicted},
+  return {{"measured_seconds", step.seconds.measured},
+          {"predicted_seconds", step.seconds.predicted},
+          {"low_seconds", step.seconds.low},
+          {"high_seconds", step.seconds.high},
           {"error_percent", thousandths(percent_error(step))},
           {"terms", std::move(terms)}};
 }
@@ -311,6 +317,7 @@ Json json_of(const SourceResult& result, const ValidationView& view) {
   for (const auto& [group, figures] : result.times)
     times.push_back({{"device", group},
                      {"rows", figures.rows},
+                     {"in_band", figures.in_band},
                      {"mean_percent", thousandths(figures.mean)},
                      {"median_percent", thousandths(figures.median)},
                      {"max_percent", thousandths(figures.largest)},

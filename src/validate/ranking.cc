@@ -49,7 +49,8 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
   for (const JudgedRow* row : rows) {
     if (!row->step || died(*row)) continue;
     ++group.ran;
-    if (group.measured_best == nullptr || row->step->measured < group.measured_best->step->measured)
+    if (group.measured_best == nullptr ||
+        row->step->seconds.measured < group.measured_best->step->seconds.measured)
       group.measured_best = row;
   }
   if (group.ran < kFewestLayouts) return std::nullopt;
@@ -63,8 +64,9 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
   group.died = died(*group.predicted_best);
   group.place = place_of(group.measured_best, offered);
   if (!group.died)
-    group.lost =
-        100 * (group.predicted_best->step->measured / group.measured_best->step->measured - 1);
+    group.lost = 100 * (group.predicted_best->step->seconds.measured /
+                            group.measured_best->step->seconds.measured -
+                        1);
   return group;
 }
 

@@ -49,11 +49,12 @@ TimeFigures TimeErrors::figures() const {
   figures.rows = static_cast<std::int64_t>(pairs_.size());
   if (pairs_.empty()) return figures;
   std::vector<double> measured, predicted, errors, sizes;
-  for (const auto& [seconds, ours] : pairs_) {
-    measured.push_back(seconds);
-    predicted.push_back(ours);
-    errors.push_back(100 * (ours / seconds - 1));
+  for (const TimePair& pair : pairs_) {
+    measured.push_back(pair.measured);
+    predicted.push_back(pair.predicted);
+    errors.push_back(100 * (pair.predicted / pair.measured - 1));
     sizes.push_back(std::abs(errors.back()));
+    if (pair.low <= pair.measured && pair.measured <= pair.high) ++figures.in_band;
   }
   const double middle = median_of(measured);
   for (const double seconds : measured) figures.of_median += 100 * std::abs(middle / seconds - 1);

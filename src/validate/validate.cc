@@ -149,10 +149,12 @@ void time(const MappedRun& mapped, const Job& job, JudgedRow& row) {
   const double tokens = static_cast<double>(job.training.global_batch) *
                         static_cast<double>(job.training.sequence_length.value());
   TimedStep step;
-  step.measured =
+  step.seconds.measured =
       mapped.step_seconds.value_or(tokens / (mapped.tokens_per_second.value_or(1) *
                                              static_cast<double>(job.cluster.devices.value())));
-  step.predicted = time->step.value();
+  step.seconds.predicted = time->step.value();
+  step.seconds.low = time->low.value();
+  step.seconds.high = time->high.value();
   step.terms = time->terms;
   step.group = job.cluster.device->name;
   if (!mapped.timed_apart.empty()) step.group += ", " + mapped.timed_apart;
@@ -316,7 +318,7 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
       }
       ++result.weighed;
       if (row.out_of_memory) result.outcomes.add(*row.out_of_memory, row.verdict);
-      if (row.step) times[row.step->group].add(row.step->measured, row.step->predicted);
+      if (row.step) times[row.step->group].add(row.step->seconds);
       const JudgedReading* farthest = nullptr;
       for (const JudgedReading& reading : row.readings) {
         const std::string label = label_of(reading.reading);

@@ -42,9 +42,9 @@ struct JudgedReading {
 };
 
 struct TimedStep {
-  double measured = 0, predicted = 0;  // seconds
-  TimeTerms terms;                     // sum to `predicted`
-  std::string group;                   // the device, and what is judged apart
+  TimePair seconds;
+  TimeTerms terms;    // sum to `predicted`
+  std::string group;  // the device, and what is judged apart
 };
 
 // What a row is compared in: layouts of one group do the same work (validate/ranking.h).
