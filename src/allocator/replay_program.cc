@@ -336,15 +336,11 @@ class Player {
     for (std::size_t place = 0; place < slot.live.size(); ++place) {
       const Live& live = slot.live[place];
       if (live.block == kNoBlock) continue;
-      StateDigest one;
-      one.add(static_cast<std::uint64_t>(allocator_.address_of(live.block)));
-      one.add(one.second ^ static_cast<std::uint64_t>(number));
-      one.add(one.second ^ static_cast<std::uint64_t>(place));
       // Of micro-batches whose backward is over none will ask any more.
       const std::int64_t ahead = std::max<std::int64_t>(0, live.micro_batch - backwards_ + 1);
       most_ahead = std::max(most_ahead, ahead);
-      one.add(one.second ^ static_cast<std::uint64_t>(ahead));
-      digest.add(one.second);
+      digest.add(StateDigest::joined({static_cast<std::uint64_t>(allocator_.address_of(live.block)),
+                                      number, place, static_cast<std::uint64_t>(ahead)}));
     }
     if (most_ahead == 0) slot.settled = digest;
     return digest;

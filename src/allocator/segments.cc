@@ -79,10 +79,11 @@ StateDigest CachingAllocator::digest() const {
   StateDigest digest;
   for (const Block& block : blocks_) {
     if (block.use == Use::kNowhere || block.use == Use::kUnmapped) continue;
-    std::uint64_t value = mixed(static_cast<std::uint64_t>(block.address));
-    value = mixed(value ^ static_cast<std::uint64_t>(block.size));
-    value = mixed(value ^ (static_cast<std::uint64_t>(block.pool) << 8U) ^
-                  static_cast<std::uint64_t>(block.use) ^ (block.recorded ? 0x80U : 0U));
+    const std::uint64_t kind = (static_cast<std::uint64_t>(block.pool) << 8U) ^
+                               static_cast<std::uint64_t>(block.use) ^
+                               (block.recorded ? 0x80U : 0U);
+    const std::uint64_t value = StateDigest::joined(
+        {static_cast<std::uint64_t>(block.address), static_cast<std::uint64_t>(block.size), kind});
     digest.add(value);
   }
   return digest;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "quantity/quantity.h"
@@ -48,6 +49,15 @@ Fragmentation fragmentation_of(const std::vector<Segment>& segments);
 struct StateDigest {
   std::uint64_t first = 0, second = 0;
   void add(std::uint64_t value);  // in any order
+  // Several numbers as one to add.
+  static constexpr std::uint64_t joined(std::initializer_list<std::uint64_t> numbers) {
+    std::uint64_t value = 0, factor = 1;
+    for (const std::uint64_t number : numbers) {
+      value += number * factor;
+      factor *= 0x9e3779b97f4a7c15U;
+    }
+    return value;
+  }
   void add(const StateDigest& of_others) {
     first += of_others.first;
     second += of_others.second;

@@ -151,7 +151,13 @@ StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clo
   }
   const bool hides_sends = sends_beside_compute(job);
   Parts result;
-  for (const std::vector<PipelineWork::Count>& counts : work.parts) {
+  for (std::size_t at = 0; at < work.parts.size(); ++at) {
+    const std::vector<PipelineWork::Count>& counts = work.parts[at];
+    if (at > 0 && counts == work.parts[at - 1]) {  // most stages are cut alike
+      result.seconds.push_back(result.seconds.back());
+      result.parts.push_back(result.parts.back());
+      continue;
+    }
     WorkTime part;
     for (const PipelineWork::Count& count : counts)
       part += stretches[count.stretch] * static_cast<double>(count.times);

@@ -117,6 +117,17 @@ typename StagePrograms<N>::RankCut StagePrograms<N>::cut_of(std::int64_t rank) c
 }
 
 template <class N>
+std::int64_t StagePrograms<N>::last_alike(std::int64_t stage) const {
+  const bool in_turn = order_.schedule == PipelineSchedule::kOneForwardOneBackward ||
+                       order_.schedule == PipelineSchedule::kGPipe;
+  if (!in_turn || torch_pipeline_ || shape_.chunks > 1) return stage;
+  const RankCut cut = cut_of(stage);
+  std::int64_t last = stage;
+  while (last + 1 < shape_.ranks && cut_of(last + 1) == cut) ++last;
+  return last;
+}
+
+template <class N>
 std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   Parts parts;
   std::vector<Chunk> wanted;

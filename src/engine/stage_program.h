@@ -48,6 +48,7 @@ struct PipelineWork {
   struct Count {
     std::size_t stretch = 0;
     std::int64_t times = 0;
+    friend bool operator==(const Count&, const Count&) = default;
   };
   std::vector<Stretch> stretches;
   std::vector<std::vector<Count>> parts;  // from the embedding on
@@ -76,6 +77,9 @@ class StagePrograms {
   StageProgram build(std::int64_t stage);
   // Of a steady step, from nothing on: what build() would tell of its root, and no more.
   Crest crest(std::int64_t stage);
+  // The last of the stages from this one on that differ only in how many micro-batches wait before their first backward:
+  // one less on each. Where both ends have their peak in one phase, those between them lie between them.
+  std::int64_t last_alike(std::int64_t stage) const;
   Workbook<N>& book() { return book_; }
   const Program& program() const { return book_.program; }
   const ModelUnits<N>& units() const { return units_; }

@@ -105,7 +105,8 @@ constexpr std::array kFeatures = {
                                static_cast<int>(RecomputeMode::kOperators) + 1);
             },
             "this form of recomputation",
-            "mode = \"selective\" and mode = \"modules\" are weighed"},
+            "the command line chooses mode = \"budget\" without recompute.budget; mode = \"block\" "
+            "states it"},
     Feature{KeyId::kRecomputeMode,
             [](const Draft& d) {
               const Job& job = d.job();

@@ -1,5 +1,5 @@
 // The fewest layers of a stage that must be computed again for a run to fit: by halving, because more of them never need
-// more memory.
+// more memory while at least two are kept whole (recompute_choice_test.cc).
 //
 //   fewest_recomputed(1, 8, [&](int layers) { return need_with(layers).fits; })     5: of eight, in three questions
 //

@@ -248,6 +248,37 @@ std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const Plan
 
 }  // namespace
 
+namespace {
+
+// What nearly fits by the search's estimate of the allocator may fit once it is simulated. The fastest of the others is
+// shown as what to try.
+void add_tight_ones(const PlanQuestion& question, std::size_t wanted, const SearchHelp& help,
+                    PlanAnswer& answer) {
+  const WeighedLayout* best = answer.result.best();
+  const auto tight = best_unlike(answer.result, answer.space, kSpare, Fate::kTight);
+  std::vector<std::optional<PlanRow>> weighed(tight.size());
+  help.share(tight.size(), [&](std::size_t i) {
+    if (best == nullptr || tight[i].seconds < best->seconds)
+      weighed[i] = row_of(question, answer.space, layout_of(answer.space, tight[i]), help);
+  });
+  for (std::optional<PlanRow>& row : weighed) {
+    if (!row) continue;
+    if (row->prediction.verdict == Verdict::kFits)
+      answer.rows.push_back(std::move(*row));
+    else if (row->prediction.verdict == Verdict::kTight && !answer.faster_but_tight)
+      answer.faster_but_tight = std::move(*row);
+  }
+  std::stable_sort(answer.rows.begin(), answer.rows.end(),
+                   [](const PlanRow& a, const PlanRow& b) { return a.time.step < b.time.step; });
+  if (answer.rows.size() > wanted) answer.rows.resize(wanted);
+  const bool is_faster =
+      answer.faster_but_tight && !answer.rows.empty() &&
+      answer.faster_but_tight->time.step.value() < 0.98 * answer.rows.front().time.step.value();
+  if (!is_faster) answer.faster_but_tight.reset();
+}
+
+}  // namespace
+
 std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
                               const Layout& layout, const SearchHelp& help) {
   PlanRow row;
@@ -295,17 +326,10 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   answer.rows = confirmed(question, answer.space,
                           best_unlike(result, answer.space, wish.search.best + kSpare),
                           wish.search.best, help);
+  add_tight_ones(question, wish.search.best, help, answer);
   if (wish.search.front)
     answer.front = confirmed(question, answer.space, front_of(result), 16, help);
   if (!answer.rows.empty()) {
-    const double best = answer.rows.front().time.step.value();
-    for (const WeighedLayout& weighed : result.weighed) {
-      if (weighed.fate != Fate::kTight) continue;
-      if (weighed.seconds < 0.98 * best)
-        answer.faster_but_tight =
-            row_of(question, answer.space, layout_of(answer.space, weighed), help);
-      break;
-    }
     if (const WeighedLayout* simple = simplest_within(result, answer.space, wish.search.within))
       if (complexity_of(layout_of(answer.space, *simple)) <
           complexity_of(answer.rows.front().layout))

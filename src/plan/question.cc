@@ -114,8 +114,19 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
     return problem.severity == Severity::kError;
   });
   if (wrong) return tl::unexpected(std::move(problems));
-  const Value bare = without_layout(question.run);
+  Value bare = without_layout(question.run);
   ReadJob job = help.read(bare);
+  if (!job) {
+    // A precision may be known of the engine that was said alone.
+    Value with_engine = bare;
+    for (const KeyId id : {KeyId::kEngine, KeyId::kImplementation})
+      if (const Value* said = question.run.at(key_of(id).path))
+        with_engine = with_key(with_engine, id, *said);
+    if (ReadJob again = help.read(with_engine)) {
+      job = std::move(again);
+      bare = std::move(with_engine);
+    }
+  }
   if (!job) return tl::unexpected(std::move(job.error()));
   PlanTarget& target = question.target;
   target.model = job->model;

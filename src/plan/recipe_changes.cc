@@ -18,6 +18,11 @@ const std::vector<AllowedChange>& recipe_changes() {
   static const std::vector<AllowedChange> all = {
       changed("offload", "offload.optimizer = cpu", {{KeyId::kOffloadOptimizer, word("cpu")}},
               "the step waits for the host"),
+      changed("offload", "offload.activations = cpu", {{KeyId::kOffloadActivations, word("cpu")}},
+              "activations wait on the host"),
+      changed("offload", "offload.optimizer + activations = cpu",
+              {{KeyId::kOffloadOptimizer, word("cpu")}, {KeyId::kOffloadActivations, word("cpu")}},
+              "the step waits for the host, and so do activations"),
       changed("fp8", "precision = fp8-tensorwise", {{KeyId::kPrecision, word("fp8-tensorwise")}},
               "products in 8 bits: accuracy"),
       changed("8-bit-optimizer", "optimizer = adamw-8bit",

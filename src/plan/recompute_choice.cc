@@ -100,17 +100,24 @@ class RecomputeChooser {
   }
 
   // Of policies 0 to `last`, each of which computes more again than the one before, the first that does as well as the
-  // last.
+  // leanest: one of the last three, because what runs again needs room, too.
   template <class Amount>
   void ask_fewest(RecomputeMode mode, std::int64_t last, Amount amount) {
-    if (last < 0) return;
-    const auto most = weigh({mode, amount(last)});
-    if (!most) return;
-    Weighed fewest = *most;
-    if (most->verdict != Verdict::kDoesNotFit)
-      fewest_recomputed(0, static_cast<std::int32_t>(last), [&](std::int32_t i) {
-        const auto weighed = weigh({mode, amount(i)});
-        if (!weighed || weighed->verdict > most->verdict) return false;
+    std::optional<Weighed> leanest;
+    std::int64_t of_leanest = 0;
+    for (std::int64_t at = last; at >= 0 && at > last - 3; --at) {
+      const auto weighed = weigh({mode, amount(at)});
+      if (!weighed) return;
+      if (leanest && weighed->peak >= leanest->peak) break;
+      leanest = weighed;
+      of_leanest = at;
+    }
+    if (!leanest) return;
+    Weighed fewest = *leanest;
+    if (leanest->verdict != Verdict::kDoesNotFit)
+      fewest_recomputed(0, static_cast<std::int32_t>(of_leanest), [&](std::int32_t at) {
+        const auto weighed = weigh({mode, amount(at)});
+        if (!weighed || weighed->verdict > leanest->verdict) return false;
         fewest = *weighed;
         return true;
       });

@@ -107,9 +107,9 @@ SearchResult search(const Value& run, const PlanTarget& target, const Space& spa
 
 // Fits that no other beats in both time and memory, fastest first.
 std::vector<WeighedLayout> front_of(const SearchResult& result);
-// The first `count` by time that a person would not call the same.
+// The first `count` by time that a person would not call the same; of those that fit, or nearly do.
 std::vector<WeighedLayout> best_unlike(const SearchResult& result, const Space& space,
-                                       std::size_t count);
+                                       std::size_t count, Fate fate = Fate::kFits);
 // The least complex within `share` of the best's time, the fastest of those.
 const WeighedLayout* simplest_within(const SearchResult& result, const Space& space, double share);
 // The fit that differs least from a layout, the fastest of those; null: nothing fits.

@@ -26,10 +26,11 @@ std::vector<WeighedLayout> front_of(const SearchResult& result) {
 }
 
 std::vector<WeighedLayout> best_unlike(const SearchResult& result, const Space& space,
-                                       std::size_t count) {
+                                       std::size_t count, Fate fate) {
   std::vector<WeighedLayout> chosen;
   for (const WeighedLayout& weighed : result.weighed) {
-    if (weighed.fate != Fate::kFits || chosen.size() == count) break;
+    if (weighed.fate < fate || chosen.size() == count) break;
+    if (weighed.fate > fate) continue;
     const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const WeighedLayout& other) {
       return are_alike(layout_of(space, other), layout_of(space, weighed));
     });

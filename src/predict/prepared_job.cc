@@ -19,17 +19,27 @@ LayoutNeed PreparedJob::need() {
   const ErrorBand observed(job_);
   const RuntimeBytes runtime = runtime_bytes(job_);
   LayoutNeed need;
-  for (std::int64_t stage = 0; stage < job_.parallel.pipeline; ++stage) {
-    const Crest crest = programs_.crest(stage);
+  const auto look_at = [&](std::int64_t stage, const Crest& crest) {
     const Piles piles = piles_at(crest);
     const LaterReserve reserve = estimated_later_reserve(crest.height, crest.change);
     const Bytes device = std::max(reserve.expected, Bytes(crest.height)) + runtime.expected;
     const Band ends{reserve.least + runtime.low, reserve.most + runtime.high};
     need.high = std::max(need.high, observed.widened(ends, {piles, true}).high);
-    if (stage > 0 && device <= need.device) continue;
+    if (stage > 0 && device <= need.device) return;
     need.device = device;
     need.pipeline = stage;
     need.binds = largest_pile(piles);
+  };
+  for (std::int64_t stage = 0; stage < job_.parallel.pipeline; ++stage) {
+    const Crest first = programs_.crest(stage);
+    look_at(stage, first);
+    const std::int64_t last = programs_.last_alike(stage);
+    if (last <= stage + 1) continue;
+    // Those between the first and the last need no more than the first.
+    if (const Crest end = programs_.crest(last); end.phase == first.phase) {
+      look_at(last, end);
+      stage = last;
+    }
   }
   need.fits = need.high <= job_.cluster.device->capacity;
   need.high = std::max(need.high, need.device);
