@@ -24,6 +24,18 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   hold_whole_inputs(stage, 1, start);
   for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
   engine_->begin_forward(stage, first, start);
+  // LitGPT's loop has a name for the loss of the micro-batch before until that of this one is there, and so its graph.
+  std::vector<Event> of_graph_before;
+  const auto stays = [&](const Tapes& of, std::int64_t times) {
+    for (const SlotId slot : of.by_nodes)
+      of_graph_before.push_back({slot, static_cast<std::int32_t>(times)});
+  };
+  if (!first && job_.implementation == Implementation::kLitgpt) {
+    if (stage.head) stays(head_, 1);
+    for (const Group& group : groups)
+      for (const Run& run : group.runs) stays(tapes(run.variant), run.count * group.times);
+  }
+  append(start, of_graph_before);
   Edge edge = edge_of(stage, groups);
   edge.named_input = holds_embedding_output(stage, groups);
   if (stage.embedding)
@@ -78,6 +90,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     }
   if (stage.embedding) drop(embedding_, 1);
   if (stage.head) drop(head_, 1);
+  for (const Event& event : of_graph_before) finish.push_back({event.slot, -event.count});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   const NodeId at_start =

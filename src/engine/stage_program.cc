@@ -185,6 +185,7 @@ void StagePrograms<N>::play(Tapes& tapes) {
   tapes.lingering = graph.lingering();
   tapes.outliving = graph.outliving();
   tapes.named = graph.named();
+  tapes.by_nodes = graph.kept_by_nodes();
   tapes.gradients = graph.parameter_gradients();
 }
 

@@ -116,7 +116,7 @@ class StagePrograms {
     std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
     std::array<SplitTapes, 3> split;
     std::array<std::size_t, 3> before_products{};
-    std::vector<SlotId> kept, lingering, outliving, named, gradients;
+    std::vector<SlotId> kept, lingering, outliving, named, gradients, by_nodes;
     std::size_t model_returns = 0;  // events of the head's forward that the model's own runs
     std::vector<Bytes> host_copies;
     const std::vector<Event>& backward_under(GradientPolicy policy) {

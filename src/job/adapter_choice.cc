@@ -208,6 +208,8 @@ void choose_adapter(Draft& draft) {
   terms.targets = adapter.target_modules;
   terms.linear = adapter.linear;
   terms.rest = adapter.rest;
+  // transformers leaves the head out; Lightning Fabric puts its 4-bit class in every linear module's place.
+  terms.with_head = job.implementation == Implementation::kLitgpt;
   Adapted adapted = adapt(*job.model, terms);
   for (const std::string& target : adapted.unmatched)
     refuse_unknown_target(draft, *job.model, target);

@@ -119,7 +119,7 @@ void choose_transformers(Draft& draft, const Value& document, Diagnostics& probl
 void choose_bitsandbytes(Draft& draft, const Value& document, Diagnostics& problems) {
   const auto version = said_version(document, "bitsandbytes", "0.42", problems);
   if (!version) return;
-  draft.job().quantised_keeps_input = *version < Version{0, 43};
+  draft.job().quantised_keeps_input = draft.job().quantised_from_fp16 = *version < Version{0, 43};
   draft.job().always_dequantises = *version < Version{0, 50};
 }
 

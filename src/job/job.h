@@ -36,9 +36,10 @@ enum class Implementation : std::uint8_t {
   kTorchtitan,
   kMegatron,
   kNanotron,
-  kScaling  // Aleph-Alpha/scaling
+  kScaling,  // Aleph-Alpha/scaling
+  kLitgpt    // Lightning-AI/litgpt
 };
-constexpr std::size_t kImplementations = 5;
+constexpr std::size_t kImplementations = 6;
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
 // Own: those that the model's code runs with. Local: Megatron-core's layers without Transformer Engine, torch's operators alone.
@@ -265,8 +266,9 @@ struct Job {
   RecordedCollectives recorded = RecordedCollectives::kNone;
   Shifted shifted = Shifted::kLabels;
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
-  // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising.
-  bool quantised_keeps_input = false, always_dequantises = false;
+  // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising. Weights
+  // that were fp16 when they were quantised, as all were before 0.43, come back as that, and are cast.
+  bool quantised_keeps_input = false, always_dequantises = false, quantised_from_fp16 = false;
   bool rotary_of_layers = false;       // transformers before 4.48: each layer has its frequencies
   std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
   bool overlap_gather = false;         // parameters behind the forward of the first micro-batch

@@ -34,6 +34,7 @@ TEST(Keys, EveryRowIsWholeAndUnlikeTheOthers) {
 TEST(Keys, NamesFollowTheEnumerations) {
   EXPECT_EQ(name_of(Engine::kScaling), "scaling");
   EXPECT_EQ(name_of(Implementation::kScaling), "scaling");
+  EXPECT_EQ(name_of(Implementation::kLitgpt), "litgpt");
   EXPECT_EQ(name_of(KernelLibrary::kMegatron), "megatron");
   EXPECT_EQ(name_of(AttentionKernel::kFlash), "flash");
   EXPECT_EQ(name_of(LossKernel::kFusedLinear), "fused-linear");
@@ -46,7 +47,7 @@ TEST(Keys, NamesFollowTheEnumerations) {
   EXPECT_EQ(name_of(OffloadTarget::kNvme), "nvme");
   EXPECT_EQ(name_of(CheckpointSave::kFullRankZero), "full-rank0");
   for (const auto& [path, last] : {std::pair{"engine", "scaling"},
-                                   {"implementation", "scaling"},
+                                   {"implementation", "litgpt"},
                                    {"training.attention", "flash"},
                                    {"checkpoint.save", "full-rank0"}})
     EXPECT_EQ(find_key_by_path(path)->names.back(), last);

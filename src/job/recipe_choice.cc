@@ -397,7 +397,8 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
   check_kernels(draft);
   choose_megatron_types(draft);
   if (job.training.loss == LossKernel::kFused && (job.implementation == Implementation::kMegatron ||
-                                                  job.implementation == Implementation::kNanotron))
+                                                  job.implementation == Implementation::kNanotron ||
+                                                  job.implementation == Implementation::kLitgpt))
     draft.refuse(KeyId::kLoss, "E213",
                  fmt::format("{} brings its own cross entropy", name_of(job.implementation)),
                  "loss = \"plain\" is that one", "");

@@ -97,6 +97,9 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
   adapted->adapter_rank = terms.rank;
   freeze_all(adapted->embedding_parameters, terms.rest);
   freeze_all(adapted->head_parameters, terms.rest);
+  if (terms.with_head && adapted->head.weight_index >= 0)
+    adapted->head_parameters[static_cast<std::size_t>(adapted->head.weight_index)].stored =
+        terms.linear;
   std::vector<bool> used(terms.targets.size(), false);
   for (Layer& layer : adapted->kinds) {
     freeze_all(layer.parameters, terms.rest);

@@ -27,6 +27,7 @@ struct AdapterTerms {
   std::vector<std::string> targets;
   ElementType linear = ElementType::kBFloat16;  // how the layers' linear modules are kept
   ElementType rest = ElementType::kBFloat16;    // and all other tensors
+  bool with_head = false;                       // the head is kept as linear modules are
 };
 
 struct Adapted {

@@ -44,6 +44,13 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   if (style.implementation == Implementation::kNanotron && rotary_on && !attention.query_norm)
     return row_linear(nanotron_attention(x, attention, query, key_value, heads, key_value_heads),
                       attention.output, widths.query, sizes.hidden);
+  if (style.implementation == Implementation::kLitgpt && rotary_on && !attention.query_norm) {
+    const ValueId y =
+        row_linear(litgpt_attention(x, attention, query, key_value, heads, key_value_heads),
+                   attention.output, widths.query, sizes.hidden);
+    return_locals();
+    return y;
+  }
   if (style.local_layers && !attention.query_norm) {
     const ValueId y = row_linear(local_attention(x, attention, query, key_value, heads),
                                  attention.output, widths.query, sizes.hidden);

@@ -260,6 +260,11 @@ class Composer {
   }
   ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width,
                              const N& key_value_width, const N& heads, const N& key_value_heads);
+  // operators/litgpt.cc; without the output's product
+  ValueId litgpt_attention(ValueId x, const GroupedAttention& attention, const N& query,
+                           const N& key_value, const N& heads, const N& key_value_heads);
+  ValueId litgpt_adapters(ValueId x, ValueId packed, const GroupedAttention& attention,
+                          const N& query, const N& key_value);
   // operators/local_attention.cc; without the output's product
   ValueId local_attention(ValueId x, const GroupedAttention& attention, const N& query,
                           const N& key_value, const N& heads);
@@ -267,6 +272,10 @@ class Composer {
                    ValueId* narrow = nullptr);
   ValueId with_magnitude(ValueId x, ValueId base, const Linear& linear, const N& rows, const N& in,
                          const N& out);
+  bool comes_back_as_fp16(ElementType stored) const {
+    return style.quantised_from_fp16 && stored == ElementType::kNormalFloat4 &&
+           style.quantised_compute != ElementType::kFloat16;
+  }
   ValueId dequantised(const char* owner, ElementType stored, const N& in, const N& out);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);

@@ -156,6 +156,19 @@ std::vector<SlotId> Graph<N>::kept() const {
 }
 
 template <class N>
+std::vector<SlotId> Graph<N>::kept_by_nodes() const {
+  std::vector<SlotId> slots;
+  for (const Operator& operation : operators_) {
+    if (!operation.saved_by_node || !operation.recorded) continue;
+    for (const ValueId value : operation.saved) {
+      const SlotId slot = storage_slot(value);
+      if (std::find(slots.begin(), slots.end(), slot) == slots.end()) slots.push_back(slot);
+    }
+  }
+  return slots;
+}
+
+template <class N>
 std::vector<SlotId> Graph<N>::parameter_gradients() const {
   std::vector<SlotId> slots;
   for (const GradientSlots& parameter : parameters_)

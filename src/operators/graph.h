@@ -70,6 +70,9 @@ struct Operator {
   } more_launches;
   Few<SlotId, 2>
       saved_weights;  // parameters that it keeps a reference to: copied where what is saved is offloaded
+  // What it saves are attributes of its node in the graph: backward reads them and lets nothing go, so they stay as long
+  // as somebody has a name for the loss.
+  bool saved_by_node = false;
   bool recorded = true;  // set by Graph::add; false: nothing needs its gradient, nothing is kept
   bool stays = false;    // set by Graph::keep_chosen_outputs; its region does not run it again
 };
@@ -197,6 +200,8 @@ class Graph {
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
   std::vector<SlotId> parameter_gradients() const;
+  // What stays while the graph does, beyond backward; each storage once.
+  std::vector<SlotId> kept_by_nodes() const;
   // The one among them that another graph adds to; -1: none.
   SlotId waiting_gradient() const;
   // What runs: forward, and backward with what it computes again.

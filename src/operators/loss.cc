@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "operators/ends.h"
+#include "operators/litgpt_loss.h"
 
 namespace steelyard {
 
@@ -158,6 +159,10 @@ class LossWriter {
       return fused_linear(x, width), kNoValue;
     if (c_.style.loss == LossKernel::kChunked && whole_vocabulary_here)
       return chunked(x, width, labels), kNoValue;
+    if (c_.style.implementation == Implementation::kLitgpt) {
+      LitgptLoss<N> loss(c_);
+      return loss.of(capped(project(loss.begin(x), width)), labels);
+    }
     const ValueId normalised = x;
     const ValueId logits = project(c_.gathered(x, width, "head"), width);
     if (!c_.style.loss_parallel)
@@ -239,16 +244,19 @@ class LossWriter {
     return y;
   }
 
+  ValueId capped(ValueId logits) {
+    if (!model_.final_softcap) return logits;
+    logits = c_.scale(logits, {"loss", "logits / cap", "op.scale"});
+    const ValueId y = graph_.tensor({"loss", "tanh(logits)", "op.tanh.saved-output"},
+                                    graph_.elements(logits), c_.style.compute, true);
+    one(logits, y, "tanh", {y});
+    return c_.scale(y, {"loss", "capped logits", "op.scale"});
+  }
+
   // ForCausalLMLoss (transformers loss_utils.py): logits.float(), then torch's cross entropy.
   ValueId transformers(ValueId logits, const N& elements, ValueId labels, ValueId hidden) {
     const ValueId raw = logits;
-    if (model_.final_softcap) {
-      logits = c_.scale(logits, {"loss", "logits / cap", "op.scale"});
-      const ValueId y = graph_.tensor({"loss", "tanh(logits)", "op.tanh.saved-output"}, elements,
-                                      c_.style.compute, true);
-      one(logits, y, "tanh", {y});
-      logits = c_.scale(y, {"loss", "capped logits", "op.scale"});
-    }
+    logits = capped(logits);
     if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
       return fused(logits, raw, labels, hidden);
     // Where the training loop asks for the loss, the labels come as they are wanted.

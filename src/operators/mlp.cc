@@ -12,6 +12,7 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   const N width = Workbook<N>::symbol("f", mlp.width);
   const N local = width / sizes.tensor;
   const bool transformers = style.implementation == Implementation::kTransformers;
+  const bool litgpt = style.implementation == Implementation::kLitgpt;
   const bool packs = style.implementation == Implementation::kMegatron ||
                      style.implementation == Implementation::kNanotron;
   const int begin = position();
@@ -20,7 +21,7 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   ValueId inner;
   if (!mlp.gated) {
     const ValueId up = column_linear(x, *mlp.up, sizes.hidden, width);
-    inner = (transformers && !style.compiled) || style.local_layers
+    inner = (transformers && !style.compiled) || style.local_layers || litgpt
                 ? activate(up, mlp.activation, mlp.up->name.c_str())
                 : fused_activation(up, mlp.up->name.c_str());
   } else if (mlp.gate_up || packs) {
@@ -46,8 +47,8 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
       if (recomputed.mlp) recompute_from(begin);
       return y;
     }
-    // Aleph Alpha's scaling has both products before it activates one.
-    const bool both_first = style.implementation == Implementation::kScaling;
+    // Aleph Alpha's scaling and litgpt have both products before they activate one.
+    const bool both_first = style.implementation == Implementation::kScaling || litgpt;
     ValueId up = both_first ? column_linear(x, *mlp.up, sizes.hidden, width) : kNoValue;
     const ValueId activated = activate(gate, mlp.activation, mlp.gate->name.c_str());
     if (!both_first) up = column_linear(x, *mlp.up, sizes.hidden, width);

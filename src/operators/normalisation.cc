@@ -65,9 +65,12 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
     n32 = cast(n32, ElementType::kFloat32, {owner, "normalised, fp32", "op.rms-norm.normalised"});
 
   // llama casts back and multiplies by w; gemma, gpt_oss and torch 2.7 multiply in fp32 and cast back.
-  const bool weight_in_float32 = norm.kind == NormKind::kRmsUnitOffset ||
-                                 norm.kind == NormKind::kRmsFloat32 ||
-                                 (of_torch && style.rms_norm == TorchRmsNorm::kWeighedInFloat32);
+  // litgpt casts back first, whatever the model (litgpt/model.py, RMSNorm).
+  const bool of_model =
+      style.implementation != Implementation::kLitgpt &&
+      (norm.kind == NormKind::kRmsUnitOffset || norm.kind == NormKind::kRmsFloat32);
+  const bool weight_in_float32 =
+      of_model || (of_torch && style.rms_norm == TorchRmsNorm::kWeighedInFloat32);
   ValueId n =
       weight_in_float32 ? n32 : cast(n32, in, {owner, "normalised", "op.rms-norm.normalised"});
   if (norm.kind == NormKind::kWeightless) return n;

@@ -28,6 +28,9 @@ ValueId Composer<N>::dequantised(const char* owner, ElementType stored, const N&
     operation.passing = {
         graph.temporary({owner, "largest values of the blocks", "quantised.dequantised-constants"},
                         ceil_divide(in * out, N(kBlock)), ElementType::kFloat32)};
+  if (comes_back_as_fp16(stored))
+    operation.passing.push_back(graph.temporary({owner, "weight, fp16", "quantised.weight-in-fp16"},
+                                                in * out, ElementType::kFloat16));
   graph.add(operation);
   return weight;
 }
@@ -54,7 +57,10 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
   if (weight != kNoValue) operation.inputs.push_back(weight);
   operation.outputs = {y};
   // Nothing reads it again.
-  if (!eight_bits && style.quantised_keeps_input) operation.saved = {input};
+  if (!eight_bits && style.quantised_keeps_input) {
+    operation.saved = {input};
+    operation.saved_by_node = true;
+  }
   const BackwardStep again{
       BackwardStep::kTemporary, 0,
       graph.temporary({owner, "weight, dequantised", "quantised.dequantised-weight"}, in * out,
@@ -76,6 +82,11 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
          graph.temporary({owner, "largest values of the blocks", "quantised.dequantised-constants"},
                          ceil_divide(in * out, N(kBlock)), ElementType::kFloat32)});
   }
+  if (comes_back_as_fp16(stored))  // until it has been cast
+    operation.backward.push_back(
+        {BackwardStep::kPassing, 0,
+         graph.temporary({owner, "weight, fp16, beside its cast", "quantised.weight-in-fp16"},
+                         N(2) * in * out, ElementType::kFloat16)});
   operation.backward.push_back(again);
   operation.backward.push_back(kGradient0);
   operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};

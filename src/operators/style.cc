@@ -63,12 +63,14 @@ OperatorStyle style_of(const Job& job) {
   style.rms_norm = job.rms_norm;
   style.quantised_keeps_input = job.quantised_keeps_input;
   style.always_dequantises = job.always_dequantises;
+  style.quantised_from_fp16 = job.quantised_from_fp16;
   style.compiled = job.training.compile;
   const bool scaling = job.implementation == Implementation::kScaling;
   style.liger = job.training.kernels == KernelLibrary::kLiger;
   const bool of_torch = job.implementation == Implementation::kTorchtitan;
   style.norms_written_out = scaling ? job.training.kernels != KernelLibrary::kFlashAttn
                                     : (job.implementation == Implementation::kTransformers ||
+                                       job.implementation == Implementation::kLitgpt ||
                                        (of_torch && style.rms_norm != TorchRmsNorm::kOneKernel)) &&
                                           !style.liger && !style.compiled;
   style.fused_softmax = scaling ? job.training.kernels == KernelLibrary::kMegatron
@@ -105,6 +107,7 @@ OperatorStyle style_of(const Job& job) {
       (job.implementation == Implementation::kNanotron || style.local_layers);
   style.adds_biases =
       (job.implementation == Implementation::kTransformers ||
+       job.implementation == Implementation::kLitgpt ||
        job.implementation == Implementation::kTorchtitan) &&
       (has_biased_product(job.model->head_parameters) ||
        std::any_of(job.model->kinds.begin(), job.model->kinds.end(),

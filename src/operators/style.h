@@ -83,7 +83,7 @@ struct OperatorStyle {
   const Adapter* adapter = nullptr;
   ElementType adapter_compute = ElementType::kFloat32;
   ElementType quantised_compute = ElementType::kBFloat16;
-  bool quantised_keeps_input = false, always_dequantises = false;
+  bool quantised_keeps_input = false, always_dequantises = false, quantised_from_fp16 = false;
 };
 
 OperatorStyle style_of(const Job& job);
