@@ -11,12 +11,11 @@
 // belong to the root, which stays gathered from its forward to the end of backward. zero_stage 2 keeps every layer
 // gathered as well (reshard_after_forward=False).
 #include <algorithm>
-#include <map>
-#include <string_view>
 #include <utility>
 
 #include "engine/engine.h"
 #include "engine/fsdp2_copies.h"
+#include "engine/waiting_gradients.h"
 
 namespace steelyard {
 
@@ -72,7 +71,7 @@ class Fsdp2 final : public EngineModel<N> {
     gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
                             true, Of::kTrained);
     reduction_is_cast_ = reduction != stored_;
-    if (waits_ && reduction != of_gradients) make_waiting(reduction);
+    if (waits_ && reduction != of_gradients) waiting_ = WaitingGradients<N>(context, reduction);
     if (this->offloads_parameters()) {
       arriving_ = arriving_set("parameter shards from the host", compute);
       if (compute != stored_)
@@ -143,10 +142,10 @@ class Fsdp2 final : public EngineModel<N> {
   void after_backward(const Neighbours& here, bool first, Events& events) override {
     if (reduces_once_) return;
     const auto kind = static_cast<std::size_t>(here.unit);
-    add_to_waiting(this->context_.gradients_of_kind[kind], first, events);
+    waiting_.add_to(this->context_.gradients_of_kind[kind], first, events);
     if (!gathers_once_) one(parameters_, here.unit, -1, events);
     if (waits_ && !in_last_)
-      return keep_waiting(this->context_.gradients_of_kind[kind], first, events);
+      return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);
     if (here.previous >= 0) one(reduce_input_, here.previous, -1, events);
     copy_in(here.unit, events);
     const SlotId last = last_gradient_of(kind);
@@ -161,17 +160,17 @@ class Fsdp2 final : public EngineModel<N> {
       }
       one(reduce_output_, here.unit, -1, events);  // added in place to the shards that exist
     }
-    if (last >= 0) events.push_back({reduced(last), -1});
+    if (last >= 0) events.push_back({waiting_.reduced(last), -1});
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     if (reduces_once_) return;
     for_each_of_root(stage, [&](const std::vector<SlotId>& gradients) {
-      add_to_waiting(gradients, first, events);
+      waiting_.add_to(gradients, first, events);
     });
     if (!gathers_once_) root(parameters_, stage, events, -1);
     if (waits_ && !in_last_) {
       for_each_of_root(stage, [&](const std::vector<SlotId>& gradients) {
-        keep_waiting(gradients, first, events);
+        waiting_.keep(gradients, first, events);
       });
     } else {
       if (last_unit >= 0) one(reduce_input_, last_unit, -1, events);
@@ -259,46 +258,6 @@ class Fsdp2 final : public EngineModel<N> {
   }
 
  private:
-  // FSDPParam.to_accumulated_grad_if_needed: what waits has the type of its reduction.
-  void make_waiting(ElementType reduction) {
-    const ModelUnits<N>& units = this->context_.trained;
-    const auto add = [&](const std::vector<SlotId>& gradients, const Unit<N>& unit) {
-      for (const SlotId gradient : gradients) {
-        const std::string_view owner = this->book_.program.slot_at(gradient).owner;
-        const auto named =
-            std::find_if(unit.tensors.begin(), unit.tensors.end(),
-                         [&](const TensorShare<N>& share) { return share.tensor->name == owner; });
-        // A tied head's is the embedding's.
-        const TensorShare<N>& share =
-            named == unit.tensors.end() ? units.embedding.tensors.front() : *named;
-        waiting_.emplace(gradient,
-                         this->book_.slot({share.tensor->name.c_str(), "gradient that waits",
-                                           "fsdp2.waiting-gradient"},
-                                          Pile::kGradients, share.elements, reduction));
-      }
-    };
-    for (std::size_t kind = 0; kind < units.kinds.size(); ++kind)
-      add(this->context_.gradients_of_kind[kind], units.kinds[kind]);
-    add(this->context_.gradients_of_embedding, units.embedding);
-    add(this->context_.gradients_of_head, units.head);
-  }
-  // What is reduced of a gradient that backward has left.
-  SlotId reduced(SlotId gradient) const {
-    return waiting_.empty() ? gradient : waiting_.at(gradient);
-  }
-  // Of a later micro-batch.
-  void add_to_waiting(const std::vector<SlotId>& gradients, bool first, Events& events) const {
-    if (waiting_.empty() || first) return;
-    for (const SlotId gradient : gradients) events.push_back({gradient, -1});
-  }
-  // Of the first one, tensor by tensor.
-  void keep_waiting(const std::vector<SlotId>& gradients, bool first, Events& events) const {
-    if (waiting_.empty() || !first) return;
-    for (const SlotId gradient : gradients) {
-      events.push_back({reduced(gradient), 1});
-      events.push_back({gradient, -1});
-    }
-  }
   template <class Visit>
   void for_each_of_root(const Stage<N>& stage, Visit visit) const {
     if (stage.embedding) visit(this->context_.gradients_of_embedding);
@@ -441,7 +400,7 @@ class Fsdp2 final : public EngineModel<N> {
     }
     for_each_of_root(stage, [&](const std::vector<SlotId>& gradients) {
       for (SlotId gradient : gradients)
-        if (gradient != last) events.push_back({reduced(gradient), -1});
+        if (gradient != last) events.push_back({waiting_.reduced(gradient), -1});
     });
     // Without a cast what has been reduced is the gradient itself.
     const bool is_gradient = first && !reduction_is_cast_;
@@ -451,7 +410,7 @@ class Fsdp2 final : public EngineModel<N> {
                                                   : !first && reduction_is_cast_;
     if (goes) root(gradients_, stage, events, -1);
     if (!is_gradient) root(reduce_output_, stage, events, -1);
-    if (last >= 0) events.push_back({reduced(last), -1});
+    if (last >= 0) events.push_back({waiting_.reduced(last), -1});
   }
   // The last gradient in the order of the parameters: a name in foreach_reduce holds it until that returns. Equal tensors
   // share a slot; there it goes with the others.
@@ -472,7 +431,7 @@ class Fsdp2 final : public EngineModel<N> {
   }
   void drop_gradients(std::size_t kind, SlotId last, Events& events) const {
     for (SlotId gradient : this->context_.gradients_of_kind[kind])
-      if (gradient != last) events.push_back({reduced(gradient), -1});
+      if (gradient != last) events.push_back({waiting_.reduced(gradient), -1});
   }
   // Elements of the largest shard of a tensor that is trained.
   std::int64_t largest_shard(const Stage<N>& stage) const {

@@ -1,0 +1,195 @@
+// Cross entropy as torch's own operators write it, and as one fused kernel.
+//
+//   transformers, bytes a token   logits 2V · fp32 copy 4V · log-softmax 4V kept   forward 10V, backward 12V
+//   the same, loss_parallel       logits 2V · fp32 copy 4V · two of 4V, one kept      forward 14V, backward 16V, each / t
+//   fused, one kernel             logits 2V kept · gradient 2V, or in the logits' place
+#include "operators/loss_writer.h"
+
+namespace steelyard {
+
+template <class N>
+ValueId LossWriter<N>::cross_entropy(ValueId logits, ValueId labels) {
+  return transformers(logits, graph_.elements(logits), labels, logits);
+}
+
+// ForCausalLMLoss (transformers loss_utils.py): logits.float(), then torch's cross entropy.
+template <class N>
+ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId labels,
+                                    ValueId hidden) {
+  const ValueId raw = logits;
+  logits = capped(logits);
+  if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
+    return fused(logits, raw, labels, hidden);
+  // Where the training loop asks for the loss, the labels come as they are wanted.
+  const bool outside =
+      c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kTorchtitan;
+  // Sequences that ranks share are shifted before they are cut.
+  const bool is_shifted =
+      outside || (c_.style.context > 1 && c_.style.context_code == ContextCode::kTorch);
+  const bool moves_logits = c_.style.shifted != Shifted::kLabels && !is_shifted && !model_.encoder;
+  const bool narrow = moves_logits && c_.style.shifted == Shifted::kNarrowLogits;
+  // Encoders hand the logits over as they are.
+  ValueId wide = model_.encoder || narrow ? logits : widened(logits);
+  const ValueId widened_logits = wide;
+  ValueId target = labels;
+  if (moves_logits) {
+    wide = moved(wide);
+    target = labels_after_the_first(labels);
+  } else if (!is_shifted) {
+    target = shifted(labels);
+  }
+  const ValueId moved_logits = wide;
+  // cross_entropy is on autocast's list of fp32 operators.
+  if (narrow && c_.style.autocast) wide = widened(wide);
+  const N counted = moves_logits ? graph_.elements(wide) : elements;
+  const ValueId log_softmax =
+      graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, counted,
+                    graph_.type(wide), true);
+  if (c_.style.distributed_tensors)
+    parallel_log_softmax(wide, log_softmax);
+  else
+    one(wide, log_softmax, "log softmax", {log_softmax});
+  // cross_entropy_loss asks for the logits' own type; what picks from it is on autocast's list of fp32 operators.
+  const ValueId picked = c_.style.autocast
+                             ? c_.cast(log_softmax, ElementType::kFloat32,
+                                       {"loss", "log-softmax, fp32", "autocast.fp32-operator"})
+                             : log_softmax;
+  const ValueId loss =
+      graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
+  const ValueId weight = graph_.tensor({"loss", "total weight", "op.cross-entropy.loss"}, N(1),
+                                       ElementType::kFloat32, false);
+  Operator pick;
+  pick.label = "negative log likelihood";
+  pick.inputs = {picked, target};
+  pick.outputs = {loss, weight};
+  pick.saved = {picked, target, weight};
+  if (c_.style.distributed_tensors) of_parallel_loss(pick.backward, elements);
+  pick.backward.push_back(kGradient0);
+  graph_.add(pick);
+  if (moves_logits) graph_.hold(moved_logits);
+  if (!narrow) graph_.hold(widened_logits);
+  if (c_.style.schedule_asks_for_loss)
+    graph_.outlive(raw);
+  else if (!moves_logits || c_.style.shifted != Shifted::kWideLogits)
+    graph_.hold(raw);  // a local of the model's forward until it returns, or of the training loop
+  if (!outside) graph_.hold(hidden);
+  if (padded_ != kNoValue) graph_.hold(padded_);
+  return loss;
+}
+
+template <class N>
+ValueId LossWriter<N>::widened(ValueId logits) {
+  return c_.cast(logits, ElementType::kFloat32,
+                 {"loss", "fp32 logits", "op.cross-entropy.fp32-logits"});
+}
+
+// logits[..., :-1, :].contiguous(): a copy of several sequences, and of one what stands there. The gradient comes back
+// as a tensor of the whole size.
+template <class N>
+ValueId LossWriter<N>::moved(ValueId logits) {
+  const SlotName name{"loss", "logits but the last", "op.cross-entropy.shifted-logits"};
+  const N elements = c_.sizes.batch * (c_.sizes.sequence - N(1)) * c_.sizes.vocabulary;
+  const ValueId part = plain(c_.sizes.batch) == 1
+                           ? graph_.view(logits, elements)
+                           : graph_.tensor(name, elements, graph_.type(logits), true);
+  one(logits, part, "slice", {});
+  return part;
+}
+
+template <class N>
+ValueId LossWriter<N>::labels_after_the_first(ValueId labels) {
+  const N tokens = c_.sizes.batch * (c_.sizes.sequence - N(1));
+  if (plain(c_.sizes.batch) == 1) return graph_.view(labels, tokens);
+  const SlotName moved{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
+  const ValueId target = graph_.tensor(moved, tokens, ElementType::kInt64, false);
+  one(labels, target, "copy", {});
+  return target;
+}
+
+// A causal model's labels move by one: padded at the end, and the part after the first copied (loss_utils.py).
+template <class N>
+ValueId LossWriter<N>::shifted(ValueId labels) {
+  if (model_.encoder) return labels;
+  const SlotName padded{"loss", "labels, padded", "op.cross-entropy.shifted-labels"};
+  padded_ = graph_.tensor(padded, c_.sizes.batch * (c_.sizes.sequence + N(1)), ElementType::kInt64,
+                          false);
+  one(labels, padded_, "pad", {});
+  // Of one sequence, the part after the first is contiguous as it stands.
+  if (plain(c_.sizes.batch) == 1) return graph_.view(padded_, c_.sizes.tokens);
+  const SlotName moved{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
+  const ValueId target = graph_.tensor(moved, c_.sizes.tokens, ElementType::kInt64, false);
+  one(padded_, target, "copy", {});
+  return target;
+}
+
+// One kernel from 16-bit logits to the loss: flash-attn's keeps them and makes their gradient (losses/cross_entropy.py),
+// Liger's has written it over them in forward (ops/cross_entropy.py). Compiled, cast and softmax are part of the kernels.
+template <class N>
+ValueId LossWriter<N>::fused(ValueId logits, ValueId raw, ValueId labels, ValueId hidden) {
+  const bool outside = c_.style.schedule_asks_for_loss;
+  const ValueId target = outside ? labels : shifted(labels);
+  const SlotName by_token{"loss", "loss by token", "op.fused-cross-entropy.saved-logits"};
+  const ValueId loss = graph_.tensor(by_token, c_.sizes.tokens, ElementType::kFloat32, true);
+  const ValueId sums =
+      graph_.tensor({"loss", "log-sum-exp by token", "op.fused-cross-entropy.saved-logits"},
+                    c_.sizes.tokens, ElementType::kFloat32, false);
+  Operator operation;
+  operation.label = "fused cross entropy";
+  operation.inputs = {logits, target};
+  operation.outputs = {loss, sums};
+  operation.saved = {logits, target, sums};
+  operation.backward = {c_.style.liger ? BackwardStep{BackwardStep::kInPlaceGradient, 0, -1}
+                                       : kGradient0};
+  graph_.add(operation);
+  if (outside)
+    graph_.outlive(raw);
+  else
+    graph_.hold(hidden);
+  if (padded_ != kNoValue) graph_.hold(padded_);
+  return loss;
+}
+
+// loss_parallel (torch/distributed/tensor/parallel/loss.py), written in Python: logits less their maximum, their
+// exponentials until these are summed, then the result; three numbers for each token. Backward passes through.
+template <class N>
+void LossWriter<N>::parallel_log_softmax(ValueId wide, ValueId result) {
+  const char* rule = "op.loss-parallel.log-softmax";
+  const ElementType type = graph_.type(wide);
+  const SlotId number =
+      graph_.temporary({"loss", "numbers of each token", rule}, c_.sizes.tokens, type);
+  Operator operation;
+  operation.label = "parallel log softmax";
+  operation.inputs = {wide};
+  operation.outputs = {result};
+  operation.saved = {result};
+  operation.passing = {
+      graph_.temporary({"loss", "logits less their maximum", rule}, graph_.elements(wide), type),
+      number, number, number};
+  operation.backward = {{BackwardStep::kAliasGradient, 0, -1}};
+  exchange_numbers(operation);
+  graph_.add(operation);
+}
+
+// Both backwards in one, (zeros with the targets + exponentials) x what arrives: three tensors of all logits here.
+template <class N>
+void LossWriter<N>::of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elements) {
+  const char* rule = "op.loss-parallel.gradient";
+  const auto temporary = [&](const char* name, const N& count, ElementType type) {
+    steps.push_back(
+        {BackwardStep::kTemporary, 0, graph_.temporary({"loss", name, rule}, count, type)});
+  };
+  const N& tokens = c_.sizes.tokens;
+  temporary("targets", tokens, ElementType::kInt64);
+  temporary("targets of this rank", tokens, ElementType::kInt64);
+  temporary("rows", tokens, ElementType::kInt64);
+  temporary("mask", tokens, ElementType::kBool);
+  temporary("what the targets take", tokens, ElementType::kFloat32);
+  temporary("what arrives", tokens, ElementType::kFloat32);
+  temporary("zeros with the targets", elements, ElementType::kFloat32);
+  temporary("their sum with the exponentials", elements, ElementType::kFloat32);
+}
+
+template class LossWriter<Checked>;
+template class LossWriter<Traced>;
+
+}  // namespace steelyard

@@ -1,0 +1,71 @@
+// Final norm, head and cross entropy: the peak of many runs, because logits are as wide as the vocabulary.
+//
+//   x ─ norm ─ head ─┬─ torch's operators, or one fused kernel      operators/cross_entropy.cc
+//                    ├─ cut over the tensor ranks                   operators/sharded_cross_entropy.cc
+//                    ├─ LitGPT's chunks of logits                   operators/litgpt_loss.h
+//   x ─ norm ────────┴─ head and loss in chunks, never whole        operators/loss_in_chunks.cc
+//
+// Each file says how many bytes a token of a vocabulary V it takes.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "operators/ends.h"
+
+namespace steelyard {
+
+template <class N>
+class LossWriter {
+ public:
+  LossWriter(Composer<N>& composer, const Architecture& model)
+      : c_(composer), graph_(composer.graph), model_(model) {}
+
+  ValueId cross_entropy(ValueId logits, ValueId labels);
+  ValueId write(ValueId x, ValueId labels, ValueId ids);
+
+ private:
+  // --- the head and what is common
+  ValueId loss_of(ValueId x, ValueId labels, const N& width);
+  int weight_gradient(const N& width);
+  ValueId project(ValueId x, const N& width);
+  int tied_gradient(const N& width);
+  ValueId whole(ValueId logits);
+  ValueId capped(ValueId logits);
+  void one(ValueId x, ValueId y, const char* label, Few<ValueId, 10> saved);
+
+  // --- operators/cross_entropy.cc
+  ValueId transformers(ValueId logits, const N& elements, ValueId labels, ValueId hidden);
+  ValueId widened(ValueId logits);
+  ValueId moved(ValueId logits);
+  ValueId labels_after_the_first(ValueId labels);
+  ValueId shifted(ValueId labels);
+  ValueId fused(ValueId logits, ValueId raw, ValueId labels, ValueId hidden);
+  void parallel_log_softmax(ValueId wide, ValueId result);
+  void of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elements);
+
+  // --- operators/sharded_cross_entropy.cc
+  void exchange_numbers(Operator& operation) const;
+  ValueId megatron(ValueId logits);
+  void nanotron(ValueId logits);
+
+  // --- operators/loss_in_chunks.cc
+  void fused_linear(ValueId x, const N& width);
+  void chunked(ValueId x, const N& width);
+
+  // --- operators/prediction_loss.cc
+  ValueId of_all_depths(ValueId x, ValueId labels, ValueId ids, const N& width);
+  std::vector<int> summed(std::size_t uses, bool leaves, const N& elements,
+                          const ParameterTensor& weight);
+  ValueId loss_of_depth(ValueId hidden, const N& width);
+  ValueId beside(ValueId hidden, ValueId loss);
+
+  Composer<N>& c_;
+  Graph<N>& graph_;
+  const Architecture& model_;
+  ValueId padded_ = kNoValue;
+  ValueId logits_of_depth_ = kNoValue, labels_of_depth_ = kNoValue, loss_of_depth_ = kNoValue;
+  std::optional<int> shared_gradient_;  // of the head's weight, where it is used more than once
+};
+
+}  // namespace steelyard
