@@ -6,6 +6,7 @@
 //   16-bit gradients           2P in the buffer, and 4P (4P/d) of fp32 copies while the optimizer steps
 //   precision-aware optimizer  2P + 4P + (2 + 8)P/d: what is missing of the fp32 weights beside the bf16 ones, and moments
 //                            of any type; narrow moments are widened, all at once, while the optimizer steps
+//   8-bit parameters           1P or 2P in place of the 2P of layers' matrices: by rows, and by columns where that is kept
 //   optimizer on the host     2P + 4P, and of a part of the shard, from its first tensors on, nothing
 //   no contiguous buffers      2P of this step's gradients, 2P of the last one's, 4P fp32 copies: Megatron-LM of 2021
 //
@@ -21,6 +22,8 @@
 namespace steelyard {
 
 namespace {
+
+constexpr double kOneLayout = 1;  // bytes of a weight in 8 bits, by rows alone
 
 // sm_100, sm_103, sm_120: 8-bit products in any layout.
 bool is_blackwell(std::string_view architecture) {
@@ -49,7 +52,10 @@ class Megatron final : public EngineModel<N> {
     // Buffers are made of what is trained; the rest stays as the modules have it.
     frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
                               precision.parameters, Of::kFrozen);
-    parameters_ = distributed_
+    parameters_ = this->job_.training.eight_bit_parameters
+                      ? of_tensors({"", "parameters", "megatron.parameter-buffer"},
+                                   precision.parameters, bytes_each(precision.parameters), false)
+                  : distributed_
                       ? this->flat_set("parameters", "megatron.parameter-buffer", Pile::kParameters,
                                        precision.parameters, 1, Of::kTrained)
                       : this->whole_set("parameters", "parameters.whole", Pile::kParameters,
@@ -76,7 +82,7 @@ class Megatron final : public EngineModel<N> {
     if (master && bits_of(main_gradient) < 32 && !aware && !offloads())
       main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients",
                                           Pile::kGradients, ElementType::kFloat32, sharding, ranks);
-    if (multiplies_in_8_bits(precision)) copies_ = eight_bit_copies();
+    if (multiplies_in_8_bits(precision)) copies_ = eight_bit_weights();
     // torch's foreach steps one group after the other: what decays, the matrices; then vectors, which do not.
     const ElementType stepped = state_type(precision, true);
     in_groups_ = !distributed_ && !offloads() && contiguous_ && context.style.local_layers;
@@ -297,11 +303,20 @@ class Megatron final : public EngineModel<N> {
     return stage.embedding || (stage.head && predicts());
   }
   // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.
-  SlotSet eight_bit_copies() {
-    const Precision& precision = this->job_.training.precision;
-    const double bytes = is_blackwell(this->job_.cluster.device->architecture)
-                             ? precision.float8_copy_blackwell
-                             : precision.float8_copy_hopper;
+  SlotSet eight_bit_weights() {
+    const Training& training = this->job_.training;
+    const bool blackwell = is_blackwell(this->job_.cluster.device->architecture);
+    const double both = blackwell ? training.precision.float8_copy_blackwell
+                                  : training.precision.float8_copy_hopper;
+    const double bytes = training.transposed_weights ? both : std::min(both, kOneLayout);
+    return training.eight_bit_parameters
+               ? of_tensors({"", "weights, 8 bits", "megatron.fp8-parameters"}, ElementType::kInt8,
+                            bytes, true)
+               : of_tensors({"", "8-bit copies of weights", "float8.weight-copies"},
+                            ElementType::kInt8, bytes, true);
+  }
+  // A tensor for each matrix of a layer, or for each of the others.
+  SlotSet of_tensors(const SlotName& name, ElementType type, double bytes, bool matrices) {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
       // Modules that predict further tokens are layers among the head's tensors.
@@ -310,21 +325,21 @@ class Megatron final : public EngineModel<N> {
            unit < this->context_.units.kinds.data() + this->context_.units.kinds.size()) ||
           (unit == &this->context_.units.head && predicts());
       N elements{};
-      TensorSum copies = this->book_.tensor_sum();
+      TensorSum sum = this->book_.tensor_sum();
       for (const TensorShare<N>& share : unit->tensors) {
-        if (!of_layer || share.tensor->role != TensorRole::kMatrix || share.shape.size() < 2)
-          continue;
+        const bool matrix =
+            of_layer && share.tensor->role == TensorRole::kMatrix && share.shape.size() >= 2;
+        if (matrix != matrices) continue;
         const auto each =
             static_cast<std::int64_t>(static_cast<double>(plain(share.elements)) * bytes);
-        elements = elements + N(share.copies * each);
-        copies.add(allocated_size(Bytes(each)), share.copies, 0);
+        elements = elements + N(share.copies * each / static_cast<std::int64_t>(bytes_each(type)));
+        sum.add(allocated_size(Bytes(each)), share.copies, 0);
       }
       set.slots.push_back(plain(elements) == 0
                               ? SlotId{-1}
-                              : this->book_.slot_of_tensors(
-                                    {unit->name, "8-bit copies of weights", "float8.weight-copies"},
-                                    Pile::kParameters, elements, ElementType::kInt8,
-                                    std::move(copies)));
+                              : this->book_.slot_of_tensors({unit->name, name.name, name.rule},
+                                                            Pile::kParameters, elements, type,
+                                                            std::move(sum)));
     }
     return set;
   }

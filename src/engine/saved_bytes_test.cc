@@ -75,6 +75,13 @@ TEST(SavedBytes, LlamaInBf16WithFlashAttention) {
   EXPECT_EQ(kept.beside, kRandomState);
 }
 
+// What aot_autograd's partitioner keeps of transformers' layer (torch 2.11): its input, both norms' outputs, q, k, v, attention's
+// output and that of its projection, gate, up and their product.
+TEST(SavedBytes, CompiledLlamaKeepsWhatProductsRead) {
+  const Kept kept = kept_of({.training = R"("precision": "bf16-pure", "compile": true)"});
+  EXPECT_EQ(kept.formula, "12h + 4k + 6f + 4n");
+}
+
 TEST(SavedBytes, DoNotDependOnBatchOrSequence) {
   EXPECT_EQ(kept_of({.micro_batch = 7, .sequence = 100}).bytes, 200'840);
   EXPECT_EQ(kept_of({.micro_batch = 1, .sequence = 1}).bytes, 200'840);

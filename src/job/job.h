@@ -126,6 +126,10 @@ struct Training {
   std::optional<ElementType> gradients;  // [types] gradients; absent: as the precision says
   // megatron --use-precision-aware-optimizer: [types] master, first_moment, second_moment; the moments' types are the
   // optimizer's slots'.
+  // [types] parameters = fp8: layers' matrices are kept in 8 bits alone, and gathered so (--fp8-param-gather).
+  bool eight_bit_parameters = false;
+  // 8-bit weights keep the form by columns between products; otherwise a product makes it when it needs it.
+  bool transposed_weights = true;
   bool precision_aware = false;
   std::vector<std::string> frozen;  // patterns of tensor names without gradients
 };

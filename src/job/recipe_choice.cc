@@ -281,6 +281,30 @@ void choose_precision_aware(Draft& draft) {
   }
 }
 
+// --fp8-param-gather: Transformer Engine's modules have no weight but the one in 8 bits; the distributed optimizer writes it
+// from its fp32 shard, and gathers it.
+void choose_eight_bit_parameters(Draft& draft) {
+  Job& job = draft.job();
+  const bool eight_bits =
+      job.engine == Engine::kMegatron && multiplies_in_8_bits(job.training.precision);
+  job.training.transposed_weights = draft.truth_or(KeyId::kTransposedWeights, true);
+  if (!job.training.transposed_weights && !eight_bits)
+    draft.refuse(KeyId::kTransposedWeights, "E213", "transposed_weights without 8-bit weights",
+                 "they are Transformer Engine's", "precision = \"fp8-tensorwise\" has them");
+  const auto type = draft.settings().name(KeyId::kTypeParameters);
+  if (!type) return;
+  constexpr int kEightBits = 3;  // of the key's names
+  if (*type == kEightBits && eight_bits && job.parallel.zero_stage == 1 && !job.adapter) {
+    job.training.eight_bit_parameters = true;
+    return;
+  }
+  draft.refuse(KeyId::kTypeParameters, "E320",
+               fmt::format("not weighed yet: types.parameters = {} here",
+                           key_of(KeyId::kTypeParameters).names[static_cast<std::size_t>(*type)]),
+               "known for megatron with zero_stage 1 and 8-bit products: fp8",
+               "leave it out: the precision says it");
+}
+
 // What Megatron's code can be told beside the precision; other engines know one way.
 void choose_megatron_types(Draft& draft) {
   Job& job = draft.job();
@@ -294,6 +318,7 @@ void choose_megatron_types(Draft& draft) {
     draft.refuse(KeyId::kLossParallel, "E320", "not weighed yet: training.loss_parallel = false",
                  "known for megatron's model code", "leave it out: true with tensor is weighed");
   choose_precision_aware(draft);
+  choose_eight_bit_parameters(draft);
   const Setting* gradients = draft.settings().find(KeyId::kTypeGradients);
   if (gradients == nullptr) return;
   constexpr std::array kTypes = {ElementType::kFloat32, ElementType::kBFloat16,

@@ -42,7 +42,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kWrapPolicy, 0},
     OnlyValue{KeyId::kWrapClasses},
     OnlyValue{KeyId::kWrapMinimum},
-    OnlyValue{KeyId::kTypeParameters},
     OnlyValue{KeyId::kTypeReduction},
     OnlyValue{KeyId::kTypeTrainable},
     OnlyValue{KeyId::kExpertGrouped, 1},

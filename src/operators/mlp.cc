@@ -86,12 +86,11 @@ ValueId Composer<N>::swiglu(ValueId gate_up, const N& rows, const N& width, cons
   operation.saved = {gate_up};
   operation.backward = {{BackwardStep::kInputGradient, 0, -1}};
   graph.add(operation);
-  if (recomputed.activation || style.compiled) recompute_from(begin, true);
+  if (recomputed.activation || style.compiled) recompute_from(begin, recomputed.activation);
   return y;
 }
 
-// act(gate)·up in one kernel that keeps both. Liger's backward writes their gradients over them (ops/swiglu.py, ops/geglu.py);
-// compiled, the product is made again for the gradient of the next weight.
+// act(gate)·up in one kernel that keeps both. Liger's backward writes their gradients over them (ops/swiglu.py, ops/geglu.py).
 template <class N>
 ValueId Composer<N>::gated_in_one(ValueId gate, ValueId up, const char* owner) {
   const int begin = position();
@@ -107,7 +106,7 @@ ValueId Composer<N>::gated_in_one(ValueId gate, ValueId up, const char* owner) {
       style.liger ? BackwardStep::kInPlaceGradient : BackwardStep::kInputGradient;
   operation.backward = {{kind, 0, -1}, {kind, 1, -1}};
   graph.add(operation);
-  if (style.compiled && !style.liger) recompute_from(begin, true);
+  if (style.compiled && !style.liger) recompute_from(begin);
   return y;
 }
 
@@ -117,7 +116,7 @@ ValueId Composer<N>::fused_activation(ValueId x, const char* owner) {
   const ValueId y =
       pointwise("activation", x, {owner, "activation output", "op.fused-activation.saved-input"},
                 true, false);
-  if (recomputed.activation || style.compiled) recompute_from(begin, true);
+  if (recomputed.activation || style.compiled) recompute_from(begin, recomputed.activation);
   return y;
 }
 

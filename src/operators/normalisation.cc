@@ -23,7 +23,8 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
                                   : rms_fused(x, norm, rows, width);
       break;
   }
-  if (recomputed.norms || style.compiled) recompute_from(begin, true);
+  // Compiled, a product that trains keeps what it reads: the partitioner bans from recomputation what backward reads whole.
+  if (recomputed.norms || style.compiled) recompute_from(begin, recomputed.norms);
   return y;
 }
 

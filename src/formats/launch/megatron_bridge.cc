@@ -72,6 +72,8 @@ void translate_precision(ConfigReader& reading, Value& flags, bool whole) {
   if (const Value* eight = part("fp8"); eight != nullptr && !word_of(*eight).empty()) {
     put_flag(flags, "fp8_format", *eight, *eight);
     if (const Value* recipe = part("fp8_recipe")) put_flag(flags, "fp8_recipe", *recipe, *recipe);
+    if (const Value* gathered = part("fp8_param_gather"); says(gathered))
+      put_flag(flags, "fp8_param_gather", Value::boolean(true), *gathered);
   }
   if (const Value* four = part("fp4"); four != nullptr && !word_of(*four).empty())
     reading.refuse(*four, "arithmetic in 4 bits", "it is not weighed yet");

@@ -30,6 +30,9 @@ void read_megatron_precision(ConfigReader& reading) {
   if (eight != nullptr) {
     const std::string recipe = reading.word("fp8_recipe").value_or("delayed");
     reading.say("training.precision", ours_of(kRecipes, recipe).value_or("fp8-delayed"), *eight);
+    if (const Value* gathered = reading.on("fp8_param_gather"))
+      reading.say("types.parameters", "fp8", *gathered);
+    if (narrow != nullptr) reading.say("types.gradients", "bf16", *narrow);
   } else if (brain != nullptr) {
     reading.say("training.precision",
                 narrow != nullptr ? "bf16-mixed" : "bf16-mixed-fp32-gradients",
@@ -58,6 +61,10 @@ void write_megatron_precision(ConfigWriter& writing) {
     writing.put("bf16", Value::boolean(true));
     writing.put("fp8_format", "hybrid");
     writing.put("fp8_recipe", *recipe);
+    if (writing.word("types.parameters", "") == "fp8")
+      writing.put("fp8_param_gather", Value::boolean(true));
+    if (writing.word("types.gradients", "") == "bf16")
+      writing.put("grad_reduce_in_bf16", Value::boolean(true));
   } else if (precision != "fp32") {
     writing.refuse("training.precision", fmt::format("Megatron-LM has no precision {}", precision));
   }

@@ -19,6 +19,13 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.global_batch", row.need("train.global_batch"));
   mapped.set("training.precision",
              row.says("train.precision", "FP8") ? "fp8-tensorwise" : "bf16-mixed");
+  // perf_recipes/llama/h100/llama3.py, llama3_70b_sft_32gpu_h100_{bf16,fp8cs}_config; mixed_precision.py.
+  if (row.says("train.precision", "FP8")) {
+    mapped.assume("types.parameters", "fp8", "its recipe: fp8_param_gather");
+    mapped.assume("types.gradients", "bf16", "its recipe: grad_reduce_in_fp32 = False");
+    mapped.assume_switch("training.transposed_weights", false,
+                         "its recipe: disable_parameter_transpose_cache = True");
+  }
   mapped.set("training.optimizer", "adamw");
   mapped.set("parallel.data", row.need("parallel.dp"));
   mapped.assume("parallel.zero_stage", 1, "the distributed optimizer, as in its other tables");
