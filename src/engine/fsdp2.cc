@@ -453,7 +453,7 @@ class Fsdp2 final : public EngineModel<N> {
   bool keeps_gathered_ = false, gathers_once_ = false, reduces_once_ = false,
        reduction_is_cast_ = false;
   bool waits_ = false, in_last_ = false;  // whole gradients, for the last micro-batch of a step
-  std::map<SlotId, SlotId> waiting_;      // by gradient; empty: gradients wait as they are
+  WaitingGradients<N> waiting_;
   Stage<N> stage_;
   int last_unit_ = -1;  // in forward's order
   SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;
