@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plan/recompute_choice.h"
+
 namespace steelyard {
 namespace {
 
@@ -108,6 +110,9 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
   PlanQuestion question;
   question.run = document;
   use_canonical_keys(question.run);
+  // A plan chooses what is computed again for every layout.
+  if (asks_for_recompute_choice(question.run))
+    remove_path(question.run, key_of(KeyId::kRecomputeMode).path);
   Diagnostics problems;
   const Settings fixed(question.run, problems);
   const bool wrong = std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
