@@ -25,8 +25,8 @@ ValueId Composer<N>::litgpt_attention(ValueId x, const GroupedAttention& attenti
   ValueId q = parts[0], k = parts[1], v = parts[2];
   const N elements = sizes.tokens * query;
   if (plain(key_value_heads) == 1) {
-    k = expanded(k, elements);
-    v = expanded(v, elements);
+    k = viewed("expand", k, elements);
+    v = viewed("expand", v, elements);
   } else if (plain(heads) != plain(key_value_heads)) {
     q = copy(q, {kOwner, "q, by head", "litgpt.by-head"});
     repeat_to_all_heads(k, v, query, query);
