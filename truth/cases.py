@@ -151,8 +151,10 @@ FAMILIES = {
     "gpt-oss-20b": model("gpt-oss-20b", num_hidden_layers=2, layer_types=["sliding_attention", "full_attention"]),
     "deepseek-v2-lite": model("deepseek-v2-lite", num_hidden_layers=2),
     "bert-base": model("bert-base-uncased", num_hidden_layers=4),
+    "vit-base": model("vit-base-patch16-224", num_hidden_layers=4),
 }
-SHORT = {"gpt2": 1024, "bert-base": 512}
+SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197}
+MANY = {"vit-base": 32}  # sequences of a micro-batch
 # Masks of sliding windows, soft caps and heads of two widths: the flash kernel has none of them.
 NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager",
             "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient"}
@@ -404,10 +406,16 @@ def cases():
         table[name] = changed(ONE_DEVICE, changes)
     for name, config in FAMILIES.items():
         run = changed(ONE_DEVICE, {"model": config, "training.sequence_length": SHORT.get(name, 1024),
+                                   "training.micro_batch": MANY.get(name, 2),
                                    A: NO_FLASH.get(name, "flash")})
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
+    vision = table["family-vit-base"]
+    table["family-vit-base-eager"] = changed(vision, {A: "eager"})
+    table["family-vit-base-efficient"] = changed(vision, {A: "efficient"})
+    table["family-vit-base-fp32"] = changed(vision, {A: "efficient", P: "fp32"})
+    table["family-vit-base-fsdp2-8"] = changed(vision, {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"})
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON,
                           **ELSEWHERE}.items():
         table[name] = changed(ONE_DEVICE, changes)

@@ -83,6 +83,11 @@ def is_masked(config):
     return "MaskedLM" in " ".join(config.architectures or []) or config.model_type == "bert"
 
 
+def sees(config):
+    """A tower of vision: it is given pixels, and says which class they are."""
+    return hasattr(config, "patch_size")
+
+
 def base_type(run):
     """Of what is frozen and not quantised: with adapters under autocast the checkpoint's own 16 bits."""
     adapter = run.get("adapter")
@@ -105,10 +110,11 @@ def check_version(run):
 
 
 def build_model(run, kind=None):
-    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+    from transformers import AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForMaskedLM
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
-    head = AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM
+    head = (AutoModelForImageClassification if sees(config) else
+            AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM)
     check_version(run)
     named = "dtype" if version_of("transformers") >= (4, 56) else "torch_dtype"
     with without_initialisation():
@@ -221,12 +227,18 @@ def activations_on_the_host(run):
 
 def batch(run, config):
     b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
+    if config is not None and sees(config):
+        torch.backends.cudnn.enabled = False  # not there on paper: the patches go through PyTorch's own convolution
+        pixels = torch.zeros(b, config.num_channels, config.image_size, config.image_size, device="cuda")
+        return pixels, torch.zeros(b, dtype=torch.int64, device="cuda")
     ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
     return ids, ids.clone()
 
 
 def loss_of(model, ids, labels):
     """As transformers' Trainer: the output object, and with it the logits, is gone when the loss is there."""
+    if sees(model.config):
+        return model(pixel_values=ids, labels=labels).loss
     return model(input_ids=ids, labels=labels).loss
 
 

@@ -102,10 +102,13 @@ void StagePrograms<N>::draw(bool with_all) {
     received_gradient_ = buffer("gradients of the stage after");
     gradient_of_received_ = buffer("gradients of what was received");
   }
-  ids_ = book_.slot({"inputs", "token ids", "inputs.token-ids"}, Pile::kActivations, sizes_.tokens,
-                    ElementType::kInt64);
-  labels_ = book_.slot({"inputs", "labels", "inputs.labels"}, Pile::kActivations, sizes_.tokens,
-                       ElementType::kInt64);
+  const auto input = [&](const char* name, const char* rule, const N& elements, ElementType type) {
+    return book_.slot({"inputs", name, rule}, Pile::kActivations, elements, type);
+  };
+  const ElementType number = ElementType::kInt64;
+  ids_ = model.image ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
+                     : input("token ids", "inputs.token-ids", sizes_.tokens, number);
+  labels_ = input("labels", "inputs.labels", model.image ? sizes_.batch : sizes_.tokens, number);
   if (cuts_inputs(job_, style_)) {
     const N whole = sizes_.sequence * sizes_.context;
     const auto slot = [&](const char* name, const N& elements) {
@@ -190,6 +193,12 @@ void StagePrograms<N>::play(Tapes& tapes) {
 }
 
 template <class N>
+N StagePrograms<N>::input_elements() const {
+  const std::optional<ImageInput>& image = job_.model->image;
+  return image ? sizes_.batch * N(image->channels * image->size * image->size) : sizes_.tokens;
+}
+
+template <class N>
 typename Composer<N>::Recomputed StagePrograms<N>::recomputed_parts(const Layer& layer) const {
   typename Composer<N>::Recomputed parts;
   if (job_.recompute.mode != RecomputeMode::kSelective &&
@@ -265,7 +274,9 @@ void StagePrograms<N>::compose_ends() {
       std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
   Graph<N>& graph = embedding_.composer->graph;
   embedding_.composer->join_first_gradient(head_.composer->graph.waiting_gradient());
-  const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
+  const ValueId ids =
+      graph.input(ids_, input_elements(), model.image ? ElementType::kFloat32 : ElementType::kInt64,
+                  false, false);
   const ValueId y = compose_embedding(*embedding_.composer, model, ids);
   graph.result(y, hidden_);
   graph.gradient_slot(y, hidden_gradient_);

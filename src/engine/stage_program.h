@@ -199,6 +199,8 @@ class StagePrograms {
 
   void hold_gradients_of_received(std::int64_t rank, const RankOrder& order,
                                   std::vector<Event>& events) const;
+  // Of what the embedding reads: token ids, or pixels.
+  N input_elements() const;
   // Which parts of a layer that is not computed again as a whole are.
   typename Composer<N>::Recomputed recomputed_parts(const Layer& layer) const;
   void compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge);

@@ -453,10 +453,15 @@ void choose_sequence(Draft& draft) {
   Job& job = draft.job();
   constexpr std::int64_t kUsual = 2048;
   const std::int64_t positions = job.model == nullptr ? 0 : job.model->maximum_positions;
-  const std::int64_t fallback = positions > 0 ? std::min(positions, kUsual) : kUsual;
-  job.training.sequence_length = Tokens(draft.count_or(
-      KeyId::kSequenceLength, fallback,
-      fallback == kUsual ? "a usual length; activations grow with it" : "the model's positions"));
+  const bool sees = job.model != nullptr && job.model->image.has_value();
+  const std::int64_t fallback = sees            ? positions
+                                : positions > 0 ? std::min(positions, kUsual)
+                                                : kUsual;
+  job.training.sequence_length =
+      Tokens(draft.count_or(KeyId::kSequenceLength, fallback,
+                            sees                 ? "the patches of one image and the class token"
+                            : fallback == kUsual ? "a usual length; activations grow with it"
+                                                 : "the model's positions"));
   choose_sample_lengths(draft);
 }
 

@@ -82,6 +82,19 @@ constexpr std::array kFeatures = {
             },
             "adapters of this code",
             "ddp, fsdp1, fsdp2 and deepspeed are weighed with PEFT's, on the code of transformers"},
+    Feature{KeyId::kModel,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (job.model == nullptr || !job.model->image) return false;
+              return job.implementation != Implementation::kTransformers ||
+                     job.parallel.tensor > 1 || job.parallel.context > 1 ||
+                     job.parallel.pipeline > 1 || job.training.loss != LossKernel::kPlain ||
+                     job.training.kernels != KernelLibrary::kOwn || job.training.compile ||
+                     job.adapter.has_value();
+            },
+            "a tower of vision here",
+            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
+            "deepspeed), without adapters, other kernels and compilation"},
     Feature{KeyId::kPredictionLayers,
             [](const Draft& d) {
               const Job& job = d.job();

@@ -102,6 +102,12 @@ void check_sequence(Draft& draft) {
                       why.empty() ? "" : " with sequence_parallel");
   }
   if (sequence % part != 0) refuse(part, why);
+  if (model.image && sequence != model.maximum_positions)
+    draft.refuse(KeyId::kSequenceLength, "E218",
+                 fmt::format("sequence_length {} is not the {} places of an image of {} pixels",
+                             sequence, model.maximum_positions, model.image->size),
+                 "its patches and the class token",
+                 fmt::format("sequence_length = {} is its length", model.maximum_positions));
   if (model.learned_positions && model.maximum_positions > 0 && sequence > model.maximum_positions)
     draft.refuse(KeyId::kSequenceLength, "E218",
                  fmt::format("sequence_length {} is more than the {} positions of the model",

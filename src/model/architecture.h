@@ -227,6 +227,15 @@ struct PredictionModule {
   int first_of_layer = 0;                    // those of its layer from here
 };
 
+// A tower of vision: square images, cut into patches, in place of tokens. Its tensors are those of the embedding, `vocabulary`
+// is the number of classes.
+struct ImageInput {
+  std::int64_t channels = 3, size = 0, patch = 0;
+  Linear projection;     // [h, channels x patch x patch] as a convolution stores it
+  int class_index = -1;  // the token that stands first
+  int position_index = -1;
+};
+
 // What stands before the head of a masked-language model.
 struct HeadTransform {
   Linear dense;
@@ -280,6 +289,7 @@ struct Architecture {
   std::vector<LayerGroup> sequence;       // sums to `layers`
   std::optional<Norm> final_norm;
   std::optional<HeadTransform> head_transform;
+  std::optional<ImageInput> image;
   Linear head;  // weight_index -1 when tied
   std::optional<double> final_softcap;
   std::vector<ParameterTensor>

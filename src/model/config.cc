@@ -235,6 +235,12 @@ bool Config::is_null(std::string_view key) {
   return member != nullptr && member->value.is_null();
 }
 
+std::optional<std::int64_t> Config::count_members(std::string_view key) {
+  const Value* table = value_of(key);
+  if (table == nullptr || !table->is_table()) return std::nullopt;
+  return static_cast<std::int64_t>(table->members().size());
+}
+
 void Config::know(std::initializer_list<std::string_view> keys) {
   asked_.insert(asked_.end(), keys.begin(), keys.end());
 }

@@ -59,6 +59,9 @@ class Config {
   // `key` within the table `outer`, when both are there: rope_parameters.partial_rotary_factor.
   std::optional<double> find_number_within(std::string_view outer, std::string_view key);
 
+  // How many members the table `key` has; none where there is no table.
+  std::optional<std::int64_t> count_members(std::string_view key);
+
   // Keys that this family knows and that change no tensor.
   void know(std::initializer_list<std::string_view> keys);
 

@@ -31,6 +31,19 @@ constexpr std::array kTextParts = {
 constexpr std::array<std::string_view, 3> kTowers = {"vision_config", "audio_config",
                                                      "speech_config"};
 
+// Families whose name is known and whose tensors are not described yet.
+struct NotWeighed {
+  std::string_view model_type, why;
+};
+constexpr std::array kNotWeighed = {
+    NotWeighed{"t5", "encoder and decoder: two lengths, cross-attention"},
+    NotWeighed{"mt5", "encoder and decoder: two lengths, cross-attention"},
+    NotWeighed{"clip", "two towers that learn from one another"},
+    NotWeighed{"clip_vision_model", "a tower of vision without a task of its own"},
+    NotWeighed{"siglip", "two towers that learn from one another"},
+    NotWeighed{"siglip_vision_model", "a tower of vision without a task of its own"},
+};
+
 struct Found {
   const Value* object = nullptr;
   const Value* type = nullptr;  // where the family was written
@@ -74,6 +87,11 @@ void refuse_type(const Value& document, const Found& found, Diagnostics& diagnos
   } else {
     problem.message = fmt::format("\"{}\" is not a model family known here", found.model_type);
     problem.place = found.type->place();
+    for (const NotWeighed& known : kNotWeighed)
+      if (known.model_type == found.model_type) {
+        problem.message = fmt::format("\"{}\" is not weighed yet", found.model_type);
+        problem.label = known.why;
+      }
     const auto near = nearest_names(found.model_type, names);
     if (!near.empty())
       problem.help = fmt::format("{}; {}", did_you_mean("nearest family", near), problem.help);

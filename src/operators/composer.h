@@ -77,12 +77,15 @@ class Composer {
   // The product itself, in the type `factor` says.
   struct Factor {
     int weight_gradient = -1, bias_gradient = -1;  // -1: not trained
+    bool keeps_weight = false;          // even where the input asks for no gradient: a convolution
     bool biased = false;                // the kernel adds a bias (another order in backward)
     ElementType type{};                 // in which the product is computed
     std::optional<ElementType> stored;  // the weight's own; absent: as the recipe says
   };
   ValueId product(ValueId x, const SlotName& output, const N& rows, const N& in, const N& out,
                   const Factor& factor);
+  // The gradient of a bias: a sum over rows, with what its kernel needs while it runs.
+  void sum_rows(Operator& operation, const char* owner, const N& rows, const N& width);
   // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
   std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
   // Tensor parallelism with torch's DTensor: the block's input, the whole sequence where it is divided, shared by the

@@ -12,6 +12,11 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
                           std::optional<int> gradient) {
   Graph<N>& graph = composer.graph;
   const OperatorStyle& style = composer.style;
+  if (model.image) {
+    const ValueId patches = compose_patches(composer, model, ids);
+    graph.name(patches);
+    return patches;
+  }
   const Sizes<N>& sizes = composer.sizes;
   // Padding the vocabulary and narrow embeddings (opt-350m) change the sizes.
   const N width = model.embedding_width == model.hidden

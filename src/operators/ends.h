@@ -11,6 +11,12 @@ template <class N>
 ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
                           std::optional<int> gradient = std::nullopt);
 
+// A tower of vision's (operators/patches.cc): patches of the `pixels`, and the logits of what the class token has become.
+template <class N>
+ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueId pixels);
+template <class N>
+ValueId compose_class_token(Composer<N>& composer, const Architecture& model, ValueId x);
+
 // Final norm, head and cross entropy: where backward starts. Gives the loss when the caller gets it as a tensor of its
 // own, else kNoValue. `ids` are for modules that predict further tokens.
 template <class N>

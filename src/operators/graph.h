@@ -41,7 +41,10 @@ struct BackwardStep {
     kAliasGradient,      // the gradient of output 0 is the gradient of input `index`: no allocation
     kParameterGradient,  // allocate the gradient of parameter `index`
     kFreeOutputGradient,  // the incoming gradient of output `index` is dropped early
-    kInPlaceGradient,     // the gradient of input `index` overwrites it, where it was kept
+    // What it had computed again goes here: a checkpoint that is not reentrant drops each tensor as it hands it out
+    // (torch/utils/checkpoint.py, unpack_hook), and sums over what was broadcast come behind the operator's own backward.
+    kReturned,
+    kInPlaceGradient,  // the gradient of input `index` overwrites it, where it was kept
   } kind = kInputGradient;
   int index = 0;
   SlotId slot = -1;

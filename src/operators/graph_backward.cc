@@ -221,7 +221,8 @@ class BackwardPlayer {
       const bool second_waits = split_ && !graph_.keeps_graph_ && second_user_[index] >= 0;
       if (storage.first_saver == operation && !first_waits && !graph_.waits_on_host(storage))
         put(storage.slot, -1);
-      if (storage.rerun_first_saver == operation && !second_waits && !is_given(storage))
+      if (storage.rerun_first_saver == operation && !second_waits && !is_given(storage) &&
+          returned_ != operation)
         put(storage.slot, -1);
     }
     const int region = graph_.region_at(operation);
@@ -252,6 +253,16 @@ class BackwardPlayer {
       if (graph_.is_given_by(returning, storage)) put(storage.slot, -1);
     for (int argument : arguments_) drop(argument);
     arguments_.clear();
+  }
+  void let_go_of_copies(int operation) {
+    const int region = graph_.region_at(operation);
+    if (region < 0 || graph_.regions_[at(region)].reentrant ||
+        graph_.regions_[at(region)].discards_output)
+      return;
+    returned_ = operation;
+    for (std::size_t index = 0; index < graph_.storages_.size(); ++index)
+      if (graph_.storages_[index].rerun_first_saver == operation && goes_with_saver(index))
+        put(graph_.storages_[index].slot, -1);
   }
   void drop(int index) {
     Carried& buffer = carried_[at(index)];
@@ -381,6 +392,9 @@ class BackwardPlayer {
           make_parameter_gradient(step.index);
           parameters.push_back(step.index);
           break;
+        case BackwardStep::kReturned:
+          if (!split_) let_go_of_copies(i);
+          break;
         case BackwardStep::kFreeOutputGradient:
           if (incoming[at(step.index)] >= 0 && !deferred) {
             drop(incoming[at(step.index)]);
@@ -453,6 +467,7 @@ class BackwardPlayer {
   std::vector<std::int32_t> copies_;  // of what was computed again, by storage
   std::vector<Deferred> deferred_;
   std::vector<int> arguments_;  // gradients that a reentrant region was given
+  int returned_ = -1;           // the operator that has let go of what was computed again for it
   bool product_ran_ = false;
 };
 

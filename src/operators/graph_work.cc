@@ -192,6 +192,7 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
         break;
       }
       case BackwardStep::kFreeOutputGradient:
+      case BackwardStep::kReturned:
         break;
     }
   }

@@ -9,6 +9,10 @@ ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
   if (model_.final_norm)
     x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
   c_.head_operators_of_model = c_.position();
+  if (model_.image) {
+    const ValueId logits = compose_class_token(c_, model_, x);
+    return transformers(logits, graph_.elements(logits), labels, x);
+  }
   if (model_.head_transform) {
     const HeadTransform& transform = *model_.head_transform;
     x = c_.linear(x, transform.dense, c_.sizes.shard_tokens, c_.sizes.hidden, c_.sizes.hidden);

@@ -6,6 +6,8 @@
 //
 // With sequence parallelism a column linear gathers its input (b·s·h, for a moment) and keeps only its shard, gathering
 // again in backward (Megatron-LM core/tensor_parallel/layers.py); torch's DTensor keeps the gathered tensor.
+#include <algorithm>
+
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -130,7 +132,8 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   operation.inputs = {input};
   operation.outputs = {y};
   if (trains) keep_input(operation, input, owner);
-  if (weight != kNoValue && graph.needs_gradient(x)) operation.saved.push_back(weight);
+  if (weight != kNoValue && (graph.needs_gradient(x) || factor.keeps_weight))
+    operation.saved.push_back(weight);
   if (weight == kNoValue && graph.needs_gradient(x)) keep_weight(operation, owner, in * out);
   operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   quantise_gradient(operation, owner, rows * out);
@@ -141,8 +144,50 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   operation.backward.push_back(kGradient0);
   if (input_first) operation.backward.push_back(of_weight);
   operation.backward.push_back({BackwardStep::kParameterGradient, factor.bias_gradient, -1});
+  if (factor.bias_gradient >= 0) sum_rows(operation, owner, rows, out);
   graph.add(operation);
   return y;
+}
+
+// aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig and global_memory_size, where rows are summed: blocks that share a sum
+// leave theirs in a buffer, which has a place for every thread of a row of each.
+template <class N>
+void Composer<N>::sum_rows(Operator& operation, const char* owner, const N& rows, const N& width) {
+  if (style.implementation != Implementation::kTransformers &&
+      style.implementation != Implementation::kTorchtitan)
+    return;
+  const auto power_below = [](std::int64_t number, std::int64_t most) {
+    std::int64_t power = 1;
+    while (2 * power <= number && power < most) power *= 2;
+    return power;
+  };
+  const auto parts = [](std::int64_t whole, std::int64_t part) {
+    return (whole + part - 1) / part;
+  };
+  constexpr std::int64_t kMostThreads = 512, kWarp = 32, kFewest = 16, kMost = 256;
+  const std::int64_t inputs = plain(rows), outputs = plain(width);
+  const std::int64_t at_once = outputs % 4 == 0 ? 4 : outputs % 2 == 0 ? 2 : 1;
+  const std::int64_t threads = kMostThreads / at_once;
+  const std::int64_t across = power_below(outputs / at_once, threads);
+  const std::int64_t height =
+      std::min(power_below(inputs, threads), threads / std::min(across, kWarp));
+  const std::int64_t block = std::min(across, threads / height);
+  if (inputs < height * kFewest && inputs < kMost) return;
+  const std::int64_t each = parts(inputs, height);
+  const std::int64_t grid = parts(outputs / at_once, block);
+  const std::int64_t target = style.multiprocessors * (style.threads_of_each / (block * height));
+  if (each < kMost || grid > target) return;
+  const std::int64_t sharing =
+      std::max(std::min(parts(target, grid), parts(each, kFewest)), parts(each, kMost));
+  if (sharing <= 1) return;
+  operation.backward.push_back({BackwardStep::kReturned, 0, -1});
+  const auto temporary = [&](const char* name, const N& elements) {
+    operation.backward.push_back(
+        {BackwardStep::kTemporary, 0,
+         graph.temporary({owner, name, "op.linear.bias-sums"}, elements, ElementType::kFloat32)});
+  };
+  temporary("bias gradient, partial sums", N(sharing * block * at_once) * width);
+  temporary("bias gradient, semaphores", N(grid));
 }
 
 template <class N>

@@ -20,6 +20,15 @@ bool has_biased_product(const std::vector<ParameterTensor>& tensors) {
   });
 }
 
+// CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
+std::int64_t threads_of_multiprocessor(std::string_view architecture) {
+  if (architecture == "sm_75") return 1024;
+  if (architecture == "sm_86" || architecture == "sm_87" || architecture == "sm_89" ||
+      architecture == "sm_120")
+    return 1536;
+  return 2048;
+}
+
 // What step() makes beside a single tensor and its states: square roots in foreach's list, or the loop's.
 std::int64_t copies_of_step(const Training& training) {
   const Optimizer& optimizer = training.optimizer;
@@ -91,6 +100,7 @@ OperatorStyle style_of(const Job& job) {
   style.experts = job.experts;
   style.loss_parallel = job.training.loss_parallel || job.parallel.tensor == 1;
   style.multiprocessors = job.cluster.device->multiprocessors;
+  style.threads_of_each = threads_of_multiprocessor(job.cluster.device->architecture);
   style.distributed_tensors =
       job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
                                   job.implementation == Implementation::kTorchtitan);

@@ -72,7 +72,7 @@ struct OperatorStyle {
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them
   // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
   bool schedule_asks_for_loss = false;
-  std::int64_t multiprocessors = 132;  // of the device
+  std::int64_t multiprocessors = 132, threads_of_each = 2048;  // of the device
   // Products of 8-bit factors, in layers alone, not in the head. Transformer Engine keeps inputs in 8 bits, with a scale
   // for each block of them or one for the tensor; torchao quantises factors with a scale for each row or one for all.
   EightBitCode eight_bits = EightBitCode::kNone;

@@ -93,6 +93,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "implementation": "torchtitan", "environment": {"torch": "2.8"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "attention": "eager", "kernels": "local"})",
       R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "prediction_layers": 1})",
+      R"("model": "vit-base-patch16-224", "engine": "ddp", "training": {"precision": "bf16-pure"})",
       R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "buckets": {"contiguous_gradients": false}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "fsdp2", "implementation": "torchtitan", "parallel": {"expert": 4}, "training": {"sequence_length": 512})",
