@@ -229,7 +229,7 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   graph.gradient_slot(x, hidden_gradient_);
   graph.gradient_slot(y, hidden_gradient_);
   if (edge.gradient) graph.borrow_result_gradient();
-  if (recomputed) composer.recompute_from(0);
+  if (recomputed) composer.recompute_layer();
   // torchtitan's checkpoints run to the end of a layer (activation_checkpoint.early_stop is false, 0.2.2).
   if (recomputed && job_.recompute.mode == RecomputeMode::kOperators)
     graph.keep_chosen_outputs(job_.implementation != Implementation::kTorchtitan);

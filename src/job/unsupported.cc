@@ -78,10 +78,11 @@ constexpr std::array kFeatures = {
             [](const Draft& d) {
               const Implementation code = d.job().implementation;
               return d.job().adapter && code != Implementation::kTransformers &&
-                     code != Implementation::kTorchtitan;
+                     code != Implementation::kTorchtitan && code != Implementation::kLitgpt;
             },
             "adapters of this code",
-            "ddp, fsdp1, fsdp2 and deepspeed are weighed with PEFT's, on the code of transformers"},
+            "ddp, fsdp1, fsdp2 and deepspeed are weighed with PEFT's, on the code of transformers, "
+            "and with LitGPT's on its own"},
     Feature{KeyId::kModel,
             [](const Draft& d) {
               const Job& job = d.job();

@@ -173,11 +173,11 @@ class Composer {
   void keep_weight(Operator& operation, const char* owner, const N& elements);
   // Opens and closes recompute regions.
   int position() const { return graph.size(); }
+  // A part of the layer. What a compiled graph computes again, by its partitioner's choice, no checkpoint stands around.
   void recompute_from(int begin, bool discards_output = false) {
-    if (graph.size() > begin)
-      graph.region({begin, graph.size(), discards_output, !style.recompute_reentrant,
-                    style.recompute_reentrant && !discards_output});
+    recompute_from(begin, discards_output, style.recompute_reentrant && !style.compiled);
   }
+  void recompute_layer() { recompute_from(0, false, style.recompute_reentrant); }
 
   // Operators that the head begins with and that are the model's own forward, not its caller's: the final norm.
   int head_operators_of_model = 0;
@@ -215,6 +215,11 @@ class Composer {
   }
 
  private:
+  void recompute_from(int begin, bool discards_output, bool reentrant) {
+    if (graph.size() > begin)
+      graph.region(
+          {begin, graph.size(), discards_output, !reentrant, reentrant && !discards_output});
+  }
   std::size_t place_of(int index) const {
     return static_cast<std::size_t>(index + first_parameter);
   }
