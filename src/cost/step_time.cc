@@ -46,32 +46,10 @@ bool sends_beside_compute(const Job& job) {
 // What of a job does not depend on a device.
 struct StepClock::Prepared {
   Prepared(const Job& asked, StagePrograms<Checked>& programs)
-      : job(asked),
-        order(pipeline_order(job)),
-        shape(pipeline_shape(job)),
-        micro_batches(micro_batches_of_chunk(order.placement, shape)),
-        groups(groups_of(job)),
-        held_work(std::make_shared<const PipelineWork>(programs.work(job.recompute))),
-        work(*held_work),
-        elements(elements_of(programs.units())) {
-    const Sizes<Checked>& sizes = programs.sizes();
-    boundary_bytes = static_cast<double>(plain(sizes.shard_tokens)) *
-                     static_cast<double>(plain(sizes.hidden)) *
-                     bytes_each(job.training.precision.compute);
-    find_heaviest();
-  }
+      : Prepared(asked, std::make_shared<const PipelineWork>(programs.work(asked.recompute)),
+                 elements_of(programs.units()), boundary_bytes_of(asked, programs.sizes())) {}
   Prepared(const Job& asked, const Prepared& alike)
-      : job(asked),
-        order(pipeline_order(job)),
-        shape(pipeline_shape(job)),
-        micro_batches(micro_batches_of_chunk(order.placement, shape)),
-        groups(groups_of(job)),
-        held_work(alike.held_work),
-        work(*held_work),
-        elements(alike.elements),
-        boundary_bytes(alike.boundary_bytes) {
-    find_heaviest();
-  }
+      : Prepared(asked, alike.held_work, alike.elements, alike.boundary_bytes) {}
 
   void find_heaviest() {
     for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
@@ -95,6 +73,24 @@ struct StepClock::Prepared {
   Passage passage(const Device& device, const Machine& machine) const;
 
  private:
+  Prepared(const Job& asked, std::shared_ptr<const PipelineWork> work_of_parts,
+           std::vector<double> elements_of_units, double bytes_at_boundaries)
+      : job(asked),
+        order(pipeline_order(job)),
+        shape(pipeline_shape(job)),
+        micro_batches(micro_batches_of_chunk(order.placement, shape)),
+        groups(groups_of(job)),
+        held_work(std::move(work_of_parts)),
+        work(*held_work),
+        elements(std::move(elements_of_units)),
+        boundary_bytes(bytes_at_boundaries) {
+    find_heaviest();
+  }
+  // What a stage sends on of one micro-batch.
+  static double boundary_bytes_of(const Job& job, const Sizes<Checked>& sizes) {
+    return static_cast<double>(plain(sizes.shard_tokens)) *
+           static_cast<double>(plain(sizes.hidden)) * bytes_each(job.training.precision.compute);
+  }
   struct Parts {
     std::vector<WorkTime> parts;
     std::vector<PartSeconds> seconds;

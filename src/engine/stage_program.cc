@@ -285,17 +285,9 @@ void StagePrograms<N>::compose_ends() {
 
 template <class N>
 bool StagePrograms<N>::recomputes(std::int64_t layer_in_stage, std::int64_t layer) const {
-  switch (job_.recompute.mode) {
-    case RecomputeMode::kFull:
-    case RecomputeMode::kOperators:
-      return true;
-    case RecomputeMode::kEvery:
-      return layer % job_.recompute.every == 0;
-    case RecomputeMode::kBlock:
-      return layer_in_stage < job_.recompute.layers;
-    default:
-      return false;
-  }
+  const Recompute& how = job_.recompute;
+  const std::int64_t number = how.mode == RecomputeMode::kEvery ? how.every : how.layers;
+  return runs_again(how.mode, number, layer, layer_in_stage);
 }
 
 template <class N>

@@ -188,6 +188,22 @@ inline void sync_as_stages(Parallel& parallel) {
   parallel.sync_each_micro_batch = false;
 }
 
+// Whether a whole layer runs forward once more in backward. `number`: every how many layers, or how many of each stage.
+inline bool runs_again(RecomputeMode mode, std::int64_t number, std::int64_t layer,
+                       std::int64_t layer_in_stage) {
+  switch (mode) {
+    case RecomputeMode::kFull:
+    case RecomputeMode::kOperators:
+      return true;
+    case RecomputeMode::kEvery:
+      return layer % number == 0;
+    case RecomputeMode::kBlock:
+      return layer_in_stage < number;
+    default:
+      return false;
+  }
+}
+
 // Layers run forward once more in backward.
 inline bool recomputes_layers(RecomputeMode mode) {
   return mode == RecomputeMode::kFull || mode == RecomputeMode::kEvery ||

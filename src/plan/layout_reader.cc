@@ -48,6 +48,8 @@ ReadJob LayoutReader::job_of_form(const Layout& form) const {
   for (const KeyId id : {KeyId::kVirtualPipeline, KeyId::kSchedule, KeyId::kPipeline, KeyId::kData,
                          KeyId::kReplicate, KeyId::kZeroStage, KeyId::kReshard})
     remove_path(run, key_of(id).path);
+  // A way of states that are divided.
+  if (form.zero_stage == 0) remove_path(run, key_of(KeyId::kOverlapGather).path);
   return help_.read(run_of(run, form, space_, target_.model->layers));
 }
 

@@ -7,19 +7,6 @@
 namespace steelyard {
 namespace {
 
-bool computes_again(const Layout& layout, std::int64_t layer, std::int64_t layer_in_chunk) {
-  switch (layout.recompute) {
-    case RecomputeMode::kFull:
-      return true;
-    case RecomputeMode::kEvery:
-      return layer % layout.recomputed == 0;
-    case RecomputeMode::kBlock:
-      return layer_in_chunk < layout.recomputed;
-    default:
-      return false;
-  }
-}
-
 void append(Swing& first, const Swing& then) {
   first.height = std::max(first.height, first.net + then.height);
   first.net += then.net;
@@ -58,8 +45,8 @@ FormSwings::Passage FormSwings::passage_of(const Layout& layout, const Chunk& ch
   const bool lends_input = torch_ && !chunk.embedding, lends_gradient = torch_ && !chunk.head;
   const auto swings = [&](std::int64_t at) -> const UnitSwings& {
     return layer(static_cast<std::size_t>(kinds_[static_cast<std::size_t>(at)]),
-                 computes_again(layout, at, at - chunk.from), lends_input && at == chunk.from,
-                 lends_gradient && at + 1 == chunk.to);
+                 runs_again(layout.recompute, layout.recomputed, at, at - chunk.from),
+                 lends_input && at == chunk.from, lends_gradient && at + 1 == chunk.to);
   };
   if (chunk.embedding)
     append(passage.forward, embedding_.forward);
