@@ -63,7 +63,8 @@ class Composer {
   // x, or `elements` of it, with other strides. The gradient of a part is a whole x of zeros with the part copied in.
   ValueId viewed(const char* label, ValueId x, const N& elements,
                  const BackwardStep& gradient = kGradient0);
-  ValueId joined(ValueId first, ValueId second, const SlotName& name, const N& elements);
+  // torch.cat: the gradients of the parts are views of its own.
+  ValueId joined(const Few<ValueId, 6>& parts, const SlotName& name, const N& elements);
   // What is made without being trained: tables, positions, masks.
   ValueId made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
                const N& elements, ElementType type);

@@ -32,16 +32,16 @@ class LocalAttentionWriter {
     const ValueId t = c_.viewed("part to turn", x, turned_elements, kAlias0);
     const ValueId rest = c_.viewed("part that stays", x, graph_.elements(x) - turned_elements);
     const ValueId cosine = table("cos"), sine = table("sin");
-    const ValueId straight = times(t, cosine, "x·cos");
+    const ValueId straight = c_.multiply(t, cosine, {kOwner, "x·cos", kRule});
     const N half = turned_elements / N(2);
     const std::vector<ValueId> halves = c_.split(t, {half, half}, kOwner);
     const ValueId negative =
         c_.pointwise("negate", halves[1], {kOwner, "negated half", kRule}, false, false);
     const ValueId crossed =
-        c_.joined(negative, halves[0], {kOwner, "rotated", kRule}, turned_elements);
-    const ValueId sum =
-        c_.add(straight, times(crossed, sine, "rotated·sin"), {kOwner, "turned", kRule});
-    return c_.joined(sum, rest, name, graph_.elements(x));
+        c_.joined({negative, halves[0]}, {kOwner, "rotated", kRule}, turned_elements);
+    const ValueId sum = c_.add(straight, c_.multiply(crossed, sine, {kOwner, "rotated·sin", kRule}),
+                               {kOwner, "turned", kRule});
+    return c_.joined({sum, rest}, name, graph_.elements(x));
   }
 
   // DotProductAttention.forward: what multiplies lies by heads.
@@ -116,18 +116,6 @@ class LocalAttentionWriter {
                ? scaled
                : c_.made("cast", {scaled}, {kOwner, "cos or sin", kRule}, elements,
                          c_.style.compute);
-  }
-  ValueId times(ValueId x, ValueId table, const char* name) {
-    const ValueId y =
-        graph_.tensor({kOwner, name, kRule}, graph_.elements(x), graph_.type(x), true);
-    Operator operation;
-    operation.label = "multiply";
-    operation.inputs = {x, table};
-    operation.outputs = {y};
-    operation.saved = {table};
-    operation.backward = {kGradient0};
-    graph_.add(operation);
-    return y;
   }
   // triu of ones in fp32, as truths, which the masking keeps.
   ValueId masked(ValueId scores, const N& pairs) {

@@ -57,16 +57,9 @@ ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueI
 
 template <class N>
 ValueId compose_class_token(Composer<N>& composer, const Architecture& model, ValueId x) {
-  Graph<N>& graph = composer.graph;
   const Sizes<N>& sizes = composer.sizes;
   // A view of every first row; its gradient is one of the whole, of zeros elsewhere.
-  const ValueId first = graph.view(x, sizes.batch * sizes.hidden);
-  Operator select;
-  select.label = "select";
-  select.inputs = {x};
-  select.outputs = {first};
-  select.backward = {kGradient0};
-  graph.add(select);
+  const ValueId first = composer.viewed("select", x, sizes.batch * sizes.hidden);
   return composer.linear(first, model.head, sizes.batch, sizes.hidden, sizes.vocabulary);
 }
 

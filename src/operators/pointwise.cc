@@ -4,6 +4,17 @@
 
 namespace steelyard {
 
+namespace {
+// torch.promote_types, of what is multiplied and added here: whole numbers and truths widen nothing.
+ElementType promoted(ElementType x, ElementType y) {
+  const auto fraction = [](ElementType type) {
+    return type != ElementType::kInt64 && type != ElementType::kBool;
+  };
+  if (fraction(x) != fraction(y)) return fraction(x) ? x : y;
+  return bits_of(x) >= bits_of(y) ? x : y;
+}
+}  // namespace
+
 template <class N>
 ValueId Composer<N>::single(const char* label, ValueId x, const SlotName& name, const N& elements,
                             ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before) {
@@ -28,8 +39,7 @@ ValueId Composer<N>::cast(ValueId x, ElementType type, const SlotName& name) {
 // The gradient of a sum is the gradient of both: one tensor, held twice. Where types differ, one branch gets a cast copy.
 template <class N>
 ValueId Composer<N>::add(ValueId x, ValueId y, const SlotName& name) {
-  const ElementType wider =
-      bits_of(graph.type(x)) >= bits_of(graph.type(y)) ? graph.type(x) : graph.type(y);
+  const ElementType wider = promoted(graph.type(x), graph.type(y));
   const ValueId sum = graph.tensor(name, graph.elements(x), wider,
                                    graph.needs_gradient(x) || graph.needs_gradient(y));
   Operator operation;
@@ -44,10 +54,9 @@ ValueId Composer<N>::add(ValueId x, ValueId y, const SlotName& name) {
 
 template <class N>
 ValueId Composer<N>::multiply(ValueId x, ValueId y, const SlotName& name) {
-  const ElementType wider =
-      bits_of(graph.type(x)) >= bits_of(graph.type(y)) ? graph.type(x) : graph.type(y);
-  const ValueId product = graph.tensor(name, graph.elements(x), wider,
-                                       graph.needs_gradient(x) || graph.needs_gradient(y));
+  const ValueId product =
+      graph.tensor(name, graph.elements(x), promoted(graph.type(x), graph.type(y)),
+                   graph.needs_gradient(x) || graph.needs_gradient(y));
   Operator operation;
   operation.label = "multiply";
   operation.inputs = {x, y};
@@ -105,15 +114,17 @@ ValueId Composer<N>::viewed(const char* label, ValueId x, const N& elements,
 }
 
 template <class N>
-ValueId Composer<N>::joined(ValueId first, ValueId second, const SlotName& name,
-                            const N& elements) {
-  const ValueId whole = graph.tensor(name, elements, graph.type(first),
-                                     graph.needs_gradient(first) || graph.needs_gradient(second));
+ValueId Composer<N>::joined(const Few<ValueId, 6>& parts, const SlotName& name, const N& elements) {
+  bool trained = false;
   Operator join;
   join.label = "concatenate";
-  join.inputs = {first, second};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    trained = trained || graph.needs_gradient(parts[i]);
+    join.inputs.push_back(parts[i]);
+    join.backward.push_back({BackwardStep::kAliasGradient, static_cast<int>(i), -1});
+  }
+  const ValueId whole = graph.tensor(name, elements, graph.type(parts[0]), trained);
   join.outputs = {whole};
-  join.backward = {kAlias0, kAlias1};
   graph.add(join);
   return whole;
 }

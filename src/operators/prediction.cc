@@ -41,29 +41,12 @@ class PredictionWriter {
  private:
   // torch.roll: a copy, whose last place is then 0.
   ValueId rolled(ValueId ids, const char* name) {
-    const ValueId y = graph_.tensor({kPredictor, name, "megatron.prediction-inputs"},
-                                    c_.sizes.tokens, ElementType::kInt64, false);
-    Operator roll;
-    roll.label = "roll";
-    roll.inputs = {ids};
-    roll.outputs = {y};
-    graph_.add(roll);
-    return y;
+    return c_.made("roll", {ids}, {kPredictor, name, "megatron.prediction-inputs"}, c_.sizes.tokens,
+                   ElementType::kInt64);
   }
   ValueId joined(const Few<ValueId, 6>& parts, const char* name) {
-    N elements{};
-    Operator join;
-    join.label = "concatenate";
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      elements = elements + graph_.elements(parts[i]);
-      join.inputs.push_back(parts[i]);
-      join.backward.push_back({BackwardStep::kAliasGradient, static_cast<int>(i), -1});
-    }
-    const ValueId y = graph_.tensor({kPredictor, name, "megatron.prediction-joined"}, elements,
-                                    graph_.type(parts[0]), true);
-    join.outputs = {y};
-    graph_.add(join);
-    return y;
+    return c_.joined(parts, {kPredictor, name, "megatron.prediction-joined"},
+                     N(static_cast<std::int64_t>(parts.size())) * graph_.elements(parts[0]));
   }
   ValueId module(const PredictionModule& module, ValueId hidden, ValueId tokens) {
     const Layer& layer = model_.kinds[static_cast<std::size_t>(model_.prediction_layer_kind)];

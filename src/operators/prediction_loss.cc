@@ -58,13 +58,7 @@ std::vector<int> LossWriter<N>::summed(std::size_t uses, bool leaves, const N& e
 template <class N>
 ValueId LossWriter<N>::loss_of_depth(ValueId hidden, const N& width) {
   const auto of_tokens = [&](const char* name, ElementType type) {
-    const ValueId made =
-        graph_.tensor({"mtp", name, "megatron.prediction-loss"}, c_.sizes.tokens, type, false);
-    Operator make;
-    make.label = "roll";
-    make.outputs = {made};
-    graph_.add(make);
-    return made;
+    return c_.made("roll", {}, {"mtp", name, "megatron.prediction-loss"}, c_.sizes.tokens, type);
   };
   const ValueId logits = project(c_.gathered(hidden, width, "head"), width);
   if (logits_of_depth_ != kNoValue) graph_.hold(logits_of_depth_);
@@ -73,14 +67,7 @@ ValueId LossWriter<N>::loss_of_depth(ValueId hidden, const N& width) {
   const ValueId mask = of_tokens("tokens that count", ElementType::kInt64);
   const ValueId loss = megatron(logits);
   const SlotName name{"mtp", "loss by token", "megatron.prediction-loss"};
-  const ValueId masked = graph_.tensor(name, c_.sizes.tokens, ElementType::kFloat32, true);
-  Operator multiply;
-  multiply.label = "multiply";
-  multiply.inputs = {loss, mask};
-  multiply.outputs = {masked};
-  multiply.saved = {mask};
-  multiply.backward = {kGradient0};
-  graph_.add(multiply);
+  const ValueId masked = c_.multiply(loss, mask, name);
   loss_of_depth_ = masked;
   const ValueId counted = graph_.tensor({"mtp", "how many count", "megatron.prediction-loss"}, N(1),
                                         ElementType::kInt64, false);

@@ -116,7 +116,7 @@ class RotaryWriter {
     const ValueId rest = c_.viewed("part that stays", x, graph_.elements(x) - elements);
     const ValueId rotated = by_halves(c_.viewed("part to turn", x, elements),
                                       {kOwner, "part, turned", "op.rotary.output"});
-    return c_.joined(rotated, rest, name, graph_.elements(x));
+    return c_.joined({rotated, rest}, name, graph_.elements(x));
   }
 
   // x·cos + rotate_half(x)·sin
@@ -128,7 +128,7 @@ class RotaryWriter {
     const ValueId negative =
         c_.pointwise("negate", second, {kOwner, "negated half", kProducts}, false, false);
     const ValueId rotated =
-        c_.joined(negative, first, {kOwner, "rotated", kProducts}, graph_.elements(x));
+        c_.joined({negative, first}, {kOwner, "rotated", kProducts}, graph_.elements(x));
     const ValueId sine = times("rotated·sin", rotated, sine_, "rotated·sin");
     const ValueId turned = c_.add(cosine, sine, name);
     return attention_.rotary_in_float32 ? c_.cast(turned, graph_.type(x), name) : turned;
@@ -152,7 +152,7 @@ class RotaryWriter {
     const ValueId right = c_.add(times("second·cos", second, kNoValue, "second·cos"),
                                  times("first·sin", first, kNoValue, "first·sin"),
                                  {kOwner, "second half, turned", kProducts});
-    return c_.joined(left, right, name, graph_.elements(x));
+    return c_.joined({left, right}, name, graph_.elements(x));
   }
 
   Composer<N>& c_;
