@@ -38,18 +38,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     flags_ = this->slot("optimizer", "overflow flag; the barrier's", "deepspeed.zero3-flags",
                         Pile::kCommunication, N(1), ElementType::kBool);
     for (const Unit<N>* unit : this->all_units()) {
-      N small{};
-      TensorSum tensors = this->book_.tensor_sum();
-      for (const TensorShare<N>& share : unit->tensors)
-        if (persists(share)) {
-          small = small + N(share.copies) * share.elements;
-          tensors.add(
-              allocated_size(bytes_of(Elements(Checked(plain(share.elements))), this->stored_)),
-              share.copies, 0);
-        }
-      persistent_.slots.push_back(this->book_.slot_of_tensors(
-          {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}, Pile::kParameters,
-          small, this->stored_, std::move(tensors)));
+      persistent_.slots.push_back(
+          parts_of(*unit, true, N(1),
+                   {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}));
+      persistent_parts_.slots.push_back(
+          parts_of(*unit, true, Workbook<N>::symbol("N", this->ranks_),
+                   {unit->name, "partitions of small parameters", "deepspeed.zero3-persistent"}));
       N large{};
       for (const TensorShare<N>& share : unit->tensors)
         if (!persists(share)) large = large + N(share.copies) * share.elements;
@@ -59,6 +53,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       fetched_.slots.push_back(this->slot(unit->name, "flat copy of a fetched group",
                                           "deepspeed.zero3-fetch", Pile::kCommunication,
                                           largest_group(*unit), this->stored_));
+      called_.slots.push_back(this->slot(unit->name, "largest parameter, gathered when called",
+                                         "deepspeed.zero3-gathered", Pile::kParameters,
+                                         largest_fetched(*unit), this->stored_));
     }
     if (context.frozen)
       for (const Unit<N>* unit : this->all_units(Of::kFrozen))
@@ -68,7 +65,12 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
             flat_shards(*unit, this->ranks_, this->stored_, this->book_.tensor_sum())));
     constants_ = this->constants_sets();
     if (has_secondary())
-      for (const Unit<N>* unit : this->all_units()) secondary_.slots.push_back(secondary_of(*unit));
+      for (const Unit<N>* unit : this->all_units()) {
+        const SlotName name{unit->name, "second copy, divided", "deepspeed.secondary"};
+        const N ranks = Workbook<N>::symbol("H", context.job.parallel.secondary_shard);
+        secondary_.slots.push_back(parts_of(*unit, false, ranks, name));
+        small_secondary_.slots.push_back(parts_of(*unit, true, ranks, name));
+      }
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
@@ -93,22 +95,34 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       EngineModel<N>::hold(frozen_shares_, stage, events);
     }
     EngineModel<N>::hold(constants_, stage, events);
+    hold_secondary(stage, 1, events);
     if (this->steps_in_backward()) return;
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
       this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
     events.push_back({bucket_, 1});
     if (!this->offloads_states()) events.push_back({here_.gradients, 1});
+    // From the host comes this rank's part first.
+    if (this->offloads_parameters()) events.push_back({here_.hooked_part, 1});
     this->pass(here_.hooked, events);
+    if (this->offloads_parameters()) events.push_back({here_.hooked_part, -1});
   }
   void states(const Stage<N>& stage, Events& events) override {
     if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
   }
   void left_by_first_backward(const Stage<N>& stage, Events& events) const override {
     if (!persist_from_step()) EngineModel<N>::hold(persistent_, stage, events);
+    if (has_secondary()) EngineModel<N>::hold(small_secondary_, stage, events, -1);
   }
   void left_by_first_step(const Stage<N>& stage, Events& events) const override {
-    if (persist_from_step()) EngineModel<N>::hold(persistent_, stage, events);
+    if (persist_from_step()) {
+      EngineModel<N>::hold(persistent_, stage, events);
+      if (this->offloads_parameters()) {  // gathered from the host
+        EngineModel<N>::hold(persistent_parts_, stage, events);
+        EngineModel<N>::hold(persistent_parts_, stage, events, -1);
+      }
+    }
+    if (has_secondary()) EngineModel<N>::hold(secondary_, stage, events, -1);
     if (!this->steps_in_backward() && !this->offloads_states())
       this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
@@ -116,39 +130,39 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
     here_ = buffers_.at(stage);
     if (!traces_) hold_gathered(stage, 1, events);
-    this->pass(fetched_.slots.front(), events);
+    fetch(0, events);
   }
   void before_forward(const Neighbours& here, bool, Events& events) override {
-    this->pass(fetched(here.unit), events);
+    fetch(place_of_unit(here.unit), events);
   }
   void after_forward(const Neighbours& here, bool first, Events& events) override {
-    if (first && has_secondary() && !here_.keeps_all)
+    if (first && makes_secondary() && !here_.keeps_all)
       events.push_back(this->event(secondary_, here.unit, 1));
   }
   void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
-    if (first && has_secondary() && !here_.keeps_all) {
+    if (first && makes_secondary() && !here_.keeps_all) {
       if (stage.embedding) events.push_back({secondary_.slots.front(), 1});
       if (stage.head) events.push_back({secondary_.slots[secondary_.slots.size() - 2], 1});
     }
-    if (stage.head) this->pass(fetched_.slots[fetched_.slots.size() - 2], events);
+    if (stage.head) fetch(fetched_.slots.size() - 2, events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (here.previous < 0) pass_by(events);
-    this->pass(fetched(here.unit), events);
+    if (traces_ || here_.gathered >= 0) fetch(place_of_unit(here.unit), events);
   }
   void after_backward(const Neighbours& here, bool, Events& events) override {
-    if (!this->steps_in_backward()) this->pass(here_.scattered, events);
+    if (here_.reduces_in_layers && !this->steps_in_backward()) this->pass(here_.scattered, events);
     // Nobody asks for it again.
     if (!traces_ && here_.gathered < 0)
-      events.push_back({gathered_.slots[static_cast<std::size_t>(here.unit + 1)], -1});
+      events.push_back({gathered_.slots[place_of_unit(here.unit)], -1});
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     // What is needed again soon is let go in backward only, the first module last.
-    if (first && has_secondary() && here_.keeps_all)
+    if (first && makes_secondary() && here_.keeps_all)
       EngineModel<N>::hold(secondary_, stage, events);
     if (last_unit < 0) pass_by(events);
     this->drop_scaled_loss(stage, events);
-    if (!this->steps_in_backward()) this->pass(here_.scattered, events);
+    if (!this->steps_in_backward()) this->pass(here_.scattered_last, events);
     if (traces_) return;
     if (here_.gathered >= 0) return hold_gathered(stage, -1, events);
     // What stands at the ends, and layers below all that is trained.
@@ -173,6 +187,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     }
     const Buffers& buffers = buffers_.at(stage);
     EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
+    if (has_secondary()) EngineModel<N>::hold(small_secondary_, stage, events);
     this->look_for_overflow(events);
     // A norm for each sub-group, whether or not gradients are clipped; here the last of them.
     this->norm_.hold(buffers.sub_groups - 1, events);
@@ -194,7 +209,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     step_states(stage, events);
     // What was copied before the step is worth nothing after it.
-    if (has_secondary()) EngineModel<N>::hold(secondary_, stage, events, -1);
+    hold_secondary(stage, -1, events);
   }
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -266,27 +281,34 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool has_secondary() const {
     return this->job_.parallel.secondary_shard > 1 && !this->offloads_parameters();
   }
-  // Of each tensor that is not whole anyway.
-  SlotId secondary_of(const Unit<N>& unit) {
-    const std::int64_t ranks = this->job_.parallel.secondary_shard;
-    const N letter = Workbook<N>::symbol("H", ranks);
+  // The first step has what was made with the partitions.
+  bool makes_secondary() const { return has_secondary() && !traces_; }
+  void hold_secondary(const Stage<N>& stage, std::int32_t count, Events& events) const {
+    if (!has_secondary()) return;
+    EngineModel<N>::hold(secondary_, stage, events, count);
+    EngineModel<N>::hold(small_secondary_, stage, events, count);
+  }
+  // A part of each tensor, rounded on its own. `small`: of those that stand whole from the first backward to the step, which
+  // divides them again; else of all others.
+  SlotId parts_of(const Unit<N>& unit, bool small, const N& ranks, const SlotName& name) {
     N elements{};
     TensorSum tensors = this->book_.tensor_sum();
     for (const TensorShare<N>& share : unit.tensors) {
-      if (persists(share)) continue;
-      const N part = ceil_divide(share.elements, letter);
+      if (persists(share) != small) continue;
+      const N part = plain(ranks) == 1 ? share.elements : ceil_divide(share.elements, ranks);
       elements = elements + N(share.copies) * part;
       tensors.add(allocated_size(bytes_of(Elements(Checked(plain(part))), this->stored_)),
                   share.copies, 0);
     }
-    return this->book_.slot_of_tensors({unit.name, "second copy, divided", "deepspeed.secondary"},
-                                       Pile::kParameters, elements, this->stored_,
+    return this->book_.slot_of_tensors(name, Pile::kParameters, elements, this->stored_,
                                        std::move(tensors));
   }
   struct Buffers {
-    SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
-           stepped = -1, saved = -1, norm_copy = -1, hooked = -1;
-    bool keeps_all = false;  // what forward gathers stays until backward has used it
+    SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1,
+           scattered_last = -1, joined = -1, stepped = -1, saved = -1, norm_copy = -1, hooked = -1,
+           hooked_part = -1;
+    bool reduces_in_layers = false;  // the bucket is full before backward has left the layers
+    bool keeps_all = false;          // what forward gathers stays until backward has used it
     std::int32_t sub_groups = 1;
     typename GradientNorm<N>::Copy largest;
     std::int64_t tensors = 0;  // of the sub-group that has most
@@ -303,7 +325,13 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     else
       EngineModel<N>::hold(gathered_, stage, events, count);
   }
-  SlotId fetched(int kind) const { return fetched_.slots[static_cast<std::size_t>(kind + 1)]; }
+  static std::size_t place_of_unit(int kind) { return static_cast<std::size_t>(kind + 1); }
+  // A module that is called for the first time gathers its own parameters, and lets them go; later whole groups come ahead,
+  // through a flat copy where there are two or more (all_gather_coalesced).
+  void fetch(std::size_t unit, Events& events) const {
+    const SlotId slot = (traces_ ? called_ : fetched_).slots[unit];
+    if (slot >= 0) this->pass(slot, events);
+  }
 
   // The head's gradients that are larger than the bucket.
   void pass_by(Events& events) const {
@@ -335,20 +363,29 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
           sum = sum + N(count[unit] * share.copies) * share.elements;
     return sum;
   }
-  // Tensors are fetched together until prefetch_bucket is reached: the largest such group, wherever it starts.
+  N largest_fetched(const Unit<N>& unit) const {
+    N largest{};
+    for (const TensorShare<N>& share : unit.tensors)
+      if (!persists(share) && plain(share.elements) > plain(largest)) largest = share.elements;
+    return largest;
+  }
+  // Tensors are fetched together until prefetch_bucket is reached: the largest such group, wherever it starts. One alone is gathered
+  // into its own place.
   N largest_group(const Unit<N>& unit) const {
     const std::int64_t wanted = std::max<std::int64_t>(1, this->job_.buckets.prefetch);
     N largest{};
     for (std::size_t start = 0; start < unit.tensors.size(); ++start) {
       N sum{};
+      std::int64_t tensors = 0;
       for (std::size_t i = start; i < unit.tensors.size() && plain(sum) < wanted; ++i) {
         const TensorShare<N>& share = unit.tensors[i];
         if (persists(share)) continue;
         const std::int64_t missing =
             (wanted - plain(sum) + plain(share.elements) - 1) / plain(share.elements);
         sum = sum + N(std::min(share.copies, missing)) * share.elements;
+        tensors += std::min(share.copies, missing);
       }
-      if (plain(sum) > plain(largest)) largest = sum;
+      if (tensors > 1 && plain(sum) > plain(largest)) largest = sum;
     }
     return largest;
   }
@@ -375,6 +412,44 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (tensors > 0 || buffers.sub_groups == 0) close();
   }
 
+  // Gradients enter the bucket in the order of backward; one that finds no room has it reduced first. What is in it when backward
+  // has ended is reduced then.
+  void fill_bucket(const Stage<N>& stage, Buffers& buffers) {
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    const std::int64_t room = this->job_.buckets.reduce;
+    std::int64_t filled = 0, tensors = 0, at_end = 0;
+    bool overflows = false;
+    // One tensor that the ranks divide evenly is reduced where it is.
+    const auto reduce = [&] {
+      if (tensors > 1 || filled % this->ranks_ != 0) at_end = std::max(at_end, filled);
+      filled = tensors = 0;
+    };
+    const auto enter = [&](std::int64_t elements) {
+      if (filled > 0 && filled + elements > room) {
+        overflows = true;
+        reduce();
+      }
+      filled += elements;
+      ++tensors;
+    };
+    for (std::size_t unit = units.size(); unit-- > 0;) {
+      if (unit == 0) {  // the embedding: nothing else is left
+        buffers.reduces_in_layers = overflows;
+        at_end = 0;
+      }
+      for (std::int64_t i = 0; i < count[unit]; ++i)
+        for (std::size_t k = units[unit]->tensors.size(); k-- > 0;)
+          for (std::int64_t copy = 0; copy < units[unit]->tensors[k].copies; ++copy)
+            enter(plain(units[unit]->tensors[k].elements));
+    }
+    reduce();
+    buffers.scattered_last = this->slot(
+        "gradients", "reduce-scatter input, last", "deepspeed.zero3-scatter", Pile::kCommunication,
+        overflows ? this->counted("left in the bucket", at_end) : this->elements_of(stage),
+        this->stored_);
+  }
+
   Buffers make_buffers(const Stage<N>& stage) {
     const Buckets& buckets = this->job_.buckets;
     const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
@@ -383,6 +458,11 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     buffers.hooked = this->slot("model", "largest parameter, gathered to hook its gradient",
                                 "deepspeed.zero3-hooks", Pile::kTemporary,
                                 N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
+    buffers.hooked_part = this->slot("model", "partition of the largest parameter, from the host",
+                                     "deepspeed.zero3-hooks", Pile::kTemporary,
+                                     ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
+                                                 Workbook<N>::symbol("N", this->ranks_)),
+                                     this->stored_);
     buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
                                 Pile::kParameters, share, this->stored_);
     buffers.gradients = this->slot("gradients", "gradient partitions", "deepspeed.zero3-gradients",
@@ -426,6 +506,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                                    this->at_most(fetched_elements(stage, Of::kTrained),
                                                  std::max(buckets.reduce, largest_gradient())),
                                    this->stored_);
+    fill_bucket(stage, buffers);
     buffers.saved = this->slot("checkpoint", "largest module, gathered", "deepspeed.zero3-save",
                                Pile::kTemporary, N(largest), this->stored_);
     return buffers;
@@ -441,7 +522,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1, flags_ = -1;
-  SlotSet frozen_shares_, persistent_, fetched_, gathered_, secondary_;  // by unit
+  SlotSet frozen_shares_, persistent_, persistent_parts_, called_, fetched_, gathered_, secondary_,
+      small_secondary_;  // by unit
   bool traces_ = false;
   std::vector<SlotSet> constants_;  // of quantised weights
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
