@@ -300,6 +300,29 @@ CONTEXT = {
     for name, changes in {"": {}, "-full": FULL, "-small-vocabulary": {"model.vocab_size": 8000}}.items()
 }
 
+# Needs SCALING_SOURCE (scaling_engine.py). Its norms are torch's operators; Megatron's and flash-attn's fused ones are not its own.
+SCALING = {
+    f"scaling-{name}": {"engine": "scaling", "implementation": "scaling", P: "bf16-mixed", "training.gradient_accumulation": 2,
+                        "training.micro_batch": 1, "model.num_key_value_heads": 32, **UNTIED, **changes}
+    for name, changes in {
+        "1": {"cluster.devices": 1},
+        "1-grouped": {"cluster.devices": 1, "model.num_key_value_heads": 8},
+        "1-micro-batch-2": {"cluster.devices": 1, "training.micro_batch": 2, "training.gradient_accumulation": 4},
+        "1-full": {"cluster.devices": 1, **FULL},
+        "1-small-vocabulary": {"cluster.devices": 1, "model.vocab_size": 8000},
+        "data-8": {"cluster.devices": 8},
+        "data-8-zero": {"cluster.devices": 8, "parallel.zero_stage": 1},
+        "data-8-zero-small-vocabulary": {"cluster.devices": 8, "parallel.zero_stage": 1, "model.vocab_size": 8000},
+        "tensor-2": {"cluster.devices": 2, "parallel.tensor": 2, "parallel.sequence_parallel": False},
+        "tensor-2-sequence": {"cluster.devices": 2, "parallel.tensor": 2, "parallel.sequence_parallel": True},
+        "tensor-2-sequence-full": {"cluster.devices": 2, "parallel.tensor": 2, "parallel.sequence_parallel": True, **FULL},
+        "tensor-2-data-4-zero": {"cluster.devices": 8, "parallel.tensor": 2, "parallel.sequence_parallel": True,
+                                 "parallel.zero_stage": 1},
+        "tensor-2-small-vocabulary": {"cluster.devices": 2, "parallel.tensor": 2, "parallel.sequence_parallel": True,
+                                      "model.vocab_size": 8000},
+    }.items()
+}
+
 PREDICTION = {"training.prediction_layers": 1}
 # Without Transformer Engine and Apex: attention is written out, Adam is torch's.
 MEGATRON = {
@@ -416,7 +439,7 @@ def cases():
     table["family-vit-base-efficient"] = changed(vision, {A: "efficient"})
     table["family-vit-base-fp32"] = changed(vision, {A: "efficient", P: "fp32"})
     table["family-vit-base-fsdp2-8"] = changed(vision, {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"})
-    for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON,
+    for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA}.items():

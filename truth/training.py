@@ -347,6 +347,9 @@ def train_one(recorder, run, rank=0):
     if run["engine"] == "megatron":
         import megatron_core
         return megatron_core.train(recorder, run, rank)
+    if run["engine"] == "scaling":
+        import scaling_engine
+        return scaling_engine.train(recorder, run, rank)
     if value(run, "parallel.pipeline", 1) > 1:
         import pipeline_parallel
         return pipeline_parallel.train_pipeline(recorder, run, rank)

@@ -42,6 +42,7 @@ inline void expect_sound(const Job& job) {
     stages.engine().left_by_first_backward(stages.stage_of(stage), held);
     stages.engine().left_by_first_step(stages.stage_of(stage), held);
     stages.hold_received(stages.stage_of(stage), held);
+    stages.hold_full_buffers(stages.stage_of(stage), 1, held);
     stages.hold_gradients_of_received(stage, held);
     std::vector<Event> states;
     stages.engine().states(stages.stage_of(stage), states);

@@ -275,8 +275,8 @@ TEST_F(SavedByNanotron, RecomputedKeepsTheInput) {
             "2h/t");
 }
 
-// Norms operator by operator in 16 bits (x, what is normalised, the result), one product for q, k and v of which the values
-// stay a part, and a gathered sequence that is kept whole.
+// Norms operator by operator in 16 bits (x, what is normalised, the result), rotary tables by token for q and for k, and a gathered
+// sequence that is kept whole.
 TEST(SavedBytes, ScalingKeepsWhatItsOperatorsRead) {
   const auto of = [](int tensor, bool scatter, const char* kernels) {
     return kept_of(
@@ -285,11 +285,12 @@ TEST(SavedBytes, ScalingKeepsWhatItsOperatorsRead) {
          .parallel = fmt::format(R"("tensor": {}, "sequence_parallel": {})", tensor, scatter),
          .devices = tensor});
   };
-  constexpr std::int64_t kBlocks = 6 * kHidden + 6 * kKeyValue + 8 * kFeed + 4 * kHeads;
-  EXPECT_EQ(of(1, false, "own").bytes, 12 * kHidden + 4 + kBlocks);
-  EXPECT_EQ(of(1, false, "flash-attn").bytes, 8 * kHidden + 8 + kBlocks);
-  EXPECT_EQ(of(4, false, "own").bytes, 12 * kHidden + 4 + kBlocks / 4);
-  EXPECT_EQ(of(4, true, "own").bytes, (8 * kHidden + 4) / 4 + 4 * kHidden + kBlocks / 4);
+  constexpr std::int64_t kTables = 4 * 2 * 128;
+  constexpr std::int64_t kBlocks = 4 * kHidden + 4 * kKeyValue + 8 * kFeed + 4 * kHeads;
+  EXPECT_EQ(of(1, false, "own").bytes, 12 * kHidden + 4 + kTables + kBlocks);
+  EXPECT_EQ(of(1, false, "flash-attn").bytes, 8 * kHidden + 8 + kTables + kBlocks);
+  EXPECT_EQ(of(4, false, "own").bytes, 12 * kHidden + 4 + kTables + kBlocks / 4);
+  EXPECT_EQ(of(4, true, "own").bytes, (8 * kHidden + 4) / 4 + 4 * kHidden + kTables + kBlocks / 4);
 }
 
 }  // namespace

@@ -35,8 +35,20 @@ class Scaling final : public EngineModel<N> {
       master_ = this->flat_set("master weights", "scaling.master", Pile::kMasterWeights,
                                ElementType::kFloat32, ranks);
       wide_ = this->flat_set("gradients of this rank's part, fp32", "scaling.wide-gradients",
-                             Pile::kGradients, ElementType::kFloat32, ranks);
+                             Pile::kTemporary, ElementType::kFloat32, ranks);
     }
+    copied_ = sharded_ ? this->flat_set("parameters of this rank's part, copied", "scaling.copied",
+                                        Pile::kTemporary, precision.parameters, ranks)
+                       : largest_set();
+    divided_loss_ =
+        this->book_.slot({"loss", "divided by the micro-batches", "scaling.divided-loss"},
+                         Pile::kTemporary, N(1), ElementType::kFloat32);
+    const std::int64_t talks = this->job_.parallel.pipeline > 1 ? 3 : 2;
+    TensorSum numbers = this->book_.tensor_sum();
+    numbers.add(Bytes(kAllocationGranularity), 2 * talks, 0);
+    numbers_ = this->book_.slot_of_tensors(
+        {"pipeline", "numbers of communicators", "scaling.numbers"}, Pile::kCommunication,
+        N(2 * talks), ElementType::kInt64, std::move(numbers));
     if (sharded_)
       part_ = this->flat_set("gradients of this rank's part", "autograd.parameter-gradient",
                              Pile::kGradients, precision.parameters, ranks);
@@ -55,23 +67,54 @@ class Scaling final : public EngineModel<N> {
 
   void load(const Stage<N>& stage, Events& events) override {
     this->hold(parameters_, stage, events);
-    this->hold(master_, stage, events);
+    events.push_back({numbers_, 1});
+    if (sharded_) {
+      this->hold(copied_, stage, events);
+      this->hold(master_, stage, events);
+      this->hold(copied_, stage, events, -1);
+    } else if (steps_copies_) {
+      // One parameter after the other is copied, and the copy widened.
+      for (std::size_t unit = 0; unit < stage.units.size(); ++unit) {
+        if (stage.units[unit] == 0 || master_.slots[unit] < 0) continue;
+        events.push_back({master_.slots[unit], static_cast<std::int32_t>(stage.units[unit])});
+        events.push_back({copied_.slots[unit], 1});
+        events.push_back({copied_.slots[unit], -1});
+      }
+    }
+  }
+  void begin_backward(const Stage<N>& stage, bool, Events& events) override {
+    if (divides_loss(stage)) events.push_back({divided_loss_, 1});
+  }
+  void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
+    if (divides_loss(stage)) events.push_back({divided_loss_, -1});
   }
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
   }
-  void optimizer(const Stage<N>& stage, Events& events) override {
-    const std::int64_t data = this->job_.parallel.data;
+  void prepare_step(const Stage<N>& stage, Events& events) override {
     if (steps_copies_ && !sharded_) widen(stage, events);
-    if (data > 1) reduce_buckets(stage, events);
+    if (this->job_.parallel.data > 1) reduce_buckets(stage, events);
     if (sharded_) widen(stage, events);
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
     this->step_temporaries(states_, stage, events);
     this->hold(wide_, stage, events, -1);
     if (!steps_copies_) this->free_gradients(stage, events);
-    if (sharded_ && data > 1) gather(stage, events);
+    if (sharded_ && this->job_.parallel.data > 1) gather(stage, events);
   }
 
  private:
+  bool divides_loss(const Stage<N>& stage) const {
+    return stage.head && this->job_.training.gradient_accumulation > 1;
+  }
+  SlotSet largest_set() {
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units())
+      set.slots.push_back(this->book_.slot(
+          {unit->name, "largest parameter, copied", "scaling.copied"}, Pile::kTemporary,
+          N(unit->largest()), this->job_.training.precision.parameters));
+    return set;
+  }
   // Gradients of this rank's part become fp32; all others go before.
   void widen(const Stage<N>& stage, Events& events) {
     if (sharded_) {
@@ -87,14 +130,17 @@ class Scaling final : public EngineModel<N> {
   // A bucket is whole tensors until they are more than its size.
   void reduce_buckets(const Stage<N>& stage, Events& events) {
     std::int64_t bucket = 0, largest = 0;
-    this->for_each_shard(stage, Of::kTrained, Sharding::kWhole, 1,
-                         [&](Elements elements, std::int64_t times) {
-                           for (std::int64_t i = 0; i < times; ++i) {
-                             bucket += elements.value().value();
-                             largest = std::max(largest, bucket);
-                             if (bucket > kBucket) bucket = 0;
-                           }
-                         });
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+      for (std::int64_t i = 0; i < this->counts(stage)[unit]; ++i)
+        for (const bool is_norm : {true, false})  // a layer's norms come first
+          for (const TensorShare<N>& share : units[unit]->tensors)
+            for (std::int64_t copy = 0; copy < share.copies; ++copy) {
+              if ((share.shape.size() < 2) != is_norm) continue;
+              bucket += plain(share.elements);
+              largest = std::max(largest, bucket);
+              if (bucket > kBucket) bucket = 0;
+            }
     const bool narrow = sharded_ && narrow_;
     const SlotId joined =
         this->book_.slot({"optimizer", "gradients of a bucket, joined", "scaling.reduced-bucket"},
@@ -127,7 +173,8 @@ class Scaling final : public EngineModel<N> {
 
   bool sharded_ = false, narrow_ = false;
   bool steps_copies_ = false;  // fp32 copies of this rank's part; else the parameters as they are
-  SlotSet parameters_, master_, wide_, part_;
+  SlotSet parameters_, master_, wide_, part_, copied_;
+  SlotId numbers_ = -1, divided_loss_ = -1;
   typename EngineModel<N>::StateSlots states_;
 };
 

@@ -119,7 +119,10 @@ class Inputs {
   }
 
   void tables(bool transformers) {
-    if (job_.implementation == Implementation::kMegatron) return;  // cached: the engine's
+    // Cached: the engine's, and in scaling each layer's.
+    if (job_.implementation == Implementation::kMegatron ||
+        job_.implementation == Implementation::kScaling)
+      return;
     std::int64_t width = 0;
     bool in_float32 = false, halved = false, repeated = false;
     for (const Layer& layer : model_.kinds) {
@@ -171,7 +174,8 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
   std::vector<ModelBuffer> buffers;
   const Architecture& model = *job.model;
   const bool megatron = job.implementation == Implementation::kMegatron;
-  if (job.implementation != Implementation::kTransformers && !megatron) return buffers;
+  const bool scaling = job.implementation == Implementation::kScaling;
+  if (job.implementation != Implementation::kTransformers && !megatron && !scaling) return buffers;
   const auto add = [&](const SlotName& name, const N& elements, ElementType type, int kind,
                        std::int32_t count = 1) {
     buffers.push_back({book.slot(name, Pile::kParameters, elements, type), count, kind});
@@ -181,6 +185,15 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
         ModelBuffer::kOfEmbedding);
   std::int64_t width = 0;
   for (const Layer& layer : model.kinds) width = std::max(width, rotary_width(layer));
+  if (scaling) {
+    for (std::size_t kind = 0; kind < model.kinds.size(); ++kind)
+      if (const std::int64_t of_kind = rotary_width(model.kinds[kind]); of_kind > 0)
+        add({"attention", "cos or sin of all positions", "op.rotary.tables-of-layer"},
+            Workbook<N>::symbol("s", job.training.sequence_length) *
+                Workbook<N>::symbol("d", of_kind),
+            job.training.precision.compute, static_cast<int>(kind), 2);
+    return buffers;
+  }
   // Since 4.48 the frequencies as they are, and as they were at first; before, once of the model and of each layer.
   if (width > 0 && model.rotary_tables > 0 && job.rotary_of_layers) {
     const SlotName name{"rotary embedding", "frequencies of its own", "op.rotary.own-frequencies"};

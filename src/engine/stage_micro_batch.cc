@@ -19,8 +19,12 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   Program& program = book_.program;
   const std::vector<Group>& groups = chunk.groups;
   std::vector<Event> start;
-  if (reads_ids(stage) && !torch_pipeline_) start.push_back({ids_, 1});
-  if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
+  if (keeps_outputs_) {
+    take_from_buffers(stage, first, start);
+  } else if (!torch_pipeline_) {
+    if (reads_ids(stage)) start.push_back({ids_, 1});
+    if (stage.head) start.push_back({labels_, 1});
+  }
   hold_whole_inputs(stage, 1, start);
   for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
   engine_->begin_forward(stage, first, start);
@@ -56,12 +60,13 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     for (SlotId slot : embedding_.named) finish.push_back({slot, -1});
   if (stage.head)
     finish.insert(finish.end(), returns, head_.forward.end());
-  else if (torch_pipeline_ == chunk.hands_on)
+  else if (keeps_outputs_ ? !first && lets_output_go_in_forward(stage)
+                          : torch_pipeline_ == chunk.hands_on)
     // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
     // buffer, and that one goes.
     finish.push_back({hidden_, -1});
   let_go(true);
-  if (!first && lets_output_go_in_forward(stage))
+  if (!first && stage.head && lets_output_go_in_forward(stage))
     // The schedule's name for the last output passes to this one.
     for (SlotId output : head_.outliving)
       finish.insert(std::next(std::find_if(finish.begin(), finish.end(),
@@ -162,12 +167,18 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   if (part == BackwardPart::kWhole) engine_->end_backward(stage, last, first, finish);
   hold_whole_inputs(stage, -1, finish);
+  // What the buffers will be full of: each further output takes the place of an older one.
+  if (keeps_outputs_ && first && lets_output_go_in_forward(stage)) {
+    const auto others = static_cast<std::int32_t>(kept_outputs(stage.index) - 1);
+    if (const SlotId output = output_of(stage); output >= 0) finish.push_back({output, others});
+    if (reads_batch(stage)) finish.push_back({ids_, others});
+  }
   if (from_loss) finish.push_back({loss_gradient_, -1});
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_) {
     if (from_loss) finish.push_back({loss_, -1});
-    if (stage.head) finish.push_back({labels_, -1});
-    if (reads_ids(stage)) finish.push_back({ids_, -1});
+    if (stage.head && !keeps_outputs_) finish.push_back({labels_, -1});
+    if (reads_ids(stage) && !keeps_outputs_) finish.push_back({ids_, -1});
   } else if (torch_steps_) {
     // Each step of the runtime lets go what it had: the gradient is sent, the output was the root of this backward.
     if (sends) finish.push_back({hidden_gradient_, -1});

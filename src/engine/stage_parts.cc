@@ -54,6 +54,12 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
     if (first) {
       chunk.first_step_forward = chunk.forward[at];
       chunk.first_step_backward = in_first_step(backward);
+      if (keeps_outputs_) {
+        std::vector<Event> reset;
+        hold_full_buffers(stage, -1, reset);
+        const NodeId at_start = program.tape(Phase::kForward, "buffers", reset);
+        chunk.forward[at] = program.sequence("forward", {at_start, chunk.forward[at]});
+      }
     }
     if (first && engine_->learns_from_first()) {
       engine_->in_very_first(true);
@@ -112,6 +118,7 @@ typename StagePrograms<N>::RankCut StagePrograms<N>::cut_of(std::int64_t rank) c
     const std::int64_t place = (part == 0 ? 1 : 0) + (part == last ? 2 : 0) + (turns ? 4 : 0);
     cut.push_back((job_.parallel.stage_layers[at].value() << 3) + place);
     cut.push_back(layers_are_alike_ ? 0 : first_layers_[at]);
+    if (keeps_outputs_) cut.push_back(kept_outputs(rank));
   }
   return cut;
 }
@@ -167,6 +174,7 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   parts.forward_workspaces = program.tape(Phase::kForward, "workspaces", forward_workspaces);
   parts.left = program.tape(Phase::kOptimizer, "first step", left);
   engine_->left_by_first_backward(stage, backward_workspaces);
+  hold_full_buffers(stage, 1, backward_workspaces);
   const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
   parts.held_later = program.sequence("", {of_backward, parts.left});
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,

@@ -59,7 +59,33 @@ SlotId StagePrograms<N>::output_of(const Stage<N>& stage) const {
 }
 
 template <class N>
+std::int64_t StagePrograms<N>::kept_outputs(std::int64_t rank) const {
+  const std::int64_t micro_batches = job_.training.gradient_accumulation;
+  return std::min(std::max<std::int64_t>(2, shape_.ranks - rank + 1), micro_batches);
+}
+
+template <class N>
+void StagePrograms<N>::take_from_buffers(const Stage<N>& stage, bool first,
+                                         std::vector<Event>& events) const {
+  if (stage.head && first && loss_ >= 0) events.push_back({loss_, 1});  // the sum of the losses
+  if (!reads_batch(stage)) return;
+  events.push_back({ids_, 1});
+  if (!first && lets_output_go_in_forward(stage)) events.push_back({ids_, -1});
+}
+
+template <class N>
+void StagePrograms<N>::hold_full_buffers(const Stage<N>& stage, std::int32_t times,
+                                         std::vector<Event>& events) const {
+  if (!keeps_outputs_) return;
+  const auto kept = static_cast<std::int32_t>(kept_outputs(stage.index)) * times;
+  if (const SlotId output = output_of(stage); output >= 0) events.push_back({output, kept});
+  if (stage.head && loss_ >= 0) events.push_back({loss_, times});
+  if (reads_batch(stage)) events.push_back({ids_, kept});
+}
+
+template <class N>
 bool StagePrograms<N>::lets_output_go_in_forward(const Stage<N>& stage) const {
+  if (keeps_outputs_) return kept_outputs(stage.index) < job_.training.gradient_accumulation;
   return torch_pipeline_ && !torch_steps_ &&
          in_flight(order_.rank_order(shape_, stage.index), 1).most == 1;
 }

@@ -48,6 +48,7 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_p
       gradients_of_kind_(graphs_->gradients_of_kind),
       gradient_slots_of_kind_(graphs_->gradient_slots_of_kind),
       torch_pipeline_(runs_on_torch_pipelining(job)),
+      keeps_outputs_(job.engine == Engine::kScaling),
       torch_steps_(torch_pipeline_ && order_.schedule != PipelineSchedule::kGPipe &&
                    order_.schedule != PipelineSchedule::kOneForwardOneBackward) {
   first_layers_.push_back(0);
@@ -81,6 +82,25 @@ StagePrograms<N>::StagePrograms(const Job& job, const std::shared_ptr<StageProgr
 }
 
 // `with_all`: layers of both variants, and those at the edges of torch's stages.
+// scaling's TextDatasetBatch: tokens and two flags joined, of which inputs and targets are views; positions of one sequence;
+// where sequences end, and the same padded; a weight for each token. Beside it the accuracy of the micro-batch.
+template <class N>
+SlotId StagePrograms<N>::whole_batch() {
+  const N tokens = sizes_.batch * (sizes_.sequence + N(1));
+  TensorSum tensors = book_.tensor_sum();
+  const auto add = [&](const N& elements, ElementType type) {
+    tensors.add(allocated_size(bytes_of(Elements(Checked(plain(elements))), type)), 1, 0);
+  };
+  add(tokens + N(2), ElementType::kInt64);
+  add(sizes_.sequence, ElementType::kInt64);
+  add(sizes_.batch + N(1), ElementType::kInt32);
+  add(tokens, ElementType::kInt32);
+  add(sizes_.tokens, ElementType::kFloat32);
+  add(N(1), ElementType::kFloat32);
+  return book_.slot_of_tensors({"inputs", "batch", "scaling.batch"}, Pile::kActivations,
+                               tokens + N(2), ElementType::kInt64, std::move(tensors));
+}
+
 template <class N>
 void StagePrograms<N>::draw(bool with_all) {
   const Architecture& model = *job_.model;
@@ -109,6 +129,7 @@ void StagePrograms<N>::draw(bool with_all) {
   ids_ = model.image ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
                      : input("token ids", "inputs.token-ids", sizes_.tokens, number);
   labels_ = input("labels", "inputs.labels", model.image ? sizes_.batch : sizes_.tokens, number);
+  if (keeps_outputs_) ids_ = labels_ = whole_batch();
   if (cuts_inputs(job_, style_)) {
     const N whole = sizes_.sequence * sizes_.context;
     const auto slot = [&](const char* name, const N& elements) {

@@ -103,6 +103,9 @@ class StagePrograms {
   // Buffers of the model that are no parameters.
   void hold_buffers(const Stage<N>& stage, std::vector<Event>& events) const;
   // Where torch's pipelines receive: a buffer for each micro-batch and direction.
+  // scaling: outputs and batches of the step before; the next one begins by letting them go.
+  void hold_full_buffers(const Stage<N>& stage, std::int32_t times,
+                         std::vector<Event>& events) const;
   void hold_received(const Stage<N>& stage, std::vector<Event>& events) const;
   // What the first step leaves on them where backward is split.
   void hold_gradients_of_received(std::int64_t rank, std::vector<Event>& events) const {
@@ -280,6 +283,11 @@ class StagePrograms {
   bool holds_embedding_output(const Stage<N>& stage, const std::vector<Group>& groups);
   // The first and last layer of a stage read what torch's pipelines have received.
   Edge edge_of(const Stage<N>& stage, const std::vector<Group>& groups) const;
+  SlotId whole_batch();
+  // Outputs of a stage that scaling's buffers hold until the next step begins: as many as micro-batches are under way, and one.
+  std::int64_t kept_outputs(std::int64_t rank) const;
+  bool reads_batch(const Stage<N>& stage) const { return stage.embedding || stage.head; }
+  void take_from_buffers(const Stage<N>& stage, bool first, std::vector<Event>& events) const;
   void end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const;
   // Micro-batches that each chunk sees.
   std::int64_t micro_batches() const { return micro_batches_of_chunk(order_.placement, shape_); }
@@ -333,6 +341,7 @@ class StagePrograms {
   std::vector<std::vector<SlotId>>& gradients_of_kind_;
   std::vector<std::vector<GradientSlots>>& gradient_slots_of_kind_;
   bool torch_pipeline_ = false;
+  bool keeps_outputs_ = false;  // scaling's pipe_parallel buffers
   // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.
   bool torch_steps_ = false;
   std::unique_ptr<EngineContext<N>> context_;

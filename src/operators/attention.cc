@@ -120,9 +120,14 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   if (attention.sinks) how.sinks_index = attention.sinks_index;
   how.scores_in_float32 = attention.scores_in_float32 && transformers;
   how.query_by_head = transformers && rotary_on && attention.rotary_width < attention.head_width;
-  const ValueId mixed =
+  ValueId mixed =
       core_attention(q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads,
                      query, query, how);
+  // scaling joins sequences and heads for a moment, and parts them again: of several sequences these are copies.
+  if (style.implementation == Implementation::kScaling &&
+      style.attention != AttentionKernel::kEager && plain(sizes.batch) > 1)
+    for (const char* name : {"output, by head", "output, in token order"})
+      mixed = copy(mixed, {"attention", name, "op.attention.transposed-copy"});
   const ValueId y = row_linear(mixed, attention.output, widths.query, sizes.hidden);
   return_locals();
   return y;
@@ -131,8 +136,9 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
 // Whether separate projections of a checkpoint are one product in the engine's code.
 template <class N>
 bool Composer<N>::packs_projections(const GroupedAttention& attention) const {
+  const bool grouped = attention.heads != attention.key_value_heads;
   return !attention.fused && (style.implementation == Implementation::kMegatron ||
-                              style.implementation == Implementation::kScaling);
+                              (style.implementation == Implementation::kScaling && !grouped));
 }
 
 template <class N>

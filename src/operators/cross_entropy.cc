@@ -21,8 +21,9 @@ ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId l
   if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
     return fused(logits, raw, labels, hidden);
   // Where the training loop asks for the loss, the labels come as they are wanted.
-  const bool outside =
-      c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kTorchtitan;
+  const bool scaling = c_.style.implementation == Implementation::kScaling;
+  const bool outside = c_.style.schedule_asks_for_loss || scaling ||
+                       c_.style.implementation == Implementation::kTorchtitan;
   // Sequences that ranks share are shifted before they are cut.
   const bool is_shifted =
       outside || (c_.style.context > 1 && c_.style.context_code == ContextCode::kTorch);
@@ -68,7 +69,7 @@ ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId l
   graph_.add(pick);
   if (moves_logits) graph_.hold(moved_logits);
   if (!narrow) graph_.hold(widened_logits);
-  if (c_.style.schedule_asks_for_loss)
+  if (c_.style.schedule_asks_for_loss || scaling)
     graph_.outlive(raw);
   else if (!moves_logits || c_.style.shifted != Shifted::kWideLogits)
     graph_.hold(raw);  // a local of the model's forward until it returns, or of the training loop
@@ -126,7 +127,8 @@ ValueId LossWriter<N>::shifted(ValueId labels) {
 // Liger's has written it over them in forward (ops/cross_entropy.py). Compiled, cast and softmax are part of the kernels.
 template <class N>
 ValueId LossWriter<N>::fused(ValueId logits, ValueId raw, ValueId labels, ValueId hidden) {
-  const bool outside = c_.style.schedule_asks_for_loss;
+  const bool outside =
+      c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kScaling;
   const ValueId target = outside ? labels : shifted(labels);
   const SlotName by_token{"loss", "loss by token", "op.fused-cross-entropy.saved-logits"};
   const ValueId loss = graph_.tensor(by_token, c_.sizes.tokens, ElementType::kFloat32, true);

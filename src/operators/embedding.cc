@@ -60,7 +60,8 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     return y;
   };
   ValueId asked = ids;
-  if (split && style.implementation == Implementation::kMegatron) {
+  if (split && (style.implementation == Implementation::kMegatron ||
+                style.implementation == Implementation::kScaling)) {
     // Ids of other ranks' rows become 0 in a copy, which the table's gradient asks for.
     asked = graph.tensor({"embedding", "masked ids", "op.embedding.vocabulary-mask"}, sizes.tokens,
                          ElementType::kInt64, false);
@@ -188,6 +189,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     graph.add(accumulate);
     return y;
   }
+  if (style.recomputes_ends) composer.recompute_from(0);
   return x;
 }
 

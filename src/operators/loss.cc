@@ -8,6 +8,7 @@ template <class N>
 ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
   if (model_.final_norm)
     x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+  if (c_.style.recomputes_ends) c_.recompute_from(0);
   c_.head_operators_of_model = c_.position();
   if (model_.image) {
     const ValueId logits = compose_class_token(c_, model_, x);
@@ -41,9 +42,14 @@ ValueId LossWriter<N>::loss_of(ValueId x, ValueId labels, const N& width) {
     return loss.of(capped(project(loss.begin(x), width)), labels);
   }
   const ValueId normalised = x;
-  const ValueId logits = project(c_.gathered(x, width, "head"), width);
-  if (!c_.style.loss_parallel)
-    return transformers(whole(logits), c_.sizes.tokens * c_.sizes.vocabulary, labels, normalised);
+  const ValueId gathered = c_.gathered(x, width, "head");
+  const int begin = c_.position();
+  const ValueId logits = project(gathered, width);
+  if (!c_.style.loss_parallel) {
+    const ValueId of_all = whole(logits);
+    if (c_.style.recomputes_ends) c_.recompute_from(begin);
+    return transformers(of_all, c_.sizes.tokens * c_.sizes.vocabulary, labels, normalised);
+  }
   switch (c_.style.implementation) {
     case Implementation::kMegatron:
       return megatron(logits), kNoValue;

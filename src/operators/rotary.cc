@@ -4,6 +4,7 @@
 //   half tables   each half: first·cos - second·sin     tables of the model, half as wide (modeling_gpt_oss.py)
 //   pairs         as halves, tables repeated by pairs   one repeated pair for q and k (modeling_glm4.py)
 //   own tables    as pairs, rows gathered by position   a repeated pair for q, another for k (modeling_gptj.py)
+//   of each layer as halves, rows gathered by position  a pair for q, another for k (scaling, core/nn/rotary.py)
 //
 // A product with a table keeps the table, and nothing of x. Training frameworks have one kernel that keeps nothing.
 #include "operators/composer.h"
@@ -24,6 +25,8 @@ class RotaryWriter {
   void turn(ValueId& q, ValueId& k) {
     const SlotName of_query{kOwner, "q, rotated", "op.rotary.output"};
     const SlotName of_key{kOwner, "k, rotated", "op.rotary.output"};
+    if (c_.style.implementation == Implementation::kScaling)
+      return turn_by_layer(q, of_query, k, of_key);
     switch (attention_.rotary_form) {
       case RotaryForm::kHalves:
         q = turned(q, of_query);
@@ -49,6 +52,21 @@ class RotaryWriter {
   }
 
  private:
+  void turn_by_layer(ValueId& q, const SlotName& of_query, ValueId& k, const SlotName& of_key) {
+    const auto gathered = [&] {
+      return c_.made("gather", {}, {kOwner, "cos or sin, by token", "op.rotary.gathered-table"},
+                     c_.sizes.tokens * Workbook<N>::symbol("d", attention_.rotary_width),
+                     table_type());
+    };
+    const ValueId cosine = gathered(), sine = gathered();
+    const ValueId cosine_of_key = gathered(), sine_of_key = gathered();
+    cosine_ = cosine;
+    sine_ = sine;
+    q = turned(q, of_query);
+    cosine_ = cosine_of_key;
+    sine_ = sine_of_key;
+    k = turned(k, of_key);
+  }
   // The tables of this layer; without them, the model's.
   void repeat_tables() {
     const ElementType type = looked_up_ == kNoValue ? table_type() : graph_.type(looked_up_);

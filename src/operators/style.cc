@@ -135,6 +135,7 @@ OperatorStyle style_of(const Job& job) {
   // Megatron's own checkpoint runs all of its region again (megatron/core/tensor_parallel/random.py, CheckpointFunction).
   style.recompute_reentrant =
       job.recompute.reentrant || job.implementation == Implementation::kMegatron;
+  style.recomputes_ends = scaling && job.recompute.mode == RecomputeMode::kFull;
   const Architecture& model = *job.model;
   const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();
   style.residual_dropout =
