@@ -137,7 +137,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     this->pass(fetched(here.unit), events);
   }
   void after_backward(const Neighbours& here, bool, Events& events) override {
-    if (!this->steps_in_backward()) this->pass(here_.scattered, events);
+    if (here_.fills_in_layers) this->pass(here_.scattered, events);
     // Nobody asks for it again.
     if (!traces_ && here_.gathered < 0)
       events.push_back({gathered_.slots[static_cast<std::size_t>(here.unit + 1)], -1});
@@ -148,17 +148,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       EngineModel<N>::hold(secondary_, stage, events);
     if (last_unit < 0) pass_by(events);
     this->drop_scaled_loss(stage, events);
-    if (!this->steps_in_backward()) this->pass(here_.scattered, events);
-    if (traces_) return;
-    if (here_.gathered >= 0) return hold_gathered(stage, -1, events);
-    // What stands at the ends, and layers below all that is trained.
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::size_t kinds = stage.layers_of_kind.size();
-    for (std::size_t unit = 0; unit < count.size(); ++unit) {
-      const bool is_layer = unit > 0 && unit <= kinds;
-      if (count[unit] == 0 || (is_layer && !this->is_untouched(unit - 1))) continue;
-      events.push_back({gathered_.slots[unit], static_cast<std::int32_t>(-count[unit])});
-    }
+    if (here_.fills) this->pass(here_.scattered, events);
+    if (!traces_) release_rest(stage, events);
+    if (!here_.fills && !this->steps_in_backward()) this->pass(here_.scattered, events);
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->steps_in_backward()) return;
@@ -287,6 +279,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
            stepped = -1, saved = -1, norm_copy = -1, hooked = -1;
     bool keeps_all = false;  // what forward gathers stays until backward has used it
+    // The bucket is full before backward is done, and before the embedding's gradient comes; else it is reduced behind it.
+    bool fills = false, fills_in_layers = false;
     std::int32_t sub_groups = 1;
     typename GradientNorm<N>::Copy largest;
     std::int64_t tensors = 0;  // of the sub-group that has most
@@ -295,6 +289,17 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
 
   bool persists(const TensorShare<N>& share) const {
     return plain(share.elements) <= this->job_.buckets.persistence;
+  }
+  void release_rest(const Stage<N>& stage, Events& events) const {
+    if (here_.gathered >= 0) return hold_gathered(stage, -1, events);
+    // What stands at the ends, and layers below all that is trained.
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::size_t kinds = stage.layers_of_kind.size();
+    for (std::size_t unit = 0; unit < count.size(); ++unit) {
+      const bool is_layer = unit > 0 && unit <= kinds;
+      if (count[unit] == 0 || (is_layer && !this->is_untouched(unit - 1))) continue;
+      events.push_back({gathered_.slots[unit], static_cast<std::int32_t>(-count[unit])});
+    }
   }
   // Where all may be live, module by module; else as much as may be.
   void hold_gathered(const Stage<N>& stage, std::int32_t count, Events& events) const {
@@ -375,11 +380,23 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (tensors > 0 || buffers.sub_groups == 0) close();
   }
 
+  void count_bucket(const Stage<N>& stage, Buffers& buffers) const {
+    if (this->steps_in_backward()) return;
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    std::int64_t before_embedding = 0;
+    for (std::size_t unit = 1; unit < units.size(); ++unit)
+      before_embedding += this->counts(stage)[unit] * plain(units[unit]->elements);
+    const std::int64_t embedding = this->counts(stage)[0] * plain(units[0]->elements);
+    buffers.fills_in_layers = before_embedding > this->job_.buckets.reduce;
+    buffers.fills = before_embedding + embedding > this->job_.buckets.reduce;
+  }
+
   Buffers make_buffers(const Stage<N>& stage) {
     const Buckets& buckets = this->job_.buckets;
     const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
     const N sub_group = this->at_most(share, buckets.sub_group);
     Buffers buffers;
+    count_bucket(stage, buffers);
     buffers.hooked = this->slot("model", "largest parameter, gathered to hook its gradient",
                                 "deepspeed.zero3-hooks", Pile::kTemporary,
                                 N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
