@@ -24,7 +24,7 @@ constexpr std::string_view kZero3 =
     "DeepSpeed runtime/zero/partitioned_param_coordinator.py (__allgather_stream), stage3.py "
     "(reduce_and_partition_stream)";
 
-constexpr std::array<RuleStream, 10> kStreams = {{
+constexpr std::array<RuleStream, 13> kStreams = {{
     {"fsdp2.cast-shard", kGatherStream, kFsdp2},
     {"fsdp2.all-gather-output", kGatherStream, kFsdp2},
     {"fsdp2.reduce-scatter-output", kReduceStream, kFsdp2},
@@ -34,7 +34,10 @@ constexpr std::array<RuleStream, 10> kStreams = {{
     {"fsdp1.gradient-shard", kReduceStream, kFsdp1},
     {"fsdp1.reduce-scatter-output", kReduceStream, kFsdp1},
     {"deepspeed.zero3-fetch", kGatherStream, kZero3},
+    {"deepspeed.zero3-gathered", kGatherStream, kZero3},
+    {"deepspeed.quantised-gather", kGatherStream, kZero3},
     {"deepspeed.zero3-scatter", kReduceStream, kZero3},
+    {"deepspeed.quantised-reduce", kReduceStream, kZero3},
 }};
 
 }  // namespace

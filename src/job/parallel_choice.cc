@@ -97,6 +97,28 @@ void choose_sync(Draft& draft) {
   job.parallel.sync_each_micro_batch = each;
 }
 
+// ZeRO++'s transport in fewer bits: parameters at any size, gradients between machines.
+void choose_transport(Draft& draft) {
+  Job& job = draft.job();
+  Parallel& parallel = job.parallel;
+  const auto choose = [&](KeyId id) {
+    if (!draft.truth_or(id, false)) return false;
+    if (job.engine != Engine::kDeepSpeed || parallel.zero_stage != 3)
+      draft.refuse(id, "E216", fmt::format("{} = true", key_of(id).name),
+                   "needs deepspeed and zero_stage 3", "leave it out: 16 bits travel");
+    else if (draft.has(KeyId::kShardGroup))
+      draft.refuse(id, "E213", fmt::format("{} beside shard_group", key_of(id).name),
+                   "MiCS and ZeRO++ are two ways", "one of them");
+    return true;
+  };
+  parallel.quantized_gather = choose(KeyId::kQuantizedGather);
+  const bool several = job.cluster.devices > job.cluster.devices_per_node;
+  if (choose(KeyId::kQuantizedReduce) && !several)
+    draft.warn(KeyId::kQuantizedReduce, "E216", "quantized_reduce on one machine",
+               "DeepSpeed sends gradients in 4 bits between machines only: here in their own type");
+  parallel.quantized_reduce = draft.truth_or(KeyId::kQuantizedReduce, false) && several;
+}
+
 // ZeRO++'s second copy and MiCS's groups: both divide data, and both are of ZeRO-3.
 void choose_shard_groups(Draft& draft) {
   Job& job = draft.job();
@@ -236,6 +258,7 @@ void choose_parallel(Draft& draft) {
   choose_replicas(draft);
   choose_sync(draft);
   choose_shard_groups(draft);
+  choose_transport(draft);
   check_engine_has(draft);
   choose_sequence_parallel(draft);
   choose_schedule(draft);

@@ -27,8 +27,6 @@ constexpr std::array kOnlyValues = {
     OnlyValue{KeyId::kMethod, 0, 1},
     OnlyValue{KeyId::kPipelineMicroBatches},
     OnlyValue{KeyId::kStrategy},
-    OnlyValue{KeyId::kQuantizedGather, 0},
-    OnlyValue{KeyId::kQuantizedReduce, 0},
     OnlyValue{KeyId::kWeightShards},
     OnlyValue{KeyId::kExpertWeightShards},
     OnlyValue{KeyId::kRecomputeBudget, 1},

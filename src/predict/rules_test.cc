@@ -117,6 +117,12 @@ void add_named(std::vector<Job>& jobs) {
       R"({"model": "llama-3.2-1b", "engine": "ddp", "cluster": {"device": "h100-sxm-80gb"},
           "training": {"sequence_length": 512, "precision": "bf16-pure", "optimizer_in_backward": true}})";
   jobs.push_back(*read_job(*read_json(alone, "job")));
+  const std::string in_few_bits =
+      R"({"model": "llama-3.2-1b", "engine": "deepspeed",
+          "cluster": {"device": "h100-sxm-80gb", "devices": 16, "devices_per_node": 8},
+          "parallel": {"zero_stage": 3, "quantized_gather": true, "quantized_reduce": true},
+          "training": {"sequence_length": 512}})";
+  jobs.push_back(*read_job(*read_json(in_few_bits, "job")));
   for (const char* named : kNamed) {
     const std::string text =
         fmt::format(R"({{{}, "cluster": {{"device": "h100-sxm-80gb", "devices": 8}}}})", named);
