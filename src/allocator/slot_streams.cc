@@ -24,7 +24,11 @@ constexpr std::string_view kZero3 =
     "DeepSpeed runtime/zero/partitioned_param_coordinator.py (__allgather_stream), stage3.py "
     "(reduce_and_partition_stream)";
 
-constexpr std::array<RuleStream, 13> kStreams = {{
+constexpr std::string_view kMegatronFsdp =
+    "megatron/core/distributed/fsdp/src/megatron_fsdp: AllGatherPipeline (ag_stream), "
+    "GradReducePipeline (rs_stream); whole gradients are made by the hook, on the current stream";
+
+constexpr std::array<RuleStream, 15> kStreams = {{
     {"fsdp2.cast-shard", kGatherStream, kFsdp2},
     {"fsdp2.all-gather-output", kGatherStream, kFsdp2},
     {"fsdp2.reduce-scatter-output", kReduceStream, kFsdp2},
@@ -38,6 +42,8 @@ constexpr std::array<RuleStream, 13> kStreams = {{
     {"deepspeed.quantised-gather", kGatherStream, kZero3},
     {"deepspeed.zero3-scatter", kReduceStream, kZero3},
     {"deepspeed.quantised-reduce", kReduceStream, kZero3},
+    {"megatron-fsdp.gathered", kGatherStream, kMegatronFsdp},
+    {"megatron-fsdp.reduced", kReduceStream, kMegatronFsdp},
 }};
 
 }  // namespace

@@ -139,6 +139,7 @@ struct Parallel {
   int zero_stage = 0;
   Ranks replicate{1};
   Ranks secondary_shard{1};       // ZeRO++: ranks of the copy that backward gathers from
+  bool megatron_fsdp = false;     // zero_stage says what it divides: states, gradients, parameters
   bool quantized_gather = false;  // ZeRO++: parameters travel as 8-bit codes
   bool quantized_reduce =
       false;             // ZeRO++: gradients travel as 4-bit codes: there are several machines
