@@ -313,13 +313,13 @@ MEGATRON = {
         "tensor-2-distributed": {"cluster.devices": 8, "parallel.tensor": 2, "parallel.zero_stage": 1},
         **{f"fsdp-{stage}-{n}{name}": {"cluster.devices": n, "parallel.strategy": "megatron-fsdp", "parallel.zero_stage": stage, **changes}
            for stage, n, name, changes in (
-               (3, 8, "", {}), (2, 8, "", {}), (1, 8, "", {}), (0, 8, "", {}), (3, 2, "", {}), (3, 64, "", {}),
+               (3, 8, "", {}), (2, 8, "", {}), (1, 8, "", {}), (3, 2, "", {}), (3, 64, "", {}),
                (3, 8, "-full", FULL), (2, 8, "-full", FULL),
                (3, 8, "-small-vocabulary", {"model.vocab_size": 8000}), (2, 8, "-small-vocabulary", {"model.vocab_size": 8000}),
                (1, 8, "-small-vocabulary", {"model.vocab_size": 8000}),
                (3, 8, "-small-vocabulary-full", {"model.vocab_size": 8000, **FULL}),
                (3, 8, "-one", {"training.gradient_accumulation": 1}), (3, 8, "-gradients-16", {"types.gradients": "bf16"}),
-               (3, 8, "-tensor-2", {"parallel.tensor": 2}), (3, 16, "-replicate-2", {"parallel.replicate": 2}),
+               (3, 16, "-replicate-2", {"parallel.replicate": 2}),
                (3, 8, "-double-buffer", {"buckets.double_buffer": True, "model.vocab_size": 8000}))},
         "tensor-4": {"cluster.devices": 4, "parallel.tensor": 4},
         "tensor-8-distributed": {"cluster.devices": 64, "parallel.tensor": 8, "parallel.zero_stage": 1},

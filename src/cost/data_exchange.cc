@@ -80,6 +80,16 @@ DataExchange data_exchange_of(const Job& job) {
     case Engine::kMegatron: {
       // bf16 accumulates and reduces in fp32 by default (arguments.py, accumulate_allreduce_grads_in_fp32).
       const ElementType gradients = wide_gradients ? ElementType::kFloat32 : precision.gradients;
+      // Megatron-FSDP gathers and reduces layer by layer, in every micro-batch.
+      if (job.parallel.megatron_fsdp && stage >= 2) {
+        const double parameter = bytes_each(precision.parameters);
+        DataExchange exchange;
+        exchange.scatter_backward = bytes_each(job.training.gradients.value_or(gradients));
+        exchange.gather_forward = exchange.gather_backward = stage == 3 ? parameter : 0;
+        exchange.gather = stage == 3 ? 0 : parameter;
+        exchange.gathers_beside_forward = job.overlap_gather;
+        return exchange;
+      }
       const bool beside = job.overlap_reduce.value_or(false);
       if (stage == 0) return whole_gradients(gradients, beside, 0);
       DataExchange exchange = sharded_states(gradients, precision.parameters);

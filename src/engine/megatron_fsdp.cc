@@ -70,7 +70,10 @@ class MegatronFsdp final : public MegatronLoop<N> {
     make_states(state_type(precision, true));
   }
 
-  GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kAdd; }
+  // Into the bucket: by a hook, or where kernels write it there, without a tensor of its own.
+  GradientPolicy gradient_policy(bool) const override {
+    return this->context_.style.local_layers ? GradientPolicy::kAdd : GradientPolicy::kFused;
+  }
   bool keeps_gradients() const override { return false; }
   bool uses_neighbours() const override { return true; }
 
@@ -92,10 +95,16 @@ class MegatronFsdp final : public MegatronLoop<N> {
   void held_from_first_forward(const Stage<N>& stage, Events& events) const override {
     MegatronLoop<N>::held_from_first_forward(stage, events);
     gather_for_next(stage, events);
+    hold_all(main_gradients_, stage, 1, events);
+    hold_turns(gathered_, stage, events);
+  }
+  void left_by_first_backward(const Stage<N>& stage, Events& events) const override {
+    hold_turns(pending_, stage, events);
   }
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     MegatronLoop<N>::begin_forward(stage, first, events);
     here_ = plans_.at(stage);
+    if (first) hold_all(main_gradients_, stage, -1, events);  // zero_grad
     if (!first) hold_layers(here_.ahead_of_step, 1, events);
   }
   void before_forward(const Neighbours& here, bool, Events& events) override {
@@ -112,7 +121,8 @@ class MegatronFsdp final : public MegatronLoop<N> {
       if (here_.head > 0) fill(here_.head, this->context_.gradients_of_head, events);
       if (here_.queue >= 0) events.push_back({here_.queue, 1});
     }
-    if (here_.queue < 0) push(pending_, unit_of(here), 1, events);
+    if (here_.queue < 0 && unit_of(here) != here_.in_turns)
+      push(pending_, unit_of(here), 1, events);
     // A small embedding shares a bucket with what stands beside it: the head, or the lowest layer.
     if (here_.joined && (divides_parameters_ ? here.previous < 0 : here.next < 0))
       push(pending_, 0, 1, events);
@@ -128,10 +138,10 @@ class MegatronFsdp final : public MegatronLoop<N> {
   }
   // finish_grad_sync: nothing is gathered any more.
   void reduce(const Stage<N>& stage, Events& events) override {
+    hold_all(main_gradients_, stage, 1, events);
     hold_outside(gathered_, stage, -1, events);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
-    hold_all(main_gradients_, stage, 1, events);
     if (this->clips()) {
       this->norm_.in_one_pass(events);
       this->norm_.hold(-1, events);  // the host has it, and computes the factor (clip_grads.py)
@@ -142,7 +152,6 @@ class MegatronFsdp final : public MegatronLoop<N> {
     } else {
       this->step_temporaries(states_, stage, events);
     }
-    hold_all(main_gradients_, stage, -1, events);
     gather_for_next(stage, events);
   }
 
@@ -163,6 +172,7 @@ class MegatronFsdp final : public MegatronLoop<N> {
     bool joined = false;                      // the embedding has no bucket of its own
     SlotId queue = -1;                        // gradients in the queue; -1: all of them fit
     SlotId moving = -1;
+    std::size_t in_turns = 0;     // the unit whose layers two buffers take turns for; 0: none
     std::size_t head = 0;         // the unit; 0: not here
     std::vector<SlotId> padding;  // by buffer
   };
@@ -250,10 +260,16 @@ class MegatronFsdp final : public MegatronLoop<N> {
     hold_layers(plans_.at(stage).ahead_of_step, 1, events);
   }
   void let_go(const Neighbours& here, Events& events) const {
+    if (unit_of(here) == here_.in_turns) return;
     if (here_.keeps_all)
       push(gathered_, unit_of(here), -1, events);
     else if (here.next < 0)
       hold_layers(here_.at_once, -1, events);
+  }
+  // fsdp_double_buffer: made by the first two layers, and never let go.
+  void hold_turns(int buffer, const Stage<N>& stage, Events& events) const {
+    const std::size_t unit = plans_.at(stage).in_turns;
+    if (unit > 0) push(buffer, unit, std::min<std::int64_t>(2, this->counts(stage)[unit]), events);
   }
   // The gradients of what stands outside of layers are there while their bucket takes them in.
   void fill(std::size_t unit, const std::vector<SlotId>& gradients, Events& events) const {
@@ -271,7 +287,8 @@ class MegatronFsdp final : public MegatronLoop<N> {
       push(reduced_, 0, -1, events);
     }
     for (std::size_t unit = 0; unit < count.size(); ++unit)
-      if (!is_layer(stage, unit) || here_.queue < 0) push(pending_, unit, -count[unit], events);
+      if (!is_layer(stage, unit) || (here_.queue < 0 && unit != here_.in_turns))
+        push(pending_, unit, -count[unit], events);
     hold_padding(pending_, stage, -1, events);
     if (here_.queue >= 0) events.push_back({here_.queue, -1});
   }
@@ -358,6 +375,10 @@ class MegatronFsdp final : public MegatronLoop<N> {
     plan.moving = moving(filler);
     if (layers == 0) return plan;
     const std::int64_t unit_size = std::max(kUnitAtLeast, of_layers / layers * 2);
+    if (divides_parameters_ && this->job_.buckets.double_buffer) {
+      plan.in_turns = kind;
+      return plan;
+    }
     if (divides_parameters_)
       count_gathered(stage, layers, largest, unit_size / 2, outside, kind, plan);
     // In the queue: what has not gone when its capacity is passed, one more, and the one that is filled.
@@ -408,12 +429,15 @@ class MegatronFsdp final : public MegatronLoop<N> {
     const std::int64_t width = bits_of(parameter_) / 8;
     const std::int64_t main =
         master_ < 0 ? 0 : bits_of(buffers_[static_cast<std::size_t>(master_)].type) / 8;
+    const bool whole = !this->job_.parallel.meta_device;
     std::int64_t left = 0, made = 0, most = 0;
-    for (const FsdpBucket& bucket : filler.buckets) left += width * bucket.elements();
+    for (const FsdpBucket& bucket : filler.buckets)
+      if (whole) left += width * bucket.elements();
     for (const FsdpBucket& bucket : filler.buckets) {
       const std::int64_t padded = bucket.padded(), shard = padded / bucket.ranks;
       made += width * (divides_parameters_ ? shard : padded) +
               main * (divides_states_ ? shard : padded);
+      if (!whole) left = width * bucket.elements();
       most = std::max(most, left + made + (divides_parameters_ ? width * padded : 0));
       left -= width * bucket.elements();
     }

@@ -107,6 +107,9 @@ void choose_strategy(Draft& draft) {
   const int stage = job.parallel.zero_stage;
   const auto said = draft.settings().name(KeyId::kStrategy);
   job.parallel.megatron_fsdp = megatron && (said ? *said == kMegatronFsdp : stage >= 2);
+  job.parallel.meta_device = draft.truth_or(KeyId::kMetaDevice, false);
+  if (job.parallel.meta_device && !job.parallel.megatron_fsdp)
+    draft.warn(KeyId::kMetaDevice, "E216", "meta_device is Megatron-FSDP's", "changes nothing");
   if (!said) return;
   const bool fits = *said == kDdpStrategy            ? stage == 0
                     : *said == kDistributedOptimizer ? stage == 1
