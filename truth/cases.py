@@ -334,6 +334,16 @@ MEGATRON = {
         "data-8": {"cluster.devices": 8},
         "data-8-distributed": {"cluster.devices": 8, "parallel.zero_stage": 1},
         "tensor-2-distributed": {"cluster.devices": 8, "parallel.tensor": 2, "parallel.zero_stage": 1},
+        **{f"fsdp-{stage}-{n}{name}": {"cluster.devices": n, "parallel.strategy": "megatron-fsdp", "parallel.zero_stage": stage, **changes}
+           for stage, n, name, changes in (
+               (3, 8, "", {}), (2, 8, "", {}), (1, 8, "", {}), (3, 2, "", {}), (3, 64, "", {}),
+               (3, 8, "-full", FULL), (2, 8, "-full", FULL),
+               (3, 8, "-small-vocabulary", {"model.vocab_size": 8000}), (2, 8, "-small-vocabulary", {"model.vocab_size": 8000}),
+               (1, 8, "-small-vocabulary", {"model.vocab_size": 8000}),
+               (3, 8, "-small-vocabulary-full", {"model.vocab_size": 8000, **FULL}),
+               (3, 8, "-one", {"training.gradient_accumulation": 1}), (3, 8, "-gradients-16", {"types.gradients": "bf16"}),
+               (3, 16, "-replicate-2", {"parallel.replicate": 2}),
+               (3, 8, "-double-buffer", {"buckets.double_buffer": True, "model.vocab_size": 8000}))},
         "tensor-4": {"cluster.devices": 4, "parallel.tensor": 4},
         "tensor-8-distributed": {"cluster.devices": 64, "parallel.tensor": 8, "parallel.zero_stage": 1},
         "tensor-2-replicated-norms": {"cluster.devices": 2, "parallel.tensor": 2, "parallel.sequence_parallel": False},
@@ -389,6 +399,9 @@ QLORA = {
 CPU = {"offload.optimizer": "cpu"}
 BOTH = {**CPU, "offload.parameters": "cpu"}
 SECOND = {"engine": "deepspeed", "cluster.devices": 16, "parallel.zero_stage": 3, P: "bf16-mixed", F: "fused"}
+SMALL = {"model.vocab_size": 8000}
+SHORT_SEQUENCES = {"training.sequence_length": 128, "training.micro_batch": 1}
+GATHERED_IN_8, REDUCED_IN_4 = {"parallel.quantized_gather": True}, {"parallel.quantized_reduce": True}
 ELSEWHERE = {
     **{f"deepspeed-{stage}-8-offload{name}": {"engine": "deepspeed", "cluster.devices": 8, "parallel.zero_stage": stage,
                                               P: "bf16-mixed", **CPU, **changes}
@@ -400,6 +413,16 @@ ELSEWHERE = {
        for name, changes in {"": {}, "-small-vocabulary": {"model.vocab_size": 8000}, "-full": FULL}.items()},
     "deepspeed-3-16-secondary-8": {**SECOND, "parallel.secondary_shard": 8},
     "deepspeed-3-16-secondary-4-small-vocabulary": {**SECOND, "parallel.secondary_shard": 4, "model.vocab_size": 8000},
+    **{f"deepspeed-3-{n}-quantized-{name}": {**SECOND, "cluster.devices": n, "cluster.devices_per_node": 8, **changes}
+       for n, name, changes in (
+           (8, "gather-short", {**GATHERED_IN_8, **SHORT_SEQUENCES}),
+           (8, "gather", GATHERED_IN_8), (8, "gather-small-vocabulary", {**GATHERED_IN_8, **SMALL}),
+           (8, "gather-full", {**GATHERED_IN_8, **FULL}), (8, "gather-fp16", {**GATHERED_IN_8, P: "fp16-mixed"}),
+           (8, "reduce", REDUCED_IN_4), (16, "reduce", REDUCED_IN_4), (16, "reduce-small-vocabulary", {**REDUCED_IN_4, **SMALL}),
+           (16, "reduce-accumulation", {**REDUCED_IN_4, "training.gradient_accumulation": 4}),
+           (16, "both", {**GATHERED_IN_8, **REDUCED_IN_4}), (64, "both-full", {**GATHERED_IN_8, **REDUCED_IN_4, **FULL}),
+           (16, "both-secondary-8", {**GATHERED_IN_8, **REDUCED_IN_4, "parallel.secondary_shard": 8}),
+           (16, "both-secondary-8-small-vocabulary", {**GATHERED_IN_8, **REDUCED_IN_4, **SMALL, "parallel.secondary_shard": 8}))},
     "deepspeed-3-16-shard-group-8": {**SECOND, "parallel.shard_group": 8},
     **{f"{engine}-8-offload{name}": {"engine": engine, "cluster.devices": 8, P: "bf16-mixed", **BOTH, **changes}
        for engine in ("fsdp1", "fsdp2")

@@ -69,6 +69,25 @@ def answer_on_paper():
     torch.distributed.all_gather_object = gathered
 
 
+def is_fsdp(run):
+    return value(run, "parallel.strategy") == "megatron-fsdp" or value(run, "parallel.zero_stage", 0) >= 2
+
+
+def wrap_in_fsdp(run, config, whole, wide):
+    """Megatron-FSDP as Megatron-LM's training.py wraps it: units are transformer layers."""
+    from megatron.core.distributed import DistributedDataParallelConfig
+    from megatron.core.distributed.fsdp.mcore_fsdp_adapter import FullyShardedDataParallel
+    stage = value(run, "parallel.zero_stage", 3)
+    ranks = value(run, "cluster.devices") // value(run, "parallel.tensor", 1)
+    return FullyShardedDataParallel(config, DistributedDataParallelConfig(
+        grad_reduce_in_fp32=wide, use_distributed_optimizer=True, use_megatron_fsdp=True,
+        data_parallel_sharding_strategy=("no_shard", "optim", "optim_grads", "optim_grads_params")[stage],
+        overlap_grad_reduce=value(run, "overlap.reduce", stage >= 2), overlap_param_gather=value(run, "overlap.gather", stage == 3),
+        fsdp_double_buffer=value(run, "buckets.double_buffer", False),
+        num_distributed_optimizer_instances=value(run, "parallel.replicate", 1),
+        bucket_size=max(40_000_000, 1_000_000 * ranks) if value(run, "overlap.reduce", stage >= 2) else None), whole)
+
+
 def train(recorder, run, rank):
     os.environ["TORCHDYNAMO_DISABLE"] = "1"  # its small fusions want Triton
     ranks, tensor = value(run, "cluster.devices"), value(run, "parallel.tensor", 1)
@@ -84,7 +103,9 @@ def train(recorder, run, rank):
     from recorder import paper
     if paper.is_loaded():
         answer_on_paper()
-    parallel_state.initialize_model_parallel(tensor, pipeline, create_gloo_process_groups=False)
+    parallel_state.initialize_model_parallel(
+        tensor, pipeline, create_gloo_process_groups=False,
+        num_distributed_optimizer_instances=value(run, "parallel.replicate", 1))
     model_parallel_cuda_manual_seed(1)
     config, model = config_of(run, tensor), run["model"]
     spec, norm = layer_spec(config.sequence_parallel)
@@ -92,7 +113,7 @@ def train(recorder, run, rank):
         from megatron.core.transformer import transformer_block
         transformer_block.LayerNormImpl = norm
     divided = value(run, "parallel.zero_stage", 0) >= 1
-    wide = value(run, "training.precision") == "bf16-mixed-fp32-gradients"
+    wide = value(run, "training.precision") == "bf16-mixed-fp32-gradients" and value(run, "types.gradients") != "bf16"
     rows = -(-model["vocab_size"] // (128 * tensor)) * 128 * tensor
     sequence, micro_batch = value(run, "training.sequence_length"), value(run, "training.micro_batch", 1)
     with recorder.phase("load"):
@@ -101,9 +122,12 @@ def train(recorder, run, rank):
             pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
             rotary_base=int(model.get("rope_theta", 10000)), mtp_block_spec=prediction_spec(config, spec, norm),
             share_embeddings_and_output_weights=bool(model.get("tie_word_embeddings"))).cuda().bfloat16()
-        wrapped = DistributedDataParallel(
-            config, DistributedDataParallelConfig(grad_reduce_in_fp32=wide, use_distributed_optimizer=divided,
-                                                  overlap_grad_reduce=False), whole)
+        if is_fsdp(run):
+            wrapped = wrap_in_fsdp(run, config, whole, wide)
+        else:
+            wrapped = DistributedDataParallel(
+                config, DistributedDataParallelConfig(grad_reduce_in_fp32=wide, use_distributed_optimizer=divided,
+                                                      overlap_grad_reduce=False), whole)
         clip = float(value(run, "training.gradient_clip", True))
         optimizer = get_megatron_optimizer(
             OptimizerConfig(optimizer="adam", lr=1e-4, weight_decay=0.1, bf16=True, params_dtype=torch.bfloat16,
@@ -112,6 +136,8 @@ def train(recorder, run, rank):
         recorder.more_states = lambda: held_by(wrapped)
     config.grad_scale_func = optimizer.scale_loss
     config.finalize_model_grads_func = finalize_model_grads
+    if is_fsdp(run):
+        config.no_sync_func = wrapped.no_sync
     run_schedule = get_forward_backward_func()
 
     def forward_step(batches, module):
@@ -143,6 +169,14 @@ def train(recorder, run, rank):
 
 def held_by(wrapped):
     found = {}
+    if hasattr(wrapped, "param_and_grad_buffer"):
+        for group in wrapped.param_and_grad_buffer.parameter_groups:
+            for name, pile in (("model_weight_buffer", "parameters"), ("main_weight_buffer", "optimizer_state"),
+                               ("main_grad_buffer", "gradients"), ("hsdp_wbuf", "parameters"), ("hsdp_gbuf", "gradients")):
+                data = getattr(getattr(group, name, None), "data", None)
+                if data is not None:
+                    found.setdefault(data.untyped_storage().data_ptr(), pile)
+        return found
     for buffer in [*wrapped.buffers, *wrapped.expert_parallel_buffers]:
         for tensor, pile in ((buffer.grad_data, "gradients"), (buffer.param_data, "parameters")):
             if tensor is not None:

@@ -44,6 +44,10 @@ def config_of_engine(run):
         for path, name in {"offload.optimizer": "offload_optimizer", "offload.parameters": "offload_param"}.items():
             if value(run, path, "none") != "none":
                 zero[name] = {"device": value(run, path), "pin_memory": value(run, "offload.pinned", True)}
+        for path, name in {"parallel.quantized_gather": "zero_quantized_weights",
+                           "parallel.quantized_reduce": "zero_quantized_gradients"}.items():
+            if value(run, path, False):
+                zero[name] = True
         if value(run, "parallel.secondary_shard", 1) > 1:
             zero["zero_hpz_partition_size"] = value(run, "parallel.secondary_shard")
         if value(run, "parallel.shard_group"):
@@ -74,6 +78,42 @@ def answer_on_paper():
     for module in (bf16_optimizer, utils, fused_optimizer, unfused_optimizer, stage3, stage_1_and_2):
         if hasattr(module, "is_invalid_grad_norm"):
             module.is_invalid_grad_norm = invalid
+
+
+def quantise_on_paper(devices_per_node):
+    """ZeRO++'s kernels are compiled on the device: here tensors of the sizes that csrc/quantization/pt_binding.cpp takes for their
+    results (symmetric: one fp32 scale a group; two codes of 4 bits a byte), and nothing is computed. A machine has as many devices
+    as the run says."""
+    import types
+    from deepspeed.accelerator import get_accelerator
+    from deepspeed.ops.op_builder import QuantizerBuilder
+
+    def scales(groups):
+        return torch.empty((groups, 1), dtype=torch.float32, device="cuda")
+
+    def last_divided(tensor, by):
+        return torch.empty((*tensor.shape[:-1], tensor.shape[-1] // by), dtype=torch.int8, device="cuda")
+
+    def quantize(values, groups, bits, kind):
+        held = scales(groups)
+        return last_divided(values, 8 // bits), held
+
+    def dequantize(codes, held, groups, bits, kind):
+        return torch.empty((*codes.shape[:-1], codes.shape[-1] * (8 // bits)), dtype=torch.float16, device="cuda")
+
+    def swizzle_quant(values, groups, bits, kind, pipeline, nodes, devices):
+        held = scales(groups)
+        return torch.empty((values.numel() * bits // 8,), dtype=torch.int8, device="cuda"), held
+
+    def quantized_reduction(codes, held, groups, groups_out, bits, kind, devices):
+        held = scales(groups_out)
+        return last_divided(codes, devices), held
+
+    QuantizerBuilder.load = lambda self, *a: types.SimpleNamespace(
+        Symmetric=0, quantize=quantize, dequantize=dequantize, swizzle_quant=swizzle_quant,
+        quantized_reduction=quantized_reduction)
+    accelerator = type(get_accelerator())
+    accelerator.device_count = lambda self: devices_per_node
 
 
 def build_own_optimizer(run, parameters):
@@ -121,6 +161,8 @@ def train(recorder, run):
     deepspeed.logger.setLevel("ERROR")
     if paper.is_loaded():
         answer_on_paper()
+        if value(run, "parallel.quantized_gather", False) or value(run, "parallel.quantized_reduce", False):
+            quantise_on_paper(value(run, "cluster.devices_per_node", 8))
     precision = value(run, "training.precision")
     if precision not in TYPES:
         raise Unsupported(f"precision {precision} is not DeepSpeed's")

@@ -24,7 +24,11 @@ constexpr std::string_view kZero3 =
     "DeepSpeed runtime/zero/partitioned_param_coordinator.py (__allgather_stream), stage3.py "
     "(reduce_and_partition_stream)";
 
-constexpr std::array<RuleStream, 11> kStreams = {{
+constexpr std::string_view kMegatronFsdp =
+    "megatron/core/distributed/fsdp/src/megatron_fsdp: AllGatherPipeline (ag_stream), "
+    "GradReducePipeline (rs_stream); whole gradients are made by the hook, on the current stream";
+
+constexpr std::array<RuleStream, 15> kStreams = {{
     {"fsdp2.cast-shard", kGatherStream, kFsdp2},
     {"fsdp2.all-gather-output", kGatherStream, kFsdp2},
     {"fsdp2.reduce-scatter-output", kReduceStream, kFsdp2},
@@ -35,7 +39,11 @@ constexpr std::array<RuleStream, 11> kStreams = {{
     {"fsdp1.reduce-scatter-output", kReduceStream, kFsdp1},
     {"deepspeed.zero3-fetch", kGatherStream, kZero3},
     {"deepspeed.zero3-gathered", kGatherStream, kZero3},
+    {"deepspeed.quantised-gather", kGatherStream, kZero3},
     {"deepspeed.zero3-scatter", kReduceStream, kZero3},
+    {"deepspeed.quantised-reduce", kReduceStream, kZero3},
+    {"megatron-fsdp.gathered", kGatherStream, kMegatronFsdp},
+    {"megatron-fsdp.reduced", kReduceStream, kMegatronFsdp},
 }};
 
 }  // namespace

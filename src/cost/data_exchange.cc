@@ -26,6 +26,24 @@ DataExchange sharded_units(const Job& job, bool kept_until_backward) {
   return exchange;
 }
 
+// ZeRO++ (deepspeed/runtime/zero/partition_parameters.py, all_gather_coalesced with quantize; runtime/comm/
+// coalesced_collectives.py, all_to_all_quant_reduce). Scales are a byte in a thousand.
+DataExchange quantised_where_asked(const Job& job, DataExchange exchange) {
+  const double width = bytes_each(job.training.precision.compute);
+  if (job.parallel.quantized_gather) {
+    exchange.gather_forward = exchange.gather_backward = 1;
+    // Codes are read and fp16 written, joined to whole parameters, and these cast.
+    exchange.traffic_of_gather = (1 + 2) + (2 + 2) + (2 + width);
+  }
+  if (job.parallel.quantized_reduce) {
+    exchange.scatter_backward = 0;
+    exchange.exchange_backward = 0.5;
+    // The gradient is read and its codes written, and these read to be summed.
+    exchange.traffic_of_scatter = (width + 0.5) + 0.5;
+  }
+  return exchange;
+}
+
 DataExchange whole_gradients(ElementType type, bool beside_backward, double bucket) {
   DataExchange exchange;
   exchange.reduction = ExchangeKind::kAllReduce;
@@ -56,12 +74,22 @@ DataExchange data_exchange_of(const Job& job) {
     case Engine::kFsdp2:
       return sharded_units(job, stage < 3);
     case Engine::kDeepSpeed:
-      if (stage == 3) return sharded_units(job, false);
+      if (stage == 3) return quantised_where_asked(job, sharded_units(job, false));
       if (stage == 0) return whole_gradients(precision.gradients, false, 0);
       return sharded_states(precision.gradients, precision.compute);
     case Engine::kMegatron: {
       // bf16 accumulates and reduces in fp32 by default (arguments.py, accumulate_allreduce_grads_in_fp32).
       const ElementType gradients = wide_gradients ? ElementType::kFloat32 : precision.gradients;
+      // Megatron-FSDP gathers and reduces layer by layer, in every micro-batch.
+      if (job.parallel.megatron_fsdp && stage >= 2) {
+        const double parameter = bytes_each(precision.parameters);
+        DataExchange exchange;
+        exchange.scatter_backward = bytes_each(job.training.gradients.value_or(gradients));
+        exchange.gather_forward = exchange.gather_backward = stage == 3 ? parameter : 0;
+        exchange.gather = stage == 3 ? 0 : parameter;
+        exchange.gathers_beside_forward = job.overlap_gather;
+        return exchange;
+      }
       const bool beside = job.overlap_reduce.value_or(false);
       if (stage == 0) return whole_gradients(gradients, beside, 0);
       DataExchange exchange = sharded_states(gradients, precision.parameters);

@@ -7,6 +7,8 @@
 //      stages  -                                         gather 2 B before the first; scatter behind the last
 //   ddp        -                                         all-reduce, behind the last backward but for the last bucket
 //   megatron   -                                         scatter 4 B, gather 2 B: in front of the step and behind it
+//   ZeRO++     gather 1 B forward, 1 B backward (qwZ);       -
+//              scatter by two all-to-alls of half a byte (qgZ)
 //   scaling    -                                         all-reduce 4 B, gather 2 B: in front of the step and behind it
 //
 // Sources: engine-by-engine in docs/rules.md; which parts run beside compute is each engine's default.
@@ -20,6 +22,10 @@ namespace steelyard {
 struct DataExchange {
   // For each unit of each micro-batch; they run beside its compute.
   double gather_forward = 0, gather_backward = 0, scatter_backward = 0;
+  // Codes that all-to-alls exchange in place of the scatter: inside machines, then what is left of it between them.
+  double exchange_backward = 0;
+  // What the device itself reads and writes to make and to read codes, for each gather and each scatter.
+  double traffic_of_gather = 0, traffic_of_scatter = 0;
   // For the whole stage, once a step.
   ExchangeKind reduction = ExchangeKind::kAllReduce;
   double reduce = 0, gather = 0;

@@ -131,6 +131,11 @@ RankGroups groups_of(const Job& job) {
   // Context ranks hold the same parameters and share their states and gradients.
   const std::int64_t data = parallel.data * parallel.context;
   groups.data = group_of(Ranks(data), stride, per_node);
+  groups.gather_backward = parallel.secondary_shard > 1
+                               ? group_of(parallel.secondary_shard, stride, per_node)
+                               : groups.data;
+  groups.machine = {groups.data.in_machine, groups.data.in_machine};
+  groups.machines = {Ranks(std::max<std::int64_t>(1, data / groups.data.in_machine)), Ranks(1)};
   groups.stages_across_machines = stride * data >= per_node;
   return groups;
 }
@@ -157,28 +162,41 @@ WorkTime operator*(WorkTime work, double times) {
 
 WorkTime StretchClock::time(const PipelineWork::Stretch& stretch, double elements) const {
   WorkTime work;
-  const auto gather = [&](double width) {
+  const auto on_device = [&](double width) {
+    Kernel kernel;
+    kernel.bytes = elements * width;
+    return width > 0 ? kernels.device_time(kernel).value() : 0.0;
+  };
+  const auto gather = [&](double width, const Group& group) {
     if (width <= 0) return 0.0;
-    const double among =
-        exchanges.time(ExchangeKind::kAllGather, elements * width, groups.data).value();
+    const double among = exchanges.time(ExchangeKind::kAllGather, elements * width, group).value() +
+                         on_device(data.traffic_of_gather);
     // From the host each rank brings its own share first.
     const double up = host_link > 0 ? elements * width / data_ranks / host_link : 0.0;
     return std::max(among, up);
   };
+  // Everything is sent inside the machine; of the sums each rank has its part, and sends that to the other machines.
+  const auto all_to_all = [&](double bytes, const Group& group) {
+    return exchanges
+        .time(ExchangeKind::kAllToAll, bytes * static_cast<double>(group.ranks.value()), group)
+        .value();
+  };
+  const double codes = elements * data.exchange_backward;
   const double scatter =
-      data.scatter_backward <= 0
-          ? 0.0
-          : exchanges
-                .time(ExchangeKind::kReduceScatter, elements * data.scatter_backward, groups.data)
-                .value();
+      exchanges.time(ExchangeKind::kReduceScatter, elements * data.scatter_backward, groups.data)
+          .value() +
+      all_to_all(codes, groups.machine) +
+      all_to_all(codes / static_cast<double>(groups.machine.ranks.value()), groups.machines) +
+      on_device(data.traffic_of_scatter);
   const TimeTerm term = host_link > 0 ? TimeTerm::kOffload : TimeTerm::kData;
   Passage forward(*this, work);
   for (const Kernel& kernel : stretch.forward) forward.add(kernel);
-  work.forward = forward.end(gather(data.gather_forward), term);
+  work.forward = forward.end(gather(data.gather_forward, groups.data), term);
   Passage backward(*this, work), weights(*this, work);
   for (const Kernel& kernel : stretch.backward)
     (splits_backward && kernel.of_weights ? weights : backward).add(kernel);
-  work.backward = backward.end(gather(data.gather_backward) + scatter, term);
+  work.backward =
+      backward.end(gather(data.gather_backward, groups.gather_backward) + scatter, term);
   if (!splits_backward) return work;
   work.weight_turn = weights.end(0, term);
   work.backward += work.weight_turn;

@@ -7,10 +7,9 @@
 #pragma once
 
 #include <algorithm>
-#include <stdexcept>
-#include <utility>
 #include <vector>
 
+#include "engine/by_stage.h"
 #include "engine/engine.h"
 
 namespace steelyard {
@@ -97,29 +96,6 @@ class DeepSpeedModel : public EngineModel<N> {
   std::int64_t ranks_ = 1;                       // that share gradients and states: data x context
   ElementType stored_ = ElementType::kBFloat16;  // of the parameters
   ElementType master_ = ElementType::kFloat32;   // of what is stepped
-};
-
-// Buffers that depend on what stands on a stage; stages with equal units share them.
-template <class N, class Buffers>
-class ByStage {
- public:
-  const Buffers* find(const Stage<N>& stage) const {
-    for (const auto& [units, buffers] : known_)
-      if (units == stage.units) return &buffers;
-    return nullptr;
-  }
-  // The stage's load has been asked for before.
-  const Buffers& at(const Stage<N>& stage) const {
-    const Buffers* known = find(stage);
-    if (!known) throw std::logic_error("the stage has not been loaded");
-    return *known;
-  }
-  const Buffers& add(const Stage<N>& stage, Buffers buffers) {
-    return known_.emplace_back(stage.units, std::move(buffers)).second;
-  }
-
- private:
-  std::vector<std::pair<std::vector<std::int64_t>, Buffers>> known_;
 };
 
 // Stage 0: FP16_Optimizer, or the plain optimizer in fp32.

@@ -3,7 +3,7 @@
 //   held      2P/N parameters + 2P/N gradients + 12P/N, the bucket of the reduction, small parameters whole (norms)
 //   forward   +gathered ......................................... and backward ............. -gathered
 //             modules are fetched ahead until max_live_parameters stand whole, and kept when they are needed again
-//             within max_reuse_distance; each group fetched together passes through a flat copy of itself
+//             within max_reuse_distance; how they come: zero_transport.h
 //   backward  gradients are copied into the bucket and dropped; a full bucket is reduced through one more copy
 //   step      sub-group by sub-group: +gradients, joined  +cast to fp32  -joined  ...step...  -cast
 //
@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "engine/deepspeed.h"
+#include "engine/zero_transport.h"
 
 namespace steelyard {
 
@@ -28,7 +29,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
  public:
   using typename EngineModel<N>::Events;
 
-  explicit DeepSpeedZero3(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
+  explicit DeepSpeedZero3(const EngineContext<N>& context)
+      : DeepSpeedModel<N>(context),
+        transport_(this->job_, this->book_, this->stored_, this->ranks_) {
     const Precision& precision = this->job_.training.precision;
     this->scaled_losses_ = 2;
     accumulated_ = precision.accumulated_gradients.value_or(this->stored_);
@@ -41,21 +44,18 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       persistent_.slots.push_back(
           parts_of(*unit, true, N(1),
                    {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}));
-      persistent_parts_.slots.push_back(
-          parts_of(*unit, true, Workbook<N>::symbol("N", this->ranks_),
-                   {unit->name, "partitions of small parameters", "deepspeed.zero3-persistent"}));
+      persistent_parts_.slots.push_back(parts_of(
+          *unit, true, Workbook<N>::symbol("N", this->ranks_),
+          {unit->name, "partitions of small parameters", "deepspeed.zero3-persistent"}));
       N large{};
       for (const TensorShare<N>& share : unit->tensors)
         if (!persists(share)) large = large + N(share.copies) * share.elements;
       gathered_.slots.push_back(this->slot(unit->name, "gathered parameters",
                                            "deepspeed.zero3-gathered", Pile::kParameters, large,
                                            this->stored_));
-      fetched_.slots.push_back(this->slot(unit->name, "flat copy of a fetched group",
-                                          "deepspeed.zero3-fetch", Pile::kCommunication,
-                                          largest_group(*unit), this->stored_));
-      called_.slots.push_back(this->slot(unit->name, "largest parameter, gathered when called",
-                                         "deepspeed.zero3-gathered", Pile::kParameters,
-                                         largest_fetched(*unit), this->stored_));
+      fetched_.push_back(transport_.fetch_of(*unit));
+      ahead_.push_back(transport_.ahead_of(*unit));
+      first_fetched_.push_back(transport_.first_fetch_of(*unit));
     }
     if (context.frozen)
       for (const Unit<N>* unit : this->all_units(Of::kFrozen))
@@ -95,7 +95,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       EngineModel<N>::hold(frozen_shares_, stage, events);
     }
     EngineModel<N>::hold(constants_, stage, events);
-    hold_secondary(stage, 1, events);
+    // Made with the partitions, and again wherever a step has made it stale.
+    EngineModel<N>::hold(secondary_, stage, events);
+    EngineModel<N>::hold(small_secondary_, stage, events);
     if (this->steps_in_backward()) return;
     if (here_.master >= 0) events.push_back({here_.master, 1});
     if (here_.stepped >= 0)
@@ -112,7 +114,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   void left_by_first_backward(const Stage<N>& stage, Events& events) const override {
     if (!persist_from_step()) EngineModel<N>::hold(persistent_, stage, events);
-    if (has_secondary()) EngineModel<N>::hold(small_secondary_, stage, events, -1);
+    // No step begins with one but the first.
+    EngineModel<N>::hold(secondary_, stage, events, -1);
+    EngineModel<N>::hold(small_secondary_, stage, events, -1);
   }
   void left_by_first_step(const Stage<N>& stage, Events& events) const override {
     if (persist_from_step()) {
@@ -122,57 +126,64 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
         EngineModel<N>::hold(persistent_parts_, stage, events, -1);
       }
     }
-    if (has_secondary()) EngineModel<N>::hold(secondary_, stage, events, -1);
     if (!this->steps_in_backward() && !this->offloads_states())
       this->norm_.hold(1, events);  // the norm of the step before, for whoever asks
   }
 
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
     here_ = buffers_.at(stage);
-    if (!traces_) hold_gathered(stage, 1, events);
-    fetch(0, events);
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    // The first layer's are under way by then.
+    std::vector<SlotId> ahead;
+    for (std::size_t unit = 1; !traces_ && ahead.empty() && unit < count.size(); ++unit)
+      if (count[unit] > 0) ahead = ahead_[unit];
+    for (const SlotId slot : ahead) events.push_back({slot, 1});
+    hold_fetched(0, 1, events);
+    if (!traces_ && !here_.keeps_all) events.push_back({here_.gathered, 1});
+    for (std::size_t unit = 0; !traces_ && here_.keeps_all && unit < count.size(); ++unit)
+      if (count[unit] > 0 && !is_layer(stage, unit))
+        events.push_back({gathered_.slots[unit], static_cast<std::int32_t>(count[unit])});
+    hold_fetched(0, -1, events);
+    for (const SlotId slot : ahead) events.push_back({slot, -1});
   }
   void before_forward(const Neighbours& here, bool, Events& events) override {
-    fetch(place_of_unit(here.unit), events);
+    const auto unit = static_cast<std::size_t>(here.unit + 1);
+    hold_fetched(unit, 1, events);
+    if (!traces_ && here_.keeps_all) events.push_back({gathered_.slots[unit], 1});
+    hold_fetched(unit, -1, events);
   }
   void after_forward(const Neighbours& here, bool first, Events& events) override {
-    if (first && makes_secondary() && !here_.keeps_all)
+    if (first && !traces_ && has_secondary() && !here_.keeps_all)
       events.push_back(this->event(secondary_, here.unit, 1));
   }
   void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
-    if (first && makes_secondary() && !here_.keeps_all) {
+    if (first && !traces_ && has_secondary() && !here_.keeps_all) {
       if (stage.embedding) events.push_back({secondary_.slots.front(), 1});
       if (stage.head) events.push_back({secondary_.slots[secondary_.slots.size() - 2], 1});
     }
-    if (stage.head) fetch(fetched_.slots.size() - 2, events);
+    if (stage.head) pass_fetched(fetched_.size() - 2, events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (here.previous < 0) pass_by(events);
-    if (traces_ || here_.gathered >= 0) fetch(place_of_unit(here.unit), events);
+    // What forward has left is not fetched again.
+    if (traces_ || !here_.keeps_all) pass_fetched(static_cast<std::size_t>(here.unit + 1), events);
   }
   void after_backward(const Neighbours& here, bool, Events& events) override {
-    if (here_.reduces_in_layers && !this->steps_in_backward()) this->pass(here_.scattered, events);
+    if (here_.fills_in_layers) this->pass(here_.scattered, events);
     // Nobody asks for it again.
-    if (!traces_ && here_.gathered < 0)
-      events.push_back({gathered_.slots[place_of_unit(here.unit)], -1});
+    if (!traces_ && here_.keeps_all)
+      events.push_back({gathered_.slots[static_cast<std::size_t>(here.unit + 1)], -1});
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     // What is needed again soon is let go in backward only, the first module last.
-    if (first && makes_secondary() && here_.keeps_all)
+    if (first && !traces_ && has_secondary() && here_.keeps_all)
       EngineModel<N>::hold(secondary_, stage, events);
     if (last_unit < 0) pass_by(events);
     this->drop_scaled_loss(stage, events);
-    if (!this->steps_in_backward()) this->pass(here_.scattered_last, events);
-    if (traces_) return;
-    if (here_.gathered >= 0) return hold_gathered(stage, -1, events);
-    // What stands at the ends, and layers below all that is trained.
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::size_t kinds = stage.layers_of_kind.size();
-    for (std::size_t unit = 0; unit < count.size(); ++unit) {
-      const bool is_layer = unit > 0 && unit <= kinds;
-      if (count[unit] == 0 || (is_layer && !this->is_untouched(unit - 1))) continue;
-      events.push_back({gathered_.slots[unit], static_cast<std::int32_t>(-count[unit])});
-    }
+    if (here_.fills) this->pass(here_.scattered, events);
+    if (!traces_) release_rest(stage, events);
+    if (!here_.fills && !this->steps_in_backward()) this->pass(here_.scattered, events);
+    if (traces_) EngineModel<N>::hold(secondary_, stage, events);
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->steps_in_backward()) return;
@@ -186,8 +197,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       return;
     }
     const Buffers& buffers = buffers_.at(stage);
+    EngineModel<N>::hold(small_secondary_, stage, events);
     EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
-    if (has_secondary()) EngineModel<N>::hold(small_secondary_, stage, events);
     this->look_for_overflow(events);
     // A norm for each sub-group, whether or not gradients are clipped; here the last of them.
     this->norm_.hold(buffers.sub_groups - 1, events);
@@ -209,7 +220,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     step_states(stage, events);
     // What was copied before the step is worth nothing after it.
-    hold_secondary(stage, -1, events);
+    EngineModel<N>::hold(secondary_, stage, events, -1);
+    if (!this->offloads_states() && !this->steps_in_backward())
+      EngineModel<N>::hold(small_secondary_, stage, events, -1);
   }
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
@@ -281,13 +294,6 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool has_secondary() const {
     return this->job_.parallel.secondary_shard > 1 && !this->offloads_parameters();
   }
-  // The first step has what was made with the partitions.
-  bool makes_secondary() const { return has_secondary() && !traces_; }
-  void hold_secondary(const Stage<N>& stage, std::int32_t count, Events& events) const {
-    if (!has_secondary()) return;
-    EngineModel<N>::hold(secondary_, stage, events, count);
-    EngineModel<N>::hold(small_secondary_, stage, events, count);
-  }
   // A part of each tensor, rounded on its own. `small`: of those that stand whole from the first backward to the step, which
   // divides them again; else of all others.
   SlotId parts_of(const Unit<N>& unit, bool small, const N& ranks, const SlotName& name) {
@@ -304,11 +310,15 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                                        std::move(tensors));
   }
   struct Buffers {
-    SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1,
-           scattered_last = -1, joined = -1, stepped = -1, saved = -1, norm_copy = -1, hooked = -1,
+    SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
+           stepped = -1, saved = -1, norm_copy = -1, hooked = -1,
            hooked_part = -1;
-    bool reduces_in_layers = false;  // the bucket is full before backward has left the layers
-    bool keeps_all = false;          // what forward gathers stays until backward has used it
+    bool keeps_all = false;  // what forward gathers stays until backward has used it
+    // The bucket is full before backward is done, and before the embedding's gradient comes; else it is reduced behind it.
+    bool fills = false, fills_in_layers = false;
+    std::int64_t bucket = 0,
+                 copied =
+                     0;  // elements of the fullest, and of the fullest that is copied to be reduced
     std::int32_t sub_groups = 1;
     typename GradientNorm<N>::Copy largest;
     std::int64_t tensors = 0;  // of the sub-group that has most
@@ -318,19 +328,28 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   bool persists(const TensorShare<N>& share) const {
     return plain(share.elements) <= this->job_.buckets.persistence;
   }
-  // Where all may be live, module by module; else as much as may be.
-  void hold_gathered(const Stage<N>& stage, std::int32_t count, Events& events) const {
-    if (here_.gathered >= 0)
-      events.push_back({here_.gathered, count});
-    else
-      EngineModel<N>::hold(gathered_, stage, events, count);
+  void release_rest(const Stage<N>& stage, Events& events) const {
+    if (!here_.keeps_all) {
+      events.push_back({here_.gathered, -1});
+      return;
+    }
+    // What stands at the ends, and layers below all that is trained.
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    for (std::size_t unit = 0; unit < count.size(); ++unit) {
+      if (count[unit] == 0 || (is_layer(stage, unit) && !this->is_untouched(unit - 1))) continue;
+      events.push_back({gathered_.slots[unit], static_cast<std::int32_t>(-count[unit])});
+    }
   }
-  static std::size_t place_of_unit(int kind) { return static_cast<std::size_t>(kind + 1); }
-  // A module that is called for the first time gathers its own parameters, and lets them go; later whole groups come ahead,
-  // through a flat copy where there are two or more (all_gather_coalesced).
-  void fetch(std::size_t unit, Events& events) const {
-    const SlotId slot = (traces_ ? called_ : fetched_).slots[unit];
-    if (slot >= 0) this->pass(slot, events);
+  static bool is_layer(const Stage<N>& stage, std::size_t unit) {
+    return unit > 0 && unit <= stage.layers_of_kind.size();
+  }
+  void hold_fetched(std::size_t unit, std::int32_t times, Events& events) const {
+    for (const SlotId slot : (traces_ ? first_fetched_ : fetched_)[unit])
+      events.push_back({slot, times});
+  }
+  void pass_fetched(std::size_t unit, Events& events) const {
+    hold_fetched(unit, 1, events);
+    hold_fetched(unit, -1, events);
   }
 
   // The head's gradients that are larger than the bucket.
@@ -363,33 +382,6 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
           sum = sum + N(count[unit] * share.copies) * share.elements;
     return sum;
   }
-  N largest_fetched(const Unit<N>& unit) const {
-    N largest{};
-    for (const TensorShare<N>& share : unit.tensors)
-      if (!persists(share) && plain(share.elements) > plain(largest)) largest = share.elements;
-    return largest;
-  }
-  // Tensors are fetched together until prefetch_bucket is reached: the largest such group, wherever it starts. One alone is gathered
-  // into its own place.
-  N largest_group(const Unit<N>& unit) const {
-    const std::int64_t wanted = std::max<std::int64_t>(1, this->job_.buckets.prefetch);
-    N largest{};
-    for (std::size_t start = 0; start < unit.tensors.size(); ++start) {
-      N sum{};
-      std::int64_t tensors = 0;
-      for (std::size_t i = start; i < unit.tensors.size() && plain(sum) < wanted; ++i) {
-        const TensorShare<N>& share = unit.tensors[i];
-        if (persists(share)) continue;
-        const std::int64_t missing =
-            (wanted - plain(sum) + plain(share.elements) - 1) / plain(share.elements);
-        sum = sum + N(std::min(share.copies, missing)) * share.elements;
-        tensors += std::min(share.copies, missing);
-      }
-      if (tensors > 1 && plain(sum) > plain(largest)) largest = sum;
-    }
-    return largest;
-  }
-
   // Sub-groups, each closed by the partition that fills it, and the most tensors of one.
   void count_sub_groups(const Stage<N>& stage, Buffers& buffers) const {
     const std::vector<std::int64_t>& count = this->counts(stage);
@@ -412,42 +404,43 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (tensors > 0 || buffers.sub_groups == 0) close();
   }
 
-  // Gradients enter the bucket in the order of backward; one that finds no room has it reduced first. What is in it when backward
-  // has ended is reduced then.
-  void fill_bucket(const Stage<N>& stage, Buffers& buffers) {
-    const std::vector<std::int64_t>& count = this->counts(stage);
+  // Gradients fill the bucket in the order of backward; the one that does not fit any more has it reduced.
+  void count_bucket(const Stage<N>& stage, Buffers& buffers) const {
+    if (this->steps_in_backward()) return;
     const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    const std::int64_t room = this->job_.buckets.reduce;
-    std::int64_t filled = 0, tensors = 0, at_end = 0;
-    bool overflows = false;
-    // One tensor that the ranks divide evenly is reduced where it is.
+    std::int64_t filled = 0, tensors = 0;
     const auto reduce = [&] {
-      if (tensors > 1 || filled % this->ranks_ != 0) at_end = std::max(at_end, filled);
+      // One alone is divided where it is.
+      if (tensors > 1 || filled % this->ranks_ != 0)
+        buffers.copied = std::max(buffers.copied, filled);
+      buffers.bucket = std::max(buffers.bucket, filled);
       filled = tensors = 0;
     };
-    const auto enter = [&](std::int64_t elements) {
-      if (filled > 0 && filled + elements > room) {
-        overflows = true;
-        reduce();
-      }
-      filled += elements;
-      ++tensors;
-    };
-    for (std::size_t unit = units.size(); unit-- > 0;) {
-      if (unit == 0) {  // the embedding: nothing else is left
-        buffers.reduces_in_layers = overflows;
-        at_end = 0;
-      }
-      for (std::int64_t i = 0; i < count[unit]; ++i)
-        for (std::size_t k = units[unit]->tensors.size(); k-- > 0;)
-          for (std::int64_t copy = 0; copy < units[unit]->tensors[k].copies; ++copy)
-            enter(plain(units[unit]->tensors[k].elements));
-    }
+    for (std::size_t unit = units.size(); unit-- > 0;)
+      for (std::int64_t i = 0; i < this->counts(stage)[unit]; ++i)
+        for (auto share = units[unit]->tensors.rbegin(); share != units[unit]->tensors.rend();
+             ++share)
+          for (std::int64_t copy = 0; copy < share->copies; ++copy) {
+            const std::int64_t elements = plain(share->elements);
+            if (filled > 0 && filled + elements > this->job_.buckets.reduce) {
+              reduce();
+              buffers.fills = true;
+              if (unit > 0) buffers.fills_in_layers = true;
+            }
+            filled += elements;
+            ++tensors;
+          }
     reduce();
-    buffers.scattered_last = this->slot(
-        "gradients", "reduce-scatter input, last", "deepspeed.zero3-scatter", Pile::kCommunication,
-        overflows ? this->counted("left in the bucket", at_end) : this->elements_of(stage),
-        this->stored_);
+  }
+
+  // Of all gradients in the order of modules, equal layers twice at most.
+  std::vector<std::vector<std::int64_t>> shapes_of(const Stage<N>& stage) const {
+    std::vector<std::vector<std::int64_t>> shapes;
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+      for (std::int64_t i = 0; i < std::min<std::int64_t>(2, this->counts(stage)[unit]); ++i)
+        for (const TensorShare<N>& tensor : units[unit]->tensors) shapes.push_back(tensor.shape);
+    return shapes;
   }
 
   Buffers make_buffers(const Stage<N>& stage) {
@@ -455,14 +448,16 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
     const N sub_group = this->at_most(share, buckets.sub_group);
     Buffers buffers;
+    count_bucket(stage, buffers);
     buffers.hooked = this->slot("model", "largest parameter, gathered to hook its gradient",
                                 "deepspeed.zero3-hooks", Pile::kTemporary,
                                 N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
-    buffers.hooked_part = this->slot("model", "partition of the largest parameter, from the host",
-                                     "deepspeed.zero3-hooks", Pile::kTemporary,
-                                     ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
-                                                 Workbook<N>::symbol("N", this->ranks_)),
-                                     this->stored_);
+    buffers.hooked_part = this->slot(
+        "model", "partition of the largest parameter, from the host", "deepspeed.zero3-hooks",
+        Pile::kTemporary,
+        ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
+                    Workbook<N>::symbol("N", this->ranks_)),
+        this->stored_);
     buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
                                 Pile::kParameters, share, this->stored_);
     buffers.gradients = this->slot("gradients", "gradient partitions", "deepspeed.zero3-gradients",
@@ -501,29 +496,16 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (!buffers.keeps_all)
       buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
                                     Pile::kParameters, this->at_most(all, live), this->stored_);
-    buffers.scattered = this->slot("gradients", "reduce-scatter input", "deepspeed.zero3-scatter",
-                                   Pile::kCommunication,
-                                   this->at_most(fetched_elements(stage, Of::kTrained),
-                                                 std::max(buckets.reduce, largest_gradient())),
-                                   this->stored_);
-    fill_bucket(stage, buffers);
+    buffers.scattered = transport_.reduction_of(buffers.bucket, buffers.copied, shapes_of(stage));
     buffers.saved = this->slot("checkpoint", "largest module, gathered", "deepspeed.zero3-save",
                                Pile::kTemporary, N(largest), this->stored_);
     return buffers;
   }
-  // Of the head, when it does not fit into the bucket.
-  std::int64_t largest_gradient() const {
-    std::int64_t largest = 0;
-    for (SlotId gradient : passing_by_)
-      largest = std::max(largest, this->book_.program.slot_at(gradient).bytes.value().value() * 8 /
-                                      bits_of(this->context_.style.gradient));
-    return largest;
-  }
-
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1, flags_ = -1;
-  SlotSet frozen_shares_, persistent_, persistent_parts_, called_, fetched_, gathered_, secondary_,
-      small_secondary_;  // by unit
+  SlotSet frozen_shares_, persistent_, persistent_parts_, gathered_, secondary_, small_secondary_;  // by unit
+  ZeroTransport<N> transport_;
+  std::vector<std::vector<SlotId>> fetched_, ahead_, first_fetched_;  // by unit
   bool traces_ = false;
   std::vector<SlotSet> constants_;  // of quantised weights
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket

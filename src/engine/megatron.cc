@@ -17,7 +17,7 @@
 #include <utility>
 #include <variant>
 
-#include "engine/engine.h"
+#include "engine/megatron_loop.h"
 
 namespace steelyard {
 
@@ -31,17 +31,18 @@ bool is_blackwell(std::string_view architecture) {
 }
 
 template <class N>
-class Megatron final : public EngineModel<N> {
+class Megatron final : public MegatronLoop<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
   using Tensors = typename EngineModel<N>::Tensors;
 
-  explicit Megatron(const EngineContext<N>& context) : EngineModel<N>(context) {
+  explicit Megatron(const EngineContext<N>& context) : MegatronLoop<N>(context) {
     const Precision& precision = this->job_.training.precision;
     distributed_ = this->job_.parallel.zero_stage >= 1;
     const ShardRanks ranks =
-        distributed_ ? ShardRanks(this->job_.parallel.data * this->job_.parallel.context,
+        distributed_ ? ShardRanks(this->job_.parallel.data * this->job_.parallel.context /
+                                      this->job_.parallel.replicate,
                                   expert_data_ranks(this->job_))
                      : ShardRanks();
     // bf16 accumulates in fp32 by default (arguments.py sets accumulate_allreduce_grads_in_fp32); fp16 does not.
@@ -100,33 +101,11 @@ class Megatron final : public EngineModel<N> {
         scales_.push_back(scales(bits_of(*slots[i].type) == 8 ? 3 : 1));
       }
     }
-    const OperatorStyle& style = context.style;
-    const std::int64_t gathering =
-        style.expert * (style.sequence_parallel || style.tensor == 1 ? style.expert_tensor : 1);
-    if (style.experts.dispatcher == ExpertDispatcher::kAllGather && gathering > 1)
-      gathered_tokens_ = this->book_.slot(
-          {"mlp.experts", "tokens of all ranks", "dispatch.gathered-buffer"}, Pile::kCommunication,
-          context.sizes.shard_tokens * context.sizes.hidden * N(gathering), style.compute);
-    if (style.local_layers) shared_buffer_ = shared_buffer();
     // Weighed where it is recorded: rows of older frameworks that are read as Megatron ran without this buffer (before 0.6).
-    if (distributed_ && style.local_layers)
+    if (distributed_ && context.style.local_layers)
       before_ = this->whole_set("parameters, before they move into the buffer",
                                 "megatron.parameter-buffer", Pile::kParameters,
                                 precision.parameters, Of::kTrained);
-    std::int64_t width = 0;
-    for (const Layer& kind : this->job_.model->kinds)
-      width =
-          std::max(width, std::visit([](const auto& a) { return a.rotary_width; }, kind.attention));
-    if (width > 0)
-      rotary_table_ = this->book_.slot(
-          {"rotary embedding", "frequencies by position", "megatron.rotary-cache"},
-          Pile::kCommunication,
-          context.sizes.sequence * context.sizes.context * Workbook<N>::symbol("d", width),
-          ElementType::kFloat32);
-    positions_ = this->book_.slot({"inputs", "position ids", "megatron.position-ids"},
-                                  Pile::kActivations, context.sizes.tokens, ElementType::kInt64);
-    number_ = this->book_.slot({"loss", "a number", "megatron.numbers"}, Pile::kTemporary, N(1),
-                               ElementType::kFloat32);
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -143,7 +122,7 @@ class Megatron final : public EngineModel<N> {
     this->hold(frozen_, stage, events);
     if (contiguous_) this->hold(gradients_, stage, events);
     this->hold(before_, stage, events, -1);
-    events.push_back({number_, 1});  // the scale of losses that are not scaled
+    this->hold_scale(events);
     this->hold(master_, stage, events);
     // The last master weight of a matrix in the making: the parameter is copied, then widened.
     const std::vector<std::int64_t>& count = this->counts(stage);
@@ -156,27 +135,7 @@ class Megatron final : public EngineModel<N> {
     this->hold(vector_master_, stage, events);
     this->hold(remainders_, stage, events);
     this->hold(copies_, stage, events);
-    if (gathered_tokens_ >= 0 && has_experts(stage)) events.push_back({gathered_tokens_, 1});
-  }
-  void held_from_first_forward(const Stage<N>& stage, Events& events) const override {
-    // The losses of its depths, for the log, and what they are scaled by.
-    if (stage.head && predicts()) events.push_back({number_, 2});
-    if (shared_buffer_ >= 0) events.push_back({shared_buffer_, 1});
-    if (rotary_table_ >= 0) events.push_back({rotary_table_, 1});
-  }
-  // Positions come with the tokens. Numbers: how many tokens count; the loss, its mean over the micro-batches, its gradient.
-  // Without a pipeline the loop's name for the loss passes to the next one when that is there (schedules.py,
-  // forward_backward_no_pipelining).
-  void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
-    if (has_positions(stage)) events.push_back({positions_, 1});
-    events.push_back({number_, named_loss(first) ? 2 : 1});
-  }
-  void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
-    if (stage.head) events.push_back({number_, named_loss(first) ? 2 : 3});
-  }
-  void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
-    if (has_positions(stage)) events.push_back({positions_, -1});
-    events.push_back({number_, stage.head ? -4 : -1});
+    this->hold_gathered_tokens(stage, events);
   }
   Events states_behind_largest(const Stage<N>& stage, Events& states) const override {
     Events late = EngineModel<N>::states_behind_largest(stage, states);
@@ -283,25 +242,7 @@ class Megatron final : public EngineModel<N> {
     }
     return set;
   }
-  // GlobalMemoryBuffer's "mpu": what baddbmm would add to, and what sequence parallelism gathers, whichever is larger.
-  SlotId shared_buffer() {
-    const OperatorStyle& style = this->context_.style;
-    const Sizes<N>& sizes = this->context_.sizes;
-    N elements{};
-    for (const Layer& kind : this->job_.model->kinds)
-      if (const auto* attention = std::get_if<GroupedAttention>(&kind.attention))
-        elements = N(attention->heads) / sizes.tensor * sizes.tokens * sizes.sequence;
-    const N gathered = sizes.tokens * sizes.hidden;
-    if (style.sequence_parallel && plain(gathered) > plain(elements)) elements = gathered;
-    return this->book_.slot({"model", "shared buffer", "megatron.shared-buffer"},
-                            Pile::kCommunication, elements, style.compute);
-  }
   bool offloads() const { return this->offloads_optimizer(); }
-  bool named_loss(bool first) const { return !first && this->job_.parallel.pipeline == 1; }
-  bool predicts() const { return !this->job_.model->predictions.empty(); }
-  bool has_positions(const Stage<N>& stage) const {
-    return stage.embedding || (stage.head && predicts());
-  }
   // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.
   SlotSet eight_bit_weights() {
     const Training& training = this->job_.training;
@@ -323,7 +264,7 @@ class Megatron final : public EngineModel<N> {
       const bool of_layer =
           (unit >= this->context_.units.kinds.data() &&
            unit < this->context_.units.kinds.data() + this->context_.units.kinds.size()) ||
-          (unit == &this->context_.units.head && predicts());
+          (unit == &this->context_.units.head && this->predicts());
       N elements{};
       TensorSum sum = this->book_.tensor_sum();
       for (const TensorShare<N>& share : unit->tensors) {
@@ -404,20 +345,10 @@ class Megatron final : public EngineModel<N> {
     rests_.push_back(std::move(rest));
     return rests_.back();
   }
-  bool has_experts(const Stage<N>& stage) const {
-    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-      if (stage.layers_of_kind[kind] > 0 &&
-          std::holds_alternative<ExpertMlp>(this->job_.model->kinds[kind].mlp))
-        return true;
-    return false;
-  }
-
   bool distributed_ = false;
-  SlotId shared_buffer_ = -1, rotary_table_ = -1, positions_ = -1, number_ = -1;
   bool in_groups_ = false;
   SlotSet before_, vector_master_, copied_;
   typename EngineModel<N>::StateSlots vector_states_;
-  SlotId gathered_tokens_ = -1;  // made by the first layer that gathers, and never let go
   bool contiguous_ = true;
   ShardRanks ranks_;
   SlotSet parameters_, frozen_, gradients_, master_, remainders_, main_gradients_, left_;
@@ -431,6 +362,7 @@ class Megatron final : public EngineModel<N> {
 
 template <class N>
 std::unique_ptr<EngineModel<N>> make_megatron(const EngineContext<N>& context) {
+  if (context.job.parallel.megatron_fsdp) return make_megatron_fsdp(context);
   return std::make_unique<Megatron<N>>(context);
 }
 template std::unique_ptr<EngineModel<Checked>> make_megatron(const EngineContext<Checked>&);

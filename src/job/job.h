@@ -138,8 +138,14 @@ struct Parallel {
   Ranks data{1};  // all data-parallel ranks: replicas x shards; context apart
   int zero_stage = 0;
   Ranks replicate{1};
-  Ranks secondary_shard{1};  // ZeRO++: ranks of the copy that backward gathers from
-  Ranks shard_group{0};      // MiCS: ranks that share one copy; 0: all of data
+  Ranks secondary_shard{1};    // ZeRO++: ranks of the copy that backward gathers from
+  bool megatron_fsdp = false;  // zero_stage says what it divides: states, gradients, parameters
+  bool meta_device =
+      false;  // Megatron-FSDP: modules are made bucket by bucket, never all of them whole
+  bool quantized_gather = false;  // ZeRO++: parameters travel as 8-bit codes
+  bool quantized_reduce =
+      false;             // ZeRO++: gradients travel as 4-bit codes: there are several machines
+  Ranks shard_group{0};  // MiCS: ranks that share one copy; 0: all of data
   // FSDP: gradients are reduced, and divided, after every micro-batch; else whole ones wait for the last (no_sync).
   bool sync_each_micro_batch = true;
   bool gathers_once =
@@ -246,6 +252,8 @@ struct Buckets {
   std::int64_t sub_group = 1'000'000'000;     // elements (sub_group_size)
   std::int64_t ddp_bytes = 25 * 1024 * 1024;  // DDP bucket_cap_mb
   bool contiguous_gradients = true;           // megatron: one buffer
+  bool double_buffer =
+      false;  // Megatron-FSDP: two buffers take turns for layers and their gradients
 };
 
 struct Assumption {

@@ -68,10 +68,12 @@ void choose_replicas(Draft& draft) {
   job.parallel.replicate = Ranks(draft.count_or(KeyId::kReplicate, 1));
   const std::int64_t replicate = job.parallel.replicate;
   if (replicate == 1) return;
-  if (!is_fsdp(job.engine)) {
+  const bool shards =
+      is_fsdp(job.engine) || (job.engine == Engine::kMegatron && job.parallel.zero_stage >= 1);
+  if (!shards) {
     draft.refuse(KeyId::kReplicate, "E216",
                  fmt::format("{} has no replicas of shards", name_of(job.engine)),
-                 "HSDP is for fsdp1 and fsdp2", "replicate = 1");
+                 "HSDP is for fsdp1, fsdp2 and Megatron-FSDP", "replicate = 1");
   } else if (job.parallel.data % replicate != 0) {
     draft.refuse(KeyId::kReplicate, "E216",
                  fmt::format("replicate {} does not divide data {}", replicate, job.parallel.data),
@@ -95,6 +97,53 @@ void choose_sync(Draft& draft) {
                         "not weighed yet: fsdp1's waiting gradients in a pipeline",
                         "known without a pipeline", "sync_each_micro_batch = true");
   job.parallel.sync_each_micro_batch = each;
+}
+
+// Megatron's: stages 2 and 3 are Megatron-FSDP's alone, stage 1 is the distributed optimizer unless the strategy says otherwise.
+void choose_strategy(Draft& draft) {
+  Job& job = draft.job();
+  constexpr int kDdpStrategy = 0, kDistributedOptimizer = 1, kMegatronFsdp = 2;
+  const bool megatron = job.engine == Engine::kMegatron;
+  const int stage = job.parallel.zero_stage;
+  const auto said = draft.settings().name(KeyId::kStrategy);
+  job.parallel.megatron_fsdp = megatron && (said ? *said == kMegatronFsdp : stage >= 2);
+  job.parallel.meta_device = draft.truth_or(KeyId::kMetaDevice, false);
+  if (job.parallel.meta_device && !job.parallel.megatron_fsdp)
+    draft.warn(KeyId::kMetaDevice, "E216", "meta_device is Megatron-FSDP's", "changes nothing");
+  if (!said) return;
+  const bool fits = *said == kDdpStrategy            ? stage == 0
+                    : *said == kDistributedOptimizer ? stage == 1
+                    : *said == kMegatronFsdp         ? stage > 0
+                                                     : false;
+  if (!megatron || !fits)
+    draft.refuse(KeyId::kStrategy, *said <= kMegatronFsdp ? "E216" : "E320",
+                 fmt::format("strategy {} of {} with zero_stage {}",
+                             key_of(KeyId::kStrategy).names[static_cast<std::size_t>(*said)],
+                             name_of(job.engine), stage),
+                 "megatron's: ddp is zero_stage 0, distributed-optimizer 1, megatron-fsdp 1 to 3",
+                 "leave it out: zero_stage says it");
+}
+
+// ZeRO++'s transport in fewer bits: parameters at any size, gradients between machines.
+void choose_transport(Draft& draft) {
+  Job& job = draft.job();
+  Parallel& parallel = job.parallel;
+  const auto choose = [&](KeyId id) {
+    if (!draft.truth_or(id, false)) return false;
+    if (job.engine != Engine::kDeepSpeed || parallel.zero_stage != 3)
+      draft.refuse(id, "E216", fmt::format("{} = true", key_of(id).name),
+                   "needs deepspeed and zero_stage 3", "leave it out: 16 bits travel");
+    else if (draft.has(KeyId::kShardGroup))
+      draft.refuse(id, "E213", fmt::format("{} beside shard_group", key_of(id).name),
+                   "MiCS and ZeRO++ are two ways", "one of them");
+    return true;
+  };
+  parallel.quantized_gather = choose(KeyId::kQuantizedGather);
+  const bool several = job.cluster.devices > job.cluster.devices_per_node;
+  if (choose(KeyId::kQuantizedReduce) && !several)
+    draft.warn(KeyId::kQuantizedReduce, "E216", "quantized_reduce on one machine",
+               "DeepSpeed sends gradients in 4 bits between machines only: here in their own type");
+  parallel.quantized_reduce = draft.truth_or(KeyId::kQuantizedReduce, false) && several;
 }
 
 // ZeRO++'s second copy and MiCS's groups: both divide data, and both are of ZeRO-3.
@@ -236,6 +285,8 @@ void choose_parallel(Draft& draft) {
   choose_replicas(draft);
   choose_sync(draft);
   choose_shard_groups(draft);
+  choose_transport(draft);
+  choose_strategy(draft);
   check_engine_has(draft);
   choose_sequence_parallel(draft);
   choose_schedule(draft);

@@ -166,7 +166,9 @@ void choose_overlap(Draft& draft) {
   const bool megatron = job.engine == Engine::kMegatron;
   job.overlap_reduce = draft.settings().truth(KeyId::kOverlapReduce);
   job.overlap_gather = draft.settings().truth(KeyId::kOverlapGather).value_or(false);
-  if (job.overlap_gather && (!megatron || job.parallel.zero_stage != 1))
+  // Megatron-FSDP gathers what it divides beside computing, asked or not.
+  const bool gathers = job.parallel.megatron_fsdp && job.parallel.zero_stage >= 1;
+  if (job.overlap_gather && !gathers && (!megatron || job.parallel.zero_stage != 1))
     draft.refuse(KeyId::kOverlapGather, "E213",
                  fmt::format("overlap.gather of {} with zero_stage {}", name_of(job.engine),
                              job.parallel.zero_stage),
@@ -211,6 +213,10 @@ void choose_buffers(Draft& draft) {
     draft.refuse(KeyId::kContiguousGradients, "E213",
                  "gradients without a buffer are megatron's of 2021, without ZeRO",
                  "not a way of this engine", "contiguous_gradients = true");
+  buckets.double_buffer = draft.truth_or(KeyId::kDoubleBuffer, false);
+  if (buckets.double_buffer && !(job.parallel.megatron_fsdp && job.parallel.zero_stage == 3))
+    draft.refuse(KeyId::kDoubleBuffer, "E213", "double_buffer is of Megatron-FSDP",
+                 "it gathers layers with zero_stage 3", "leave it out");
   choose_overlap(draft);
   job.checkpoint =
       draft.name_or(KeyId::kCheckpointSave, rules_of(job.engine).save, "the engine's usual form");

@@ -22,29 +22,16 @@ struct OnlyValue {
   int also = -1;  // a second one
 };
 constexpr std::array kOnlyValues = {
-    OnlyValue{KeyId::kCudaGraphs, 0},
-    OnlyValue{KeyId::kPacking, 0, 1},
-    OnlyValue{KeyId::kMethod, 0, 1},
-    OnlyValue{KeyId::kPipelineMicroBatches},
-    OnlyValue{KeyId::kStrategy},
-    OnlyValue{KeyId::kQuantizedGather, 0},
-    OnlyValue{KeyId::kQuantizedReduce, 0},
-    OnlyValue{KeyId::kWeightShards},
-    OnlyValue{KeyId::kExpertWeightShards},
-    OnlyValue{KeyId::kRecomputeBudget, 1},
-    OnlyValue{KeyId::kRecomputeDistribute, 0},
-    OnlyValue{KeyId::kOffloadLayers},
-    OnlyValue{KeyId::kOffloadModules},
-    OnlyValue{KeyId::kAdapterSaved},
-    OnlyValue{KeyId::kOverlapExpert, 0},
-    OnlyValue{KeyId::kOverlapPipeline, 0},
-    OnlyValue{KeyId::kDelayedWeightGradient, 0},
-    OnlyValue{KeyId::kWrapPolicy, 0},
-    OnlyValue{KeyId::kWrapClasses},
-    OnlyValue{KeyId::kWrapMinimum},
-    OnlyValue{KeyId::kTypeReduction},
-    OnlyValue{KeyId::kTypeTrainable},
-    OnlyValue{KeyId::kExpertGrouped, 1},
+    OnlyValue{KeyId::kCudaGraphs, 0},        OnlyValue{KeyId::kPacking, 0, 1},
+    OnlyValue{KeyId::kMethod, 0, 1},         OnlyValue{KeyId::kPipelineMicroBatches},
+    OnlyValue{KeyId::kWeightShards},         OnlyValue{KeyId::kExpertWeightShards},
+    OnlyValue{KeyId::kRecomputeBudget, 1},   OnlyValue{KeyId::kRecomputeDistribute, 0},
+    OnlyValue{KeyId::kOffloadLayers},        OnlyValue{KeyId::kOffloadModules},
+    OnlyValue{KeyId::kAdapterSaved},         OnlyValue{KeyId::kOverlapExpert, 0},
+    OnlyValue{KeyId::kOverlapPipeline, 0},   OnlyValue{KeyId::kDelayedWeightGradient, 0},
+    OnlyValue{KeyId::kWrapPolicy, 0},        OnlyValue{KeyId::kWrapClasses},
+    OnlyValue{KeyId::kWrapMinimum},          OnlyValue{KeyId::kTypeReduction},
+    OnlyValue{KeyId::kTypeTrainable},        OnlyValue{KeyId::kExpertGrouped, 1},
     OnlyValue{KeyId::kExpertTensorSplit, 1},
 };
 
@@ -64,9 +51,14 @@ bool name_from(const Draft& draft, KeyId key, int first) {
 constexpr std::array kFeatures = {
     Feature{KeyId::kZeroStage,
             [](const Draft& d) {
-              return d.job().engine == Engine::kMegatron && d.job().parallel.zero_stage >= 2;
+              const Job& job = d.job();
+              return job.parallel.megatron_fsdp && (job.adapter || !job.training.frozen.empty() ||
+                                                    multiplies_in_8_bits(job.training.precision) ||
+                                                    job.offload.optimizer != OffloadTarget::kNone);
             },
-            "Megatron-FSDP", "zero_stage = 1, the distributed optimizer, is weighed"},
+            "Megatron-FSDP with adapters, frozen parts, 8-bit products or an optimizer on the host",
+            "Megatron-FSDP is weighed in 16 bits and fp32 on the device; zero_stage = 1, the "
+            "distributed optimizer, with these"},
     Feature{KeyId::kAdapterMethod,
             [](const Draft& d) {
               const Parallel& parallel = d.job().parallel;

@@ -112,11 +112,21 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "types": {"parameters": "fp8"}, "training": {"sequence_length": 512, "precision": "fp8-tensorwise"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp1", "implementation": "litgpt", "training": {"sequence_length": 512, "precision": "bf16-pure"})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "implementation": "litgpt", "environment": {"bitsandbytes": "0.42"}, "adapter": {"rank": 8, "base": "nf4", "target_modules": ["q_proj", "v_proj"]}, "training": {"sequence_length": 512, "precision": "bf16-pure"})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 3}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 2}, "types": {"gradients": "bf16"}, "training": {"sequence_length": 512})",
+      R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"zero_stage": 3, "expert": 4}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 3}, "buckets": {"double_buffer": true}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "types": {"first_moment": "fp8"}, "training": {"sequence_length": 512, "precision": "bf16-mixed"})"};
   const std::string alone =
       R"({"model": "llama-3.2-1b", "engine": "ddp", "cluster": {"device": "h100-sxm-80gb"},
           "training": {"sequence_length": 512, "precision": "bf16-pure", "optimizer_in_backward": true}})";
   jobs.push_back(*read_job(*read_json(alone, "job")));
+  const std::string in_few_bits =
+      R"({"model": "llama-3.2-1b", "engine": "deepspeed",
+          "cluster": {"device": "h100-sxm-80gb", "devices": 16, "devices_per_node": 8},
+          "parallel": {"zero_stage": 3, "quantized_gather": true, "quantized_reduce": true},
+          "training": {"sequence_length": 512}})";
+  jobs.push_back(*read_job(*read_json(in_few_bits, "job")));
   for (const char* named : kNamed) {
     const std::string text =
         fmt::format(R"({{{}, "cluster": {{"device": "h100-sxm-80gb", "devices": 8}}}})", named);

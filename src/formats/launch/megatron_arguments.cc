@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {"expert_model_parallel_size", "parallel.expert"},
     {"expert_tensor_parallel_size", "parallel.expert_tensor"},
     {"num_distributed_optimizer_instances", "parallel.replicate"},
+    {"init_model_with_meta_device", "parallel.meta_device"},
     {"cp_comm_type", "parallel.context_method",
      "p2p=ring|all_gather=allgather|a2a=ulysses|a2a+p2p=ring+ulysses"},
     {"num_virtual_stages_per_pipeline_rank", "parallel.virtual_pipeline"},
@@ -224,6 +225,13 @@ void read_megatron(const Value& flags, Launch& launch) {
         reading.word("data_parallel_sharding_strategy").value_or("optim_grads_params");
     const auto stage = ours_of("no_shard=0|optim=1|optim_grads=2|optim_grads_params=3", strategy);
     reading.say("parallel.zero_stage", typed_value(stage.value_or("3")), *sharded);
+    // Where all is whole the buckets hold what Megatron's own buffers do.
+    if (strategy != "no_shard") reading.say("parallel.strategy", "megatron-fsdp", *sharded);
+    const Value* registered = reading.on("nccl_ub");
+    const Value* twice = reading.on("fsdp_double_buffer");
+    if (twice == nullptr) twice = registered;
+    if (twice != nullptr && strategy == "optim_grads_params")
+      reading.say("buckets.double_buffer", Value::boolean(true), *twice);
   } else if (const Value* torch = reading.on("use_torch_fsdp2")) {
     reading.say("parallel.strategy", "torch-fsdp2", *torch);
   } else if (divided != nullptr) {
@@ -292,13 +300,17 @@ void write_megatron(ConfigWriter& writing) {
     writing.put("sequence_parallel", Value::boolean(true),
                 "norms and dropout divided over the tensor ranks");
   const std::int64_t stage = writing.count("parallel.zero_stage", 0);
-  if (stage == 1) {
+  const bool fsdp = writing.word("parallel.strategy") == "megatron-fsdp" || stage > 1;
+  if (stage == 1 && !fsdp) {
     writing.put("use_distributed_optimizer", Value::boolean(true),
                 "states are divided over the data ranks");
-  } else if (stage > 1) {
+  } else if (fsdp) {
     writing.put("use_megatron_fsdp", Value::boolean(true));
-    writing.put("data_parallel_sharding_strategy",
-                stage == 2 ? "optim_grads" : "optim_grads_params");
+    writing.put("data_parallel_sharding_strategy", stage == 1   ? "optim"
+                                                   : stage == 2 ? "optim_grads"
+                                                                : "optim_grads_params");
+    if (writing.truth("buckets.double_buffer", false))
+      writing.put("fsdp_double_buffer", Value::boolean(true));
     writing.put("ckpt_format", "fsdp_dtensor");
   }
   const std::string schedule = writing.word("parallel.schedule");

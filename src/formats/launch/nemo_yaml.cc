@@ -78,6 +78,8 @@ constexpr Row kFlags[] = {
     {"ddp.use_megatron_fsdp", "use_megatron_fsdp", "", "dist.use_megatron_fsdp"},
     {"dist.use_torch_fsdp2", "use_torch_fsdp2"},
     {"ddp.data_parallel_sharding_strategy", "data_parallel_sharding_strategy"},
+    {"ddp.fsdp_double_buffer", "fsdp_double_buffer"},
+    {"ddp.nccl_ub", "nccl_ub"},
     {"ddp.num_distributed_optimizer_instances", "num_distributed_optimizer_instances"},
     {"optimizer.optimizer", "optimizer"},
     {"optimizer.optimizer_cpu_offload", "optimizer_cpu_offload"},
