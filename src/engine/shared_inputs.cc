@@ -119,7 +119,9 @@ class Inputs {
   }
 
   void tables(bool transformers) {
-    if (job_.implementation == Implementation::kMegatron) return;  // cached: the engine's
+    if (job_.implementation == Implementation::kMegatron ||
+        job_.implementation == Implementation::kTorchtune)
+      return;  // cached: the engine's, or the model's
     std::int64_t width = 0;
     bool in_float32 = false, halved = false, repeated = false;
     for (const Layer& layer : model_.kinds) {
@@ -171,7 +173,9 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
   std::vector<ModelBuffer> buffers;
   const Architecture& model = *job.model;
   const bool megatron = job.implementation == Implementation::kMegatron;
-  if (job.implementation != Implementation::kTransformers && !megatron) return buffers;
+  const bool torchtune = job.implementation == Implementation::kTorchtune;
+  if (job.implementation != Implementation::kTransformers && !megatron && !torchtune)
+    return buffers;
   const auto add = [&](const SlotName& name, const N& elements, ElementType type, int kind,
                        std::int32_t count = 1) {
     buffers.push_back({book.slot(name, Pile::kParameters, elements, type), count, kind});
@@ -181,6 +185,19 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
         ModelBuffer::kOfEmbedding);
   std::int64_t width = 0;
   for (const Layer& layer : model.kinds) width = std::max(width, rotary_width(layer));
+  if (torchtune) {
+    // One table for all layers and every position that the model knows (torchtune/modules/position_embeddings.py).
+    if (width == 0) return buffers;
+    const std::int64_t positions = model.maximum_positions > 0
+                                       ? model.maximum_positions
+                                       : job.training.sequence_length.value();
+    const N turned = Workbook<N>::symbol("d", width);
+    add({"rotary embedding", "frequencies", "torchtune.rotary-table"}, turned / N(2),
+        ElementType::kFloat32, ModelBuffer::kOfChunk);
+    add({"rotary embedding", "sines and cosines", "torchtune.rotary-table"},
+        Workbook<N>::symbol("P", positions) * turned, ElementType::kFloat32, ModelBuffer::kOfChunk);
+    return buffers;
+  }
   // Since 4.48 the frequencies as they are, and as they were at first; before, once of the model and of each layer.
   if (width > 0 && model.rotary_tables > 0 && job.rotary_of_layers) {
     const SlotName name{"rotary embedding", "frequencies of its own", "op.rotary.own-frequencies"};

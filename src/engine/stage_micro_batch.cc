@@ -19,6 +19,10 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   Program& program = book_.program;
   const std::vector<Group>& groups = chunk.groups;
   std::vector<Event> start;
+  if (loop_.kept) {
+    if (!very_first_) start.push_back({ids_, -1});
+    if (first) start.push_back({loop_.sums, 1});
+  }
   if (reads_ids(stage) && !torch_pipeline_) start.push_back({ids_, 1});
   if (stage.head && !torch_pipeline_) start.push_back({labels_, 1});
   hold_whole_inputs(stage, 1, start);
@@ -91,6 +95,10 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (stage.embedding) drop(embedding_, 1);
   if (stage.head) drop(head_, 1);
   for (const Event& event : of_graph_before) finish.push_back({event.slot, -event.count});
+  if (loop_.kept) {
+    if (!very_first_) finish.push_back({loss_, -1});
+    if (first) finish.push_back({loop_.sums, 1});
+  }
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   const NodeId at_start =
@@ -164,7 +172,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   hold_whole_inputs(stage, -1, finish);
   if (from_loss) finish.push_back({loss_gradient_, -1});
   // torch's pipelines keep losses and inputs for the whole step.
-  if (!torch_pipeline_) {
+  if (!torch_pipeline_ && !loop_.kept) {
     if (from_loss) finish.push_back({loss_, -1});
     if (stage.head) finish.push_back({labels_, -1});
     if (reads_ids(stage)) finish.push_back({ids_, -1});
