@@ -364,6 +364,7 @@ QLORA = {
 
 # torchtune's own model code and loop. One key/value head: expanded, and copied all the same.
 SMALL = {"model.vocab_size": 8000}
+SENT = {"offload.activations": "cpu"}
 IN_BACKWARD = {"training.optimizer_in_backward": True}
 OF_TORCHTUNE = {"adapter.rank": 8, "adapter.type": "bf16", "adapter.target_modules": [
     "q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
@@ -393,6 +394,12 @@ TORCHTUNE = {
         "in-backward": {**IN_BACKWARD, **FULL, "training.loss": "chunked"},
         "in-backward-small-vocabulary": {**IN_BACKWARD, **FULL, **SMALL},
         "in-backward-8bit": {**IN_BACKWARD, **FULL, "training.loss": "chunked", O: "adamw-8bit"},
+        "offload": {**SENT, **FULL, "training.loss": "chunked"},
+        "offload-small-vocabulary": {**SENT, **FULL, **SMALL},
+        "offload-untied": {**SENT, **FULL, "training.loss": "chunked", "model.tie_word_embeddings": False},
+        "offload-in-backward": {**SENT, **FULL, **IN_BACKWARD, "training.loss": "chunked"},
+        "offload-lora-8": {**SENT, **FULL, **OF_TORCHTUNE, "training.loss": "chunked"},
+        "offload-qlora-8": {**SENT, **FULL, **OF_TORCHTUNE, "adapter.base": "nf4", **SMALL},
         "lora-8": OF_TORCHTUNE,
         "lora-8-small-vocabulary": {**OF_TORCHTUNE, **SMALL},
         "lora-8-full": {**OF_TORCHTUNE, **FULL, **SMALL},

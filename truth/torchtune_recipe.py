@@ -51,6 +51,7 @@ def train(recorder, run):
     if value(run, "recompute.mode", "none") == "full":
         training.set_activation_checkpointing(model, auto_wrap_policy={TransformerSelfAttentionLayer})
     loss_fn = loss_function(run, model)
+    offloads = training.get_act_offloading_ctx_manager(model, value(run, "offload.activations", "none") == "cpu")
     in_backward = value(run, "training.optimizer_in_backward", False)
     if in_backward:
         each = {p: build_optimizer(run, [p]) for p in model.parameters() if p.requires_grad}
@@ -64,7 +65,8 @@ def train(recorder, run):
 
     def loss_step(batch):
         labels = batch.pop("labels")
-        logits = model(**batch)
+        with offloads:
+            logits = model(**batch)
         labels = torch.hstack((labels[..., 1:], ignored[: labels.shape[0]]))
         if not isinstance(logits, list):
             labels = labels.reshape(-1)

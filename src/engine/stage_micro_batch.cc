@@ -19,6 +19,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   Program& program = book_.program;
   const std::vector<Group>& groups = chunk.groups;
   std::vector<Event> start;
+  const std::int32_t leaving = leaving_of(groups);
   if (loop_.kept) {
     if (!very_first_) start.push_back({ids_, -1});
     if (first) start.push_back({loop_.sums, 1});
@@ -40,6 +41,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
       for (const Run& run : group.runs) stays(tapes(run.variant), run.count * group.times);
   }
   append(start, of_graph_before);
+  if (leaving > 0) start.push_back({loop_.leaving, leaving});
   Edge edge = edge_of(stage, groups);
   edge.named_input = holds_embedding_output(stage, groups);
   if (stage.embedding)
@@ -53,7 +55,9 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
         finish.push_back({input.slot, -input.count});
   };
   const auto returns = head_.forward.begin() + static_cast<std::ptrdiff_t>(head_.model_returns);
-  if (stage.head) finish.assign(head_.forward.begin(), returns);
+  // A final norm that is trained saves one more, and the input of the last layer goes, too.
+  if (leaving > 0) finish.push_back({loop_.leaving, (job_.adapter ? 1 : 0) - leaving});
+  if (stage.head) finish.insert(finish.end(), head_.forward.begin(), returns);
   let_go(false);
   if (edge.named_input) finish.push_back({hidden_, -1});
   if (stage.embedding)
@@ -110,6 +114,17 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
                           {at_start, layers_node(groups, edge, true, first, false), at_end});
 }
 
+// Inputs of layers on their way to the host, beside the last one's: training/_activation_offloading.py, max_fwd_stash_size.
+template <class N>
+std::int32_t StagePrograms<N>::leaving_of(const std::vector<Group>& groups) const {
+  if (!loop_.kept || !style_.offloads_saved) return 0;
+  constexpr std::int64_t kStash = 5;
+  std::int64_t layers = 0;
+  for (const Group& group : groups)
+    for (const Run& run : group.runs) layers += run.count * group.times;
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(layers - 1, 0, kStash - 1));
+}
+
 template <class N>
 bool StagePrograms<N>::holds_embedding_output(const Stage<N>& stage,
                                               const std::vector<Group>& groups) {
@@ -153,6 +168,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   } else if (stage.output_gradient && !edge.gradient && !chunk.hands_on) {
     start.push_back({hidden_gradient_, 1});
   }
+  if (job_.adapter && leaving_of(all_groups) > 0) products.push_back({loop_.leaving, -1});
   std::vector<Event> finish;
   for (const SharedInput& input : inputs_) {
     const Position lowest = lowest_reader(input, groups).value_or(Position{});

@@ -127,6 +127,8 @@ void StagePrograms<N>::draw(bool with_all) {
     loop_.sums = of_loop("tokens and losses of a step, summed", N(1));
     loop_.counted = of_loop("tokens that count", N(1));
     loop_.ignored = of_loop("column of ignored labels", sizes_.batch);
+    loop_.leaving = book_.slot({"residual", "inputs of layers, leaving", "torchtune.offload-stash"},
+                               Pile::kTemporary, sizes_.tokens * sizes_.hidden, style_.residual);
     loop_.scaler = of_loop("scale of the gradients", N(1));
   }
   inputs_ = shared_inputs<N>(job_, style_, sizes_, book_);
@@ -190,7 +192,11 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
 template <class N>
 void StagePrograms<N>::play(Tapes& tapes) {
   Graph<N>& graph = tapes.composer->graph;
-  if (tapes.composer->style.offloads_saved) graph.offload_saved();
+  // Of torchtune's head nothing leaves the device: the last five that were saved have not gone when backward begins.
+  if (tapes.composer->style.offloads_saved &&
+      (tapes.composer->in_layer ||
+       tapes.composer->style.implementation != Implementation::kTorchtune))
+    graph.offload_saved();
   graph.finish();
   tapes.host_copies = graph.host_copies();
   tapes.forward = graph.forward();

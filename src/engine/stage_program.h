@@ -202,7 +202,9 @@ class StagePrograms {
   struct Loop {
     bool kept = false;
     SlotId sums = -1, counted = -1, ignored = -1, scaler = -1;
+    SlotId leaving = -1;  // what goes to the host stays until four more have been saved
   } loop_;
+  std::int32_t leaving_of(const std::vector<Group>& groups) const;
   bool very_first_ = false;  // micro-batch of the run
 
   void hold_gradients_of_received(std::int64_t rank, const RankOrder& order,

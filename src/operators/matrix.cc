@@ -192,7 +192,8 @@ void Composer<N>::sum_rows(Operator& operation, const char* owner, const N& rows
 
 template <class N>
 void Composer<N>::keep_weight(Operator& operation, const char* owner, const N& elements) {
-  if (!style.offloads_saved) return;
+  // torchtune leaves parameters where they are.
+  if (!style.offloads_saved || style.implementation == Implementation::kTorchtune) return;
   operation.saved_weights.push_back(
       graph.temporary({owner, "weight", "offload.copy-from-host"}, elements, style.compute));
 }
