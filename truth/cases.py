@@ -395,6 +395,58 @@ QLORA = {
     "lora-8-int8": {**NF4, "adapter.base": "int8", "adapter.upcast": False},
 }
 
+# torchtune's own model code and loop. One key/value head: expanded, and copied all the same.
+SMALL = {"model.vocab_size": 8000}
+SENT = {"offload.activations": "cpu"}
+IN_BACKWARD = {"training.optimizer_in_backward": True}
+OF_TORCHTUNE = {"adapter.rank": 8, "adapter.type": "bf16", "adapter.target_modules": [
+    "q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
+TORCHTUNE = {
+    f"torchtune-{name}": {"implementation": "torchtune", F: "fused", **changes}
+    for name, changes in {
+        "llama": {},
+        "small-vocabulary": SMALL,
+        "full": FULL,
+        "full-small-vocabulary": {**FULL, **SMALL},
+        "chunked": {"training.loss": "chunked"},
+        "chunked-full": {**FULL, "training.loss": "chunked"},
+        "chunked-small-vocabulary": {"training.loss": "chunked", **SMALL},
+        "chunked-odd": {"training.loss": "chunked", "training.sequence_length": 1000, "training.micro_batch": 3},
+        "no-grouping": PLAIN_HEADS,
+        "no-grouping-small-vocabulary": {**PLAIN_HEADS, **SMALL},
+        "no-grouping-full-small-vocabulary": {**PLAIN_HEADS, **SMALL, **FULL},
+        "one-head-small-vocabulary": {"model.num_key_value_heads": 1, **SMALL},
+        "untied": {"model.tie_word_embeddings": False},
+        "untied-chunked": {"model.tie_word_embeddings": False, "training.loss": "chunked"},
+        "one-sequence": {"training.micro_batch": 1, "training.sequence_length": 4096},
+        "accumulation": {"training.gradient_accumulation": 4},
+        "accumulation-chunked-full": {"training.gradient_accumulation": 4, **FULL, "training.loss": "chunked", **SMALL},
+        "foreach": {F: "foreach", **SMALL},
+        "clip": {"training.gradient_clip": True, **SMALL, **FULL},
+        "adamw-8bit": {O: "adamw-8bit", "training.loss": "chunked", **FULL},
+        "in-backward": {**IN_BACKWARD, **FULL, "training.loss": "chunked"},
+        "in-backward-small-vocabulary": {**IN_BACKWARD, **FULL, **SMALL},
+        "in-backward-8bit": {**IN_BACKWARD, **FULL, "training.loss": "chunked", O: "adamw-8bit"},
+        "offload": {**SENT, **FULL, "training.loss": "chunked"},
+        "offload-small-vocabulary": {**SENT, **FULL, **SMALL},
+        "offload-untied": {**SENT, **FULL, "training.loss": "chunked", "model.tie_word_embeddings": False},
+        "offload-in-backward": {**SENT, **FULL, **IN_BACKWARD, "training.loss": "chunked"},
+        "offload-lora-8": {**SENT, **FULL, **OF_TORCHTUNE, "training.loss": "chunked"},
+        "offload-qlora-8": {**SENT, **FULL, **OF_TORCHTUNE, "adapter.base": "nf4", **SMALL},
+        "lora-8": OF_TORCHTUNE,
+        "lora-8-small-vocabulary": {**OF_TORCHTUNE, **SMALL},
+        "lora-8-full": {**OF_TORCHTUNE, **FULL, **SMALL},
+        "lora-8-chunked-full": {**OF_TORCHTUNE, **FULL, "training.loss": "chunked"},
+        "lora-64": {**OF_TORCHTUNE, "adapter.rank": 64, **SMALL},
+        "lora-8-attention": {**OF_TORCHTUNE, "adapter.target_modules": ["q_proj", "v_proj"], **SMALL},
+        "lora-8-dropout": {**OF_TORCHTUNE, "adapter.dropout": 0.1, **SMALL},
+        "qlora-8": {**OF_TORCHTUNE, "adapter.base": "nf4", **SMALL},
+        "qlora-8-full": {**OF_TORCHTUNE, "adapter.base": "nf4", **FULL, **SMALL},
+        "qlora-8-chunked-full": {**OF_TORCHTUNE, "adapter.base": "nf4", **FULL, "training.loss": "chunked"},
+        "qlora-8-attention": {**OF_TORCHTUNE, "adapter.base": "nf4", "adapter.target_modules": ["q_proj", "v_proj"], **SMALL},
+    }.items()
+}
+
 # What waits on the host, what is kept twice, and what is stepped at once.
 CPU = {"offload.optimizer": "cpu"}
 BOTH = {**CPU, "offload.parameters": "cpu"}
@@ -465,7 +517,7 @@ def cases():
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE}.items():
         table[name] = changed(ONE_DEVICE, changes)
-    for name, changes in {**LORA, **QLORA}.items():
+    for name, changes in {**LORA, **QLORA, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     return table
 

@@ -337,10 +337,15 @@ def packages_of(run):
     """Whose versions a record names beside PyTorch's."""
     own = {"deepspeed": run["engine"] == "deepspeed", "megatron-core": run["engine"] == "megatron",
            "bitsandbytes": "8bit" in value(run, "training.optimizer", "")}
+    if run.get("implementation") == "torchtune":
+        return ("torchtune", "torchao", *(name for name, used in own.items() if used))
     return ("transformers", "accelerate", "peft", *(name for name, used in own.items() if used))
 
 
 def train_one(recorder, run, rank=0):
+    if run.get("implementation") == "torchtune":
+        import torchtune_recipe
+        return torchtune_recipe.train(recorder, run)
     if run["engine"] == "deepspeed":
         import zero
         return zero.train(recorder, run)

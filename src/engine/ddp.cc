@@ -53,12 +53,14 @@ class Ddp final : public EngineModel<N> {
   void states(const Stage<N>& stage, Events& events) override {
     this->hold_states(states_, stage, events);
   }
-  void optimizer(const Stage<N>& stage, Events& events) override {
+  void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->clips())
       this->clip_by_foreach(stage, this->largest_tensor(stage, Of::kTrained),
                             this->job_.training.precision.accumulated_gradients.value_or(
                                 this->context_.style.gradient),
                             events);
+  }
+  void optimizer(const Stage<N>& stage, Events& events) override {
     if (!this->steps_in_backward()) this->step_temporaries(states_, stage, events);
     if (this->loop_keeps_norm()) this->norm_.hold(-1, events);
   }

@@ -83,8 +83,16 @@ template <class N>
 std::vector<SlotSet> EngineModel<N>::constants_sets() {
   std::vector<SlotSet> sets;
   if (!job_.adapter) return sets;
+  const Adapter& adapter = *job_.adapter;
+  if (job_.implementation == Implementation::kTorchtune &&
+      adapter.linear == ElementType::kNormalFloat4) {
+    for (const QuantisationConstants& constants :
+         quantisation_constants_of_torchao(job_.training.precision.compute))
+      sets.push_back(constants_set(constants));
+    return sets;
+  }
   for (const QuantisationConstants& constants :
-       quantisation_constants(job_.adapter->linear, job_.adapter->double_quantization))
+       quantisation_constants(adapter.linear, adapter.double_quantization))
     sets.push_back(constants_set(constants));
   if (job_.adapter->double_quantization) {  // bitsandbytes keeps one for all to copy from
     SlotSet once;

@@ -119,8 +119,9 @@ class Inputs {
   }
 
   void tables(bool transformers) {
-    // Cached: the engine's, and in scaling each layer's.
+    // Cached: the engine's, the model's, or in scaling each layer's.
     if (job_.implementation == Implementation::kMegatron ||
+        job_.implementation == Implementation::kTorchtune ||
         job_.implementation == Implementation::kScaling)
       return;
     std::int64_t width = 0;
@@ -175,7 +176,9 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
   const Architecture& model = *job.model;
   const bool megatron = job.implementation == Implementation::kMegatron;
   const bool scaling = job.implementation == Implementation::kScaling;
-  if (job.implementation != Implementation::kTransformers && !megatron && !scaling) return buffers;
+  const bool torchtune = job.implementation == Implementation::kTorchtune;
+  if (job.implementation != Implementation::kTransformers && !megatron && !scaling && !torchtune)
+    return buffers;
   const auto add = [&](const SlotName& name, const N& elements, ElementType type, int kind,
                        std::int32_t count = 1) {
     buffers.push_back({book.slot(name, Pile::kParameters, elements, type), count, kind});
@@ -192,6 +195,19 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
             Workbook<N>::symbol("s", job.training.sequence_length) *
                 Workbook<N>::symbol("d", of_kind),
             job.training.precision.compute, static_cast<int>(kind), 2);
+    return buffers;
+  }
+  if (torchtune) {
+    // One table for all layers and every position that the model knows (torchtune/modules/position_embeddings.py).
+    if (width == 0) return buffers;
+    const std::int64_t positions = model.maximum_positions > 0
+                                       ? model.maximum_positions
+                                       : job.training.sequence_length.value();
+    const N turned = Workbook<N>::symbol("d", width);
+    add({"rotary embedding", "frequencies", "torchtune.rotary-table"}, turned / N(2),
+        ElementType::kFloat32, ModelBuffer::kOfChunk);
+    add({"rotary embedding", "sines and cosines", "torchtune.rotary-table"},
+        Workbook<N>::symbol("P", positions) * turned, ElementType::kFloat32, ModelBuffer::kOfChunk);
     return buffers;
   }
   // Since 4.48 the frequencies as they are, and as they were at first; before, once of the model and of each layer.

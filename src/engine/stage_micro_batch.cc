@@ -19,6 +19,11 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   Program& program = book_.program;
   const std::vector<Group>& groups = chunk.groups;
   std::vector<Event> start;
+  const std::int32_t leaving = leaving_of(groups);
+  if (loop_.kept) {
+    if (!very_first_) start.push_back({ids_, -1});
+    if (first) start.push_back({loop_.sums, 1});
+  }
   if (keeps_outputs_) {
     take_from_buffers(stage, first, start);
   } else if (!torch_pipeline_) {
@@ -40,6 +45,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
       for (const Run& run : group.runs) stays(tapes(run.variant), run.count * group.times);
   }
   append(start, of_graph_before);
+  if (leaving > 0) start.push_back({loop_.leaving, leaving});
   Edge edge = edge_of(stage, groups);
   edge.named_input = holds_embedding_output(stage, groups);
   if (stage.embedding)
@@ -53,7 +59,9 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
         finish.push_back({input.slot, -input.count});
   };
   const auto returns = head_.forward.begin() + static_cast<std::ptrdiff_t>(head_.model_returns);
-  if (stage.head) finish.assign(head_.forward.begin(), returns);
+  // A final norm that is trained saves one more, and the input of the last layer goes, too.
+  if (leaving > 0) finish.push_back({loop_.leaving, (job_.adapter ? 1 : 0) - leaving});
+  if (stage.head) finish.insert(finish.end(), head_.forward.begin(), returns);
   let_go(false);
   if (edge.named_input) finish.push_back({hidden_, -1});
   if (stage.embedding)
@@ -96,6 +104,10 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (stage.embedding) drop(embedding_, 1);
   if (stage.head) drop(head_, 1);
   for (const Event& event : of_graph_before) finish.push_back({event.slot, -event.count});
+  if (loop_.kept) {
+    if (!very_first_) finish.push_back({loss_, -1});
+    if (first) finish.push_back({loop_.sums, 1});
+  }
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   const NodeId at_start =
@@ -105,6 +117,17 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (stage.head) note_launches(at_end, head_, true, first);
   return program.sequence("forward",
                           {at_start, layers_node(groups, edge, true, first, false), at_end});
+}
+
+// Inputs of layers on their way to the host, beside the last one's: training/_activation_offloading.py, max_fwd_stash_size.
+template <class N>
+std::int32_t StagePrograms<N>::leaving_of(const std::vector<Group>& groups) const {
+  if (!loop_.kept || !style_.offloads_saved) return 0;
+  constexpr std::int64_t kStash = 5;
+  std::int64_t layers = 0;
+  for (const Group& group : groups)
+    for (const Run& run : group.runs) layers += run.count * group.times;
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(layers - 1, 0, kStash - 1));
 }
 
 template <class N>
@@ -150,6 +173,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   } else if (stage.output_gradient && !edge.gradient && !chunk.hands_on) {
     start.push_back({hidden_gradient_, 1});
   }
+  if (job_.adapter && leaving_of(all_groups) > 0) products.push_back({loop_.leaving, -1});
   std::vector<Event> finish;
   for (const SharedInput& input : inputs_) {
     const Position lowest = lowest_reader(input, groups).value_or(Position{});
@@ -175,7 +199,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   }
   if (from_loss) finish.push_back({loss_gradient_, -1});
   // torch's pipelines keep losses and inputs for the whole step.
-  if (!torch_pipeline_) {
+  if (!torch_pipeline_ && !loop_.kept) {
     if (from_loss) finish.push_back({loss_, -1});
     if (stage.head && !keeps_outputs_) finish.push_back({labels_, -1});
     if (reads_ids(stage) && !keeps_outputs_) finish.push_back({ids_, -1});

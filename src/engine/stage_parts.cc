@@ -61,6 +61,8 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
         chunk.forward[at] = program.sequence("forward", {at_start, chunk.forward[at]});
       }
     }
+    very_first_ = first;
+    if (first && loop_.kept) chunk.first_step_forward = forward_node(stage, chunk, first);
     if (first && engine_->learns_from_first()) {
       engine_->in_very_first(true);
       cache_.clear();
@@ -70,6 +72,7 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
       engine_->in_very_first(false);
       cache_.clear();
     }
+    very_first_ = false;
     if (!splits_backward()) continue;
     chunk.all_waits = torch_pipeline_ && chunk.embedding;
     if (chunk.all_waits) continue;
@@ -171,21 +174,30 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   engine_->hold_backward_workspaces(backward_workspaces);
   engine_->left_by_first_step(stage, left);
   hold_received(stage, forward_workspaces);
+  if (loop_.kept)
+    for (const SlotId slot : {loop_.ignored, loop_.counted})
+      forward_workspaces.push_back({slot, 1});
   parts.forward_workspaces = program.tape(Phase::kForward, "workspaces", forward_workspaces);
   parts.left = program.tape(Phase::kOptimizer, "first step", left);
   engine_->left_by_first_backward(stage, backward_workspaces);
   hold_full_buffers(stage, 1, backward_workspaces);
   const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
-  parts.held_later = program.sequence("", {of_backward, parts.left});
+  std::vector<Event> of_loop;
+  if (loop_.kept) of_loop = {{ids_, 1}, {loss_, 1}};
+  parts.held_later = program.sequence(
+      "", {of_backward, parts.left, program.tape(Phase::kOptimizer, "first step", of_loop)});
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,
                               "states", states);
   parts.late_states = program.tape(Phase::kOptimizer, "states", late_states);
   if (!torch_steps_) engine_->reduce(stage, reduce);
   if (torch_pipeline_) end_of_torch_step(stage, reduce);
   std::vector<Event> prepared;
+  if (loop_.kept && !job_.training.optimizer_in_backward)
+    prepared = {{loop_.scaler, 2}, {loop_.scaler, -2}};
   engine_->prepare_step(stage, prepared);
   parts.prepared = program.tape(Phase::kOptimizer, "optimizer", prepared);
   engine_->optimizer(stage, optimizer);
+  if (loop_.kept) optimizer.push_back({loop_.sums, -2});
   if (engine_->keeps_gradients()) {  // zero_grad
     for (const std::size_t chunk : parts.chunks)
       for (const Group& group : chunks_[chunk].groups)

@@ -140,6 +140,18 @@ void StagePrograms<N>::draw(bool with_all) {
     whole_positions_ = slot("position ids of whole sequences", whole);
     parts_of_positions_ = slot("position ids of this rank's part", sizes_.sequence);
   }
+  if (job_.implementation == Implementation::kTorchtune) {
+    const auto of_loop = [&](const char* name, const N& elements) {
+      return book_.slot({"inputs", name, "torchtune.loop"}, Pile::kActivations, elements, number);
+    };
+    loop_.kept = true;
+    loop_.sums = of_loop("tokens and losses of a step, summed", N(1));
+    loop_.counted = of_loop("tokens that count", N(1));
+    loop_.ignored = of_loop("column of ignored labels", sizes_.batch);
+    loop_.leaving = book_.slot({"residual", "inputs of layers, leaving", "torchtune.offload-stash"},
+                               Pile::kTemporary, sizes_.tokens * sizes_.hidden, style_.residual);
+    loop_.scaler = of_loop("scale of the gradients", N(1));
+  }
   inputs_ = shared_inputs<N>(job_, style_, sizes_, book_);
   buffers_ = model_buffers<N>(job_, book_);
 
@@ -201,7 +213,11 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
 template <class N>
 void StagePrograms<N>::play(Tapes& tapes) {
   Graph<N>& graph = tapes.composer->graph;
-  if (tapes.composer->style.offloads_saved) graph.offload_saved();
+  // Of torchtune's head nothing leaves the device: the last five that were saved have not gone when backward begins.
+  if (tapes.composer->style.offloads_saved &&
+      (tapes.composer->in_layer ||
+       tapes.composer->style.implementation != Implementation::kTorchtune))
+    graph.offload_saved();
   graph.finish();
   tapes.host_copies = graph.host_copies();
   tapes.forward = graph.forward();
@@ -269,7 +285,8 @@ void StagePrograms<N>::compose_ends() {
     const bool caller_holds = job_.implementation == Implementation::kNanotron;
     const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
                                   model.head_input_needs_gradient, true, caller_holds);
-    const ValueId labels = graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, false);
+    const ValueId labels =
+        graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, loop_.kept, false);
     const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
     if (!model.predictions.empty()) {
       const auto kind = static_cast<std::size_t>(model.prediction_layer_kind);
@@ -294,7 +311,9 @@ void StagePrograms<N>::compose_ends() {
   embedding_.composer =
       std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
   Graph<N>& graph = embedding_.composer->graph;
-  embedding_.composer->join_first_gradient(head_.composer->graph.waiting_gradient());
+  embedding_.composer->join_first_gradient(
+      head_.composer->graph.waiting_gradient(),
+      loop_.kept && style_.loss == LossKernel::kChunked && style_.loss_chunks > 1);
   const ValueId ids =
       graph.input(ids_, input_elements(), model.image ? ElementType::kFloat32 : ElementType::kInt64,
                   false, false);

@@ -200,6 +200,16 @@ class StagePrograms {
            reduce = 0, prepared = 0, optimizer = 0, checkpoint = 0;
   };
 
+  // What torchtune's loop has names for (recipes/full_finetune_single_device.py, train): the tokens and the loss of a
+  // micro-batch until the next one's are there, sums of a step, a column of labels that are ignored.
+  struct Loop {
+    bool kept = false;
+    SlotId sums = -1, counted = -1, ignored = -1, scaler = -1;
+    SlotId leaving = -1;  // what goes to the host stays until four more have been saved
+  } loop_;
+  std::int32_t leaving_of(const std::vector<Group>& groups) const;
+  bool very_first_ = false;  // micro-batch of the run
+
   void hold_gradients_of_received(std::int64_t rank, const RankOrder& order,
                                   std::vector<Event>& events) const;
   // Of what the embedding reads: token ids, or pixels.

@@ -119,7 +119,18 @@ void choose_base(Draft& draft) {
                  fmt::format("a base in {} and a run of {}", adapter.base, precision.name),
                  "bitsandbytes is weighed with products in 16 bits",
                  "precision = \"bf16-mixed\" or \"bf16-autocast\"");
-  adapter.double_quantization = draft.truth_or(KeyId::kDoubleQuantization, false);
+  const bool torchtune = job.implementation == Implementation::kTorchtune;
+  adapter.double_quantization =
+      torchtune && adapter.linear == ElementType::kNormalFloat4
+          ? draft.truth_or(KeyId::kDoubleQuantization, true, "torchao's NF4Tensor")
+          : draft.truth_or(KeyId::kDoubleQuantization, false);
+  if (torchtune && quantised &&
+      (!adapter.double_quantization || adapter.linear != ElementType::kNormalFloat4))
+    draft.refuse(KeyId::kAdapterBase, "E225",
+                 fmt::format("a base in {}{}", adapter.base,
+                             adapter.double_quantization ? "" : " without double quantisation"),
+                 "torchtune's base is torchao's NF4Tensor, whose scales are quantised",
+                 "base = \"nf4\"");
   if (adapter.double_quantization && adapter.linear != ElementType::kNormalFloat4)
     draft.refuse(KeyId::kDoubleQuantization, "E225",
                  fmt::format("double quantisation of a base in {}", adapter.base),

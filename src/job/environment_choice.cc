@@ -123,6 +123,11 @@ void choose_bitsandbytes(Draft& draft, const Value& document, Diagnostics& probl
   draft.job().always_dequantises = *version < Version{0, 50};
 }
 
+void choose_torchtune(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "torchtune", "0.4", problems);
+  if (version) draft.job().torchtune_before_0_5 = *version < Version{0, 5};
+}
+
 void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   for (const std::string_view name : kAllocatorNames) {
@@ -156,6 +161,7 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   choose_torch(draft, document, problems);
   choose_transformers(draft, document, problems);
   choose_bitsandbytes(draft, document, problems);
+  choose_torchtune(draft, document, problems);
   choose_allocator(draft, document, problems);
 }
 

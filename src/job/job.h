@@ -36,10 +36,11 @@ enum class Implementation : std::uint8_t {
   kTorchtitan,
   kMegatron,
   kNanotron,
-  kScaling,  // Aleph-Alpha/scaling
-  kLitgpt    // Lightning-AI/litgpt
+  kScaling,   // Aleph-Alpha/scaling
+  kLitgpt,    // Lightning-AI/litgpt
+  kTorchtune  // pytorch/torchtune
 };
-constexpr std::size_t kImplementations = 6;
+constexpr std::size_t kImplementations = 7;
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
 // Own: those that the model's code runs with. Local: Megatron-core's layers without Transformer Engine, torch's operators alone.
@@ -294,6 +295,7 @@ struct Job {
   RecordedCollectives recorded = RecordedCollectives::kNone;
   Shifted shifted = Shifted::kLabels;
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
+  bool torchtune_before_0_5 = false;
   // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising. Weights
   // that were fp16 when they were quantised, as all were before 0.43, come back as that, and are cast.
   bool quantised_keeps_input = false, always_dequantises = false, quantised_from_fp16 = false;

@@ -34,7 +34,7 @@ TEST(Keys, EveryRowIsWholeAndUnlikeTheOthers) {
 TEST(Keys, NamesFollowTheEnumerations) {
   EXPECT_EQ(name_of(Engine::kScaling), "scaling");
   EXPECT_EQ(name_of(Implementation::kScaling), "scaling");
-  EXPECT_EQ(name_of(Implementation::kLitgpt), "litgpt");
+  EXPECT_EQ(name_of(Implementation::kTorchtune), "torchtune");
   EXPECT_EQ(name_of(KernelLibrary::kMegatron), "megatron");
   EXPECT_EQ(name_of(AttentionKernel::kFlash), "flash");
   EXPECT_EQ(name_of(LossKernel::kFusedLinear), "fused-linear");
@@ -47,7 +47,7 @@ TEST(Keys, NamesFollowTheEnumerations) {
   EXPECT_EQ(name_of(OffloadTarget::kNvme), "nvme");
   EXPECT_EQ(name_of(CheckpointSave::kFullRankZero), "full-rank0");
   for (const auto& [path, last] : {std::pair{"engine", "scaling"},
-                                   {"implementation", "litgpt"},
+                                   {"implementation", "torchtune"},
                                    {"training.attention", "flash"},
                                    {"checkpoint.save", "full-rank0"}})
     EXPECT_EQ(find_key_by_path(path)->names.back(), last);

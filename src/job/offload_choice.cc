@@ -112,12 +112,14 @@ void check_activations(Draft& draft) {
     draft.refuse(KeyId::kOffloadActivations, "E320",
                  fmt::format("not weighed yet: offload of activations {}", what),
                  "weighed as torch.autograd.graph.save_on_cpu sends them: eager code of "
-                 "transformers and torchtitan, no tensor, context or pipeline ranks",
+                 "transformers and torchtitan, torchtune's checkpoints, no tensor, context or "
+                 "pipeline ranks",
                  "recompute.mode = \"full\" keeps less, too");
   };
   if (job.offload.activations == OffloadTarget::kNvme) return refuse("to NVMe");
+  const bool torchtune = job.implementation == Implementation::kTorchtune;
   if (job.implementation != Implementation::kTransformers &&
-      job.implementation != Implementation::kTorchtitan)
+      job.implementation != Implementation::kTorchtitan && !torchtune)
     return refuse(fmt::format("with {}'s code", name_of(job.implementation)));
   const Parallel& parallel = job.parallel;
   if (parallel.tensor > 1 || parallel.context > 1 || parallel.pipeline > 1 || parallel.expert > 1)
@@ -125,7 +127,10 @@ void check_activations(Draft& draft) {
   if (job.training.kernels == KernelLibrary::kLiger) return refuse("of Liger's kernels");
   if (job.training.loss != LossKernel::kPlain && job.training.loss != LossKernel::kChunked)
     return refuse("with fused losses");
-  if (job.adapter) return refuse("beside adapters");
+  if (job.adapter && !torchtune) return refuse("beside adapters");
+  // Its recipes ask for checkpoints beside it.
+  if (torchtune && job.recompute.mode != RecomputeMode::kFull)
+    return refuse("of torchtune's layers that are not computed again");
   if (job.recompute.reentrant) return refuse("with reentrant checkpoints");
   if (job.recompute.mode == RecomputeMode::kSelective ||
       job.recompute.mode == RecomputeMode::kModules)

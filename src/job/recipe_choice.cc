@@ -129,6 +129,9 @@ void choose_optimizer(Draft& draft) {
   else
     draft.assume(KeyId::kOptimizer, name, "what most training runs use");
   if (const Optimizer* known = find_optimizer(name)) training.optimizer = *known;
+  // transformers' Trainer alone registers embeddings with bitsandbytes, so that their states keep 32 bits.
+  if (draft.job().implementation == Implementation::kTorchtune)
+    training.optimizer.embedding_is_small = false;
 
   // Some optimizers exist in one form only, whatever the engine likes.
   const Key& key = key_of(KeyId::kOptimizerForm);
@@ -423,17 +426,19 @@ void choose_recipe(Draft& draft, bool config_states_dropout) {
   choose_megatron_types(draft);
   if (job.training.loss == LossKernel::kFused && (job.implementation == Implementation::kMegatron ||
                                                   job.implementation == Implementation::kNanotron ||
-                                                  job.implementation == Implementation::kLitgpt))
+                                                  job.implementation == Implementation::kLitgpt ||
+                                                  job.implementation == Implementation::kTorchtune))
     draft.refuse(KeyId::kLoss, "E213",
                  fmt::format("{} brings its own cross entropy", name_of(job.implementation)),
                  "loss = \"plain\" is that one", "");
   job.training.compile = draft.truth_or(KeyId::kCompile, false);
   if (job.training.compile && job.implementation != Implementation::kTransformers &&
-      job.implementation != Implementation::kTorchtitan)
+      job.implementation != Implementation::kTorchtitan &&
+      job.implementation != Implementation::kTorchtune)
     draft.refuse(KeyId::kCompile, "E320",
                  fmt::format("not weighed yet: training.compile with {}'s code",
                              name_of(job.implementation)),
-                 "known for transformers and torchtitan", "compile = false is weighed");
+                 "known for transformers, torchtitan and torchtune", "compile = false is weighed");
   if (job.training.compile && job.training.precision.autocast)
     draft.refuse(KeyId::kCompile, "E320", "not weighed yet: training.compile under autocast",
                  "casts become part of the fused kernels", "compile = false is weighed");

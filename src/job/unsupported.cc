@@ -70,11 +70,33 @@ constexpr std::array kFeatures = {
             [](const Draft& d) {
               const Implementation code = d.job().implementation;
               return d.job().adapter && code != Implementation::kTransformers &&
-                     code != Implementation::kTorchtitan && code != Implementation::kLitgpt;
+                     code != Implementation::kTorchtitan && code != Implementation::kLitgpt &&
+                     code != Implementation::kTorchtune;
             },
             "adapters of this code",
             "ddp, fsdp1, fsdp2 and deepspeed are weighed with PEFT's, on the code of transformers, "
-            "and with LitGPT's on its own"},
+            "and with LitGPT's and torchtune's on their own"},
+    Feature{KeyId::kImplementation,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (job.implementation != Implementation::kTorchtune || job.model == nullptr)
+                return false;
+              const auto is_known = [](const Layer& layer) {
+                const auto* attention = std::get_if<GroupedAttention>(&layer.attention);
+                return attention != nullptr && !attention->alibi && !attention->sinks &&
+                       layer.arrangement == Arrangement::kPreNorm &&
+                       std::holds_alternative<DenseMlp>(layer.mlp);
+              };
+              return job.parallel.tensor > 1 || job.parallel.context > 1 ||
+                     job.parallel.pipeline > 1 || job.training.precision.autocast ||
+                     (job.adapter && job.adapter->method == "dora") ||
+                     job.training.loss == LossKernel::kFusedLinear || job.model->encoder ||
+                     job.model->learned_positions ||
+                     !std::all_of(job.model->kinds.begin(), job.model->kinds.end(), is_known);
+            },
+            "torchtune's code here",
+            "decoders with norms before dense layers on data ranks alone are weighed, whole (ddp) "
+            "or divided (fsdp2), with loss = \"plain\" or \"chunked\", and with LoRA"},
     Feature{KeyId::kModel,
             [](const Draft& d) {
               const Job& job = d.job();

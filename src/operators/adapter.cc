@@ -55,8 +55,11 @@ ValueId Composer<N>::adapted(ValueId x, ValueId y, const Linear& linear, const N
     sum = with_magnitude(input, y, linear, rows, in, out);
   } else {
     const ValueId dropped = dropout(input, style.adapter->dropout, owner);
-    ValueId added =
-        scale(low_rank(dropped, linear, rows, in, out), {owner, "x A B, scaled", "adapter.output"});
+    ValueId narrow = kNoValue;
+    ValueId added = scale(low_rank(dropped, linear, rows, in, out, &narrow),
+                          {owner, "x A B, scaled", "adapter.output"});
+    // torchtune has one name for what A gives and for what the adapter adds (torchtune/modules/peft/lora.py).
+    if (style.implementation == Implementation::kTorchtune) graph.hold(narrow);
     if (over_bitsandbytes && !style.autocast)
       added = cast(added, result_type, {owner, "x A B, cast back", "adapter.output"});
     sum = add(y, added, {owner, "output with its adapter", "adapter.sum"});

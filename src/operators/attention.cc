@@ -51,6 +51,13 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
     return_locals();
     return y;
   }
+  if (style.implementation == Implementation::kTorchtune) {
+    const ValueId y =
+        row_linear(torchtune_attention(x, attention, query, key_value, heads, key_value_heads),
+                   attention.output, widths.query, sizes.hidden);
+    return_locals();
+    return y;
+  }
   if (style.local_layers && !attention.query_norm) {
     const ValueId y = row_linear(local_attention(x, attention, query, key_value, heads),
                                  attention.output, widths.query, sizes.hidden);

@@ -130,7 +130,11 @@ class Composer {
   // `name` is the owner in the ledger.
   GradientSlots gradient_slots(const SlotName& name, const N& elements, bool of_product = true);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
-  void join_first_gradient(SlotId waiting) { waiting_ = waiting; }
+  // `of_sum`: what waits is a sum, a tensor of its own that takes what is added.
+  void join_first_gradient(SlotId waiting, bool of_sum) {
+    waiting_ = waiting;
+    waiting_is_sum_ = of_sum;
+  }
   // The gradient of this tensor goes to `id` from here on: one use of several, each with its own place in a sum.
   void take_parameter(int index, int id) { parameter_ids_[place_of(index)] = id; }
   // Two graphs of one module (with and without recompute) make the same gradients: `slots` remembers them by tensor.
@@ -274,6 +278,11 @@ class Composer {
                            const N& key_value, const N& heads, const N& key_value_heads);
   ValueId litgpt_adapters(ValueId x, ValueId packed, const GroupedAttention& attention,
                           const N& query, const N& key_value);
+  // operators/torchtune.cc; without the output's product
+  ValueId torchtune_attention(ValueId x, const GroupedAttention& attention, const N& query,
+                              const N& key_value, const N& heads, const N& key_value_heads);
+  ValueId turned_by_pairs(ValueId x, const SlotName& name);
+  ValueId expanded(ValueId x, const char* name, const N& elements);
   // operators/local_attention.cc; without the output's product
   ValueId local_attention(ValueId x, const GroupedAttention& attention, const N& query,
                           const N& key_value, const N& heads);
@@ -285,6 +294,7 @@ class Composer {
     return style.quantised_from_fp16 && stored == ElementType::kNormalFloat4 &&
            style.quantised_compute != ElementType::kFloat16;
   }
+  bool of_torchao() const { return style.implementation == Implementation::kTorchtune; }
   ValueId dequantised(const char* owner, ElementType stored, const N& in, const N& out);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
@@ -295,6 +305,7 @@ class Composer {
   std::vector<int> parameter_ids_;
   std::vector<GradientSlots>* shared_gradients_ = nullptr;
   SlotId waiting_ = -1;
+  bool waiting_is_sum_ = false;
   std::vector<ValueId> locals_;
 };
 

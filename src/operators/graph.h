@@ -59,7 +59,7 @@ inline constexpr BackwardStep kAlias1{BackwardStep::kAliasGradient, 1, -1};
 struct Operator {
   const char* label = "";
   Few<ValueId, 6> inputs;
-  Few<ValueId, 4> outputs;
+  Few<ValueId, 8> outputs;
   Few<ValueId, 10> saved;
   Few<SlotId, 6>
       passing;  // forward: allocated one after the other while it runs, all freed at its end

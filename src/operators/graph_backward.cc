@@ -66,7 +66,7 @@ class BackwardPlayer {
  private:
   struct Deferred {
     int operation = 0;
-    Few<int, 6> incoming;
+    Few<int, 8> incoming;
   };
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   const typename Graph<N>::Storage& storage_of(std::size_t value) const {
@@ -188,12 +188,12 @@ class BackwardPlayer {
     for (const BackwardStep& step : graph_.operators_[at(deferred.operation)].backward)
       if (step.kind == BackwardStep::kParameterGradient) act(step.index);
   }
-  void drop_all(const Few<int, 6>& buffers) {
+  void drop_all(const Few<int, 8>& buffers) {
     for (int buffer : buffers)
       if (buffer >= 0) drop(buffer);
   }
   // sum() of the one gradient that has arrived is a new tensor.
-  void put_all(const Few<int, 6>& buffers, std::int32_t count) {
+  void put_all(const Few<int, 8>& buffers, std::int32_t count) {
     for (int buffer : buffers)
       if (buffer >= 0) put(carried_[at(buffer)].slot, count);
   }
@@ -339,7 +339,7 @@ class BackwardPlayer {
       return;
     }
     for (SlotId copy : graph_.copies_[at(i)]) put(copy, 1);
-    Few<int, 6> incoming;
+    Few<int, 8> incoming;
     for (ValueId output : operation.outputs) incoming.push_back(gradient_[at(output)]);
     const bool deferred = split_ && graph_.is_deferred(operation);
     Few<int, 6> made;  // gradient buffers by position in `made_for`

@@ -49,6 +49,17 @@ ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x) {
   LayerWriter<N> write(composer, layer);
   switch (layer.arrangement) {
     case Arrangement::kPreNorm: {
+      if (composer.style.implementation == Implementation::kTorchtune) {
+        // Names of torchtune's layer: what each part gave, until the layer returns (torchtune/modules/transformer.py).
+        const ValueId normalised = write.norm(0, x), attended = write.attend(normalised);
+        const ValueId middle = write.add(attended, x);
+        composer.graph.hold(normalised);
+        const ValueId before = write.norm(1, middle), fed = write.feed(before);
+        composer.graph.hold(before);
+        const ValueId y = write.add(middle, fed);
+        for (const ValueId local : {attended, middle, fed}) composer.graph.hold(local);
+        return y;
+      }
       const ValueId middle = write.add(x, write.attend(write.norm(0, x)));
       return write.add(middle, write.feed(write.norm(1, middle)));
     }

@@ -1,11 +1,15 @@
 // Final norm and head, and which loss is written behind them.
+#include <algorithm>
+
 #include "operators/litgpt_loss.h"
 #include "operators/loss_writer.h"
+#include "operators/torchtune_loss.h"
 
 namespace steelyard {
 
 template <class N>
 ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
+  const ValueId given = x;
   if (model_.final_norm)
     x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
   if (c_.style.recomputes_ends) c_.recompute_from(0);
@@ -26,6 +30,8 @@ ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
     x = c_.linear(x, *model_.project_out, c_.sizes.tokens, c_.sizes.hidden, width);
     c_.head_operators_of_model = c_.position();
   }
+  if (c_.style.implementation == Implementation::kTorchtune && c_.style.tensor == 1)
+    return torchtune(x, labels, given, width);
   if (!model_.predictions.empty()) return of_all_depths(x, labels, ids, width);
   return loss_of(x, labels, width);
 }
@@ -59,6 +65,24 @@ ValueId LossWriter<N>::loss_of(ValueId x, ValueId labels, const N& width) {
       return transformers(logits, c_.sizes.tokens * c_.sizes.vocabulary / c_.sizes.tensor, labels,
                           normalised);
   }
+}
+
+template <class N>
+ValueId LossWriter<N>::torchtune(ValueId x, ValueId labels, ValueId hidden, const N& width) {
+  TorchtuneLoss<N> loss(c_);
+  if (c_.style.loss != LossKernel::kChunked)
+    return loss.whole(capped(project(x, width)), labels, hidden);
+  const bool tied = model_.head.weight_index < 0;
+  const ParameterTensor& weight =
+      tied ? model_.embedding_parameters.front()
+           : model_.head_parameters[static_cast<std::size_t>(model_.head.weight_index)];
+  // torch's chunk() makes no more than there are tokens.
+  const std::int64_t count = std::min(c_.style.loss_chunks, plain(c_.sizes.sequence));
+  const std::int64_t length = (plain(c_.sizes.sequence) + count - 1) / count;
+  const std::int64_t made = (plain(c_.sizes.sequence) + length - 1) / length;
+  return loss.in_chunks(x, labels, hidden, width,
+                        summed(static_cast<std::size_t>(made), tied && c_.style.ends_meet,
+                               c_.sizes.vocabulary * width, weight, true));
 }
 
 template <class N>

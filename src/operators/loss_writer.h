@@ -3,6 +3,7 @@
 //   x ─ norm ─ head ─┬─ torch's operators, or one fused kernel      operators/cross_entropy.cc
 //                    ├─ cut over the tensor ranks                   operators/sharded_cross_entropy.cc
 //                    ├─ LitGPT's chunks of logits                   operators/litgpt_loss.h
+//                    ├─ torchtune's, whole and in chunks            operators/torchtune_loss.h
 //   x ─ norm ────────┴─ head and loss in chunks, never whole        operators/loss_in_chunks.cc
 //
 // Each file says how many bytes a token of a vocabulary V it takes.
@@ -27,6 +28,7 @@ class LossWriter {
  private:
   // --- the head and what is common
   ValueId loss_of(ValueId x, ValueId labels, const N& width);
+  ValueId torchtune(ValueId x, ValueId labels, ValueId hidden, const N& width);
   int weight_gradient(const N& width);
   ValueId project(ValueId x, const N& width);
   int tied_gradient(const N& width);
@@ -56,7 +58,7 @@ class LossWriter {
   // --- operators/prediction_loss.cc
   ValueId of_all_depths(ValueId x, ValueId labels, ValueId ids, const N& width);
   std::vector<int> summed(std::size_t uses, bool leaves, const N& elements,
-                          const ParameterTensor& weight);
+                          const ParameterTensor& weight, bool transposed = false);
   ValueId loss_of_depth(ValueId hidden, const N& width);
   ValueId beside(ValueId hidden, ValueId loss);
 

@@ -24,7 +24,7 @@ int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
       gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements, of_product);
   if (place_of(index) == 0) {
     slots.waiting = waiting_;
-    slots.waiting_was_cast = style.weight_gradient != style.gradient;
+    slots.waiting_was_cast = waiting_is_sum_ || style.weight_gradient != style.gradient;
   }
   if (shared_gradients_) (*shared_gradients_)[place_of(index)] = slots;
   return known = graph.parameter(slots);
@@ -192,7 +192,8 @@ void Composer<N>::sum_rows(Operator& operation, const char* owner, const N& rows
 
 template <class N>
 void Composer<N>::keep_weight(Operator& operation, const char* owner, const N& elements) {
-  if (!style.offloads_saved) return;
+  // torchtune leaves parameters where they are.
+  if (!style.offloads_saved || style.implementation == Implementation::kTorchtune) return;
   operation.saved_weights.push_back(
       graph.temporary({owner, "weight", "offload.copy-from-host"}, elements, style.compute));
 }

@@ -33,7 +33,11 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
 template <class N>
 ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const char* owner = norm.name.c_str();
-  const bool of_torch = style.implementation == Implementation::kTorchtitan;
+  // torchtune hands it an fp32 copy beside a weight of 16 bits, which torch's one kernel does not take
+  // (torchtune/modules/rms_norm.py since 0.5; before, as llama's).
+  const bool of_torchtune = style.implementation == Implementation::kTorchtune;
+  const bool of_torch =
+      style.implementation == Implementation::kTorchtitan || (of_torchtune && !style.older_norms);
   const bool needs = graph.needs_gradient(x);
   const ElementType in = graph.type(x);
   const N elements = rows * width;
@@ -71,7 +75,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
       style.implementation != Implementation::kLitgpt &&
       (norm.kind == NormKind::kRmsUnitOffset || norm.kind == NormKind::kRmsFloat32);
   const bool weight_in_float32 =
-      of_model || (of_torch && style.rms_norm == TorchRmsNorm::kWeighedInFloat32);
+      of_model || (of_torch && (of_torchtune || style.rms_norm == TorchRmsNorm::kWeighedInFloat32));
   ValueId n =
       weight_in_float32 ? n32 : cast(n32, in, {owner, "normalised", "op.rms-norm.normalised"});
   if (norm.kind == NormKind::kWeightless) return n;

@@ -35,10 +35,10 @@ ValueId LossWriter<N>::of_all_depths(ValueId x, ValueId labels, ValueId ids, con
 }
 
 // Parameters for so many uses of one weight, in backward's order: the first's gradient waits for the sum. `leaves`: for
-// another graph's, too.
+// another graph's, too. `transposed`: products of torch's own give views, and the first sum is a new tensor.
 template <class N>
 std::vector<int> LossWriter<N>::summed(std::size_t uses, bool leaves, const N& elements,
-                                       const ParameterTensor& weight) {
+                                       const ParameterTensor& weight, bool transposed) {
   if (!weight.gradient) return std::vector<int>(uses, -1);
   std::vector<int> parameters;
   SlotId first = -1;
@@ -47,7 +47,7 @@ std::vector<int> LossWriter<N>::summed(std::size_t uses, bool leaves, const N& e
         {weight.name.c_str(), "gradient", "autograd.parameter-gradient"}, elements);
     slots.waits = leaves || use + 1 < uses;
     slots.waiting = first;
-    slots.waiting_was_cast = true;  // the sum is made in place
+    slots.waiting_was_cast = !transposed || use != 1;  // the sum is made in place
     if (use == 0) first = slots.kept;
     parameters.push_back(graph_.parameter(slots));
   }

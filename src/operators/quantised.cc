@@ -2,6 +2,8 @@
 //
 //   nf4    forward   +weight, dequantised (2·in·out) · y · -weight       few rows: one kernel, no dequantised weight
 //          backward  +weight, dequantised · gradient of x · -weight      keeps nothing but the weight; before 0.43 x
+//   torchao's nf4, forward and backward alike, not compiled: indices 8 + values 2 + scales 2 and their largest, in·out each, while
+//          +weight is made of them
 //   int8   forward   +x in fp16 +x in int8 +y in int32 +y in fp16 ...    keeps x, though nothing reads it again
 //          backward  +weight, in x's type · gradient of x · -weight
 //
@@ -24,6 +26,21 @@ ValueId Composer<N>::dequantised(const char* owner, ElementType stored, const N&
   Operator operation;
   operation.label = "dequantise";
   operation.outputs = {weight};
+  if (of_torchao()) {
+    const char* rule = "quantised.torchao-dequantised";
+    const auto part = [&](const char* name, const N& elements, ElementType type) {
+      operation.passing.push_back(graph.temporary({owner, name, rule}, elements, type));
+    };
+    const ElementType type = style.quantised_compute;
+    if (!style.compiled) {
+      part("indices into the code", in * out, ElementType::kInt64);
+      part("values of the code", in * out, type);
+      part("scales of the blocks", ceil_divide(in * out, N(kBlock)), type);
+      part("values, scaled", in * out, type);
+    }
+    graph.add(operation);
+    return weight;
+  }
   if (stored == ElementType::kNormalFloat4 && style.adapter->double_quantization)
     operation.passing = {
         graph.temporary({owner, "largest values of the blocks", "quantised.dequantised-constants"},
@@ -48,7 +65,7 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
   ValueId weight = kNoValue;
   if (!eight_bits) {
     input = cast(x, type, {owner, "input, cast", "quantised.input-cast"});
-    if (style.always_dequantises || plain(rows) > kFusedRows)
+    if (of_torchao() || style.always_dequantises || plain(rows) > kFusedRows)
       weight = dequantised(owner, stored, in, out);
   }
   const ValueId y = graph.tensor({owner, "output", "quantised.output"}, rows * out,
@@ -76,6 +93,13 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
                          slot("output, int32", rows * out, ElementType::kInt32)};
     if (given != ElementType::kFloat16)
       operation.passing.push_back(slot("output, fp16", rows * out, ElementType::kFloat16));
+  } else if (of_torchao()) {
+    if (!style.compiled)  // until the weight is made of them
+      operation.backward.push_back(
+          {BackwardStep::kPassing, 0,
+           graph.temporary(
+               {owner, "weight and what it is made of", "quantised.torchao-dequantised"},
+               N(7) * in * out + ceil_divide(in * out, N(kBlock)), type)});
   } else if (style.adapter->double_quantization) {
     operation.backward.push_back(
         {BackwardStep::kPassing, 0,

@@ -70,6 +70,7 @@ OperatorStyle style_of(const Job& job) {
   style.loss_chunks = job.training.loss_chunks;
   style.shifted = job.shifted;
   style.rms_norm = job.rms_norm;
+  style.older_norms = job.torchtune_before_0_5;
   style.quantised_keeps_input = job.quantised_keeps_input;
   style.always_dequantises = job.always_dequantises;
   style.quantised_from_fp16 = job.quantised_from_fp16;
@@ -80,6 +81,7 @@ OperatorStyle style_of(const Job& job) {
   style.norms_written_out = scaling ? job.training.kernels != KernelLibrary::kFlashAttn
                                     : (job.implementation == Implementation::kTransformers ||
                                        job.implementation == Implementation::kLitgpt ||
+                                       job.implementation == Implementation::kTorchtune ||
                                        (of_torch && style.rms_norm != TorchRmsNorm::kOneKernel)) &&
                                           !style.liger && !style.compiled;
   style.fused_softmax = scaling ? job.training.kernels == KernelLibrary::kMegatron
@@ -118,6 +120,7 @@ OperatorStyle style_of(const Job& job) {
   style.adds_biases =
       (job.implementation == Implementation::kTransformers ||
        job.implementation == Implementation::kLitgpt ||
+       job.implementation == Implementation::kTorchtune ||
        job.implementation == Implementation::kTorchtitan) &&
       (has_biased_product(job.model->head_parameters) ||
        std::any_of(job.model->kinds.begin(), job.model->kinds.end(),

@@ -109,6 +109,8 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "offload": {"optimizer": "cpu", "optimizer_fraction": 0.5}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"expert": 2}, "training": {"sequence_length": 512, "precision": "mxfp8"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "training": {"sequence_length": 512, "precision": "fp8-rowwise"})",
+      R"("model": "llama-3.1-8b", "engine": "ddp", "implementation": "torchtune", "training": {"sequence_length": 512, "precision": "bf16-pure"})",
+      R"("model": "llama-3.1-8b", "engine": "ddp", "implementation": "torchtune", "adapter": {"rank": 8, "base": "nf4", "target_modules": ["q_proj", "v_proj"]}, "training": {"sequence_length": 512, "precision": "bf16-pure", "loss": "chunked"})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "types": {"parameters": "fp8"}, "training": {"sequence_length": 512, "precision": "fp8-tensorwise"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp1", "implementation": "litgpt", "training": {"sequence_length": 512, "precision": "bf16-pure"})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "implementation": "litgpt", "environment": {"bitsandbytes": "0.42"}, "adapter": {"rank": 8, "base": "nf4", "target_modules": ["q_proj", "v_proj"]}, "training": {"sequence_length": 512, "precision": "bf16-pure"})",

@@ -29,4 +29,12 @@ std::vector<QuantisationConstants> quantisation_constants(ElementType stored,
           code};
 }
 
+std::vector<QuantisationConstants> quantisation_constants_of_torchao(ElementType weight) {
+  const char* rule = "quantised.torchao-constants";
+  return {{"scales of the blocks, 8 bits", rule, ElementType::kInt8, kBlock, false, 0},
+          {"scales of their blocks", rule, weight, kBlock * kBlockOfBlocks, false, 0},
+          {"mean of the scales", rule, weight, 0, false, 1},
+          {"values of the code", rule, weight, 0, false, kValuesOfFourBits}};
+}
+
 }  // namespace steelyard

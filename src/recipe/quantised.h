@@ -26,5 +26,7 @@ struct QuantisationConstants {
 
 std::vector<QuantisationConstants> quantisation_constants(ElementType stored,
                                                           bool double_quantisation);
+// torchao's NF4Tensor: scales of the blocks in 8 bits, theirs in the weight's own 16 (torchao/dtypes/nf4tensor.py).
+std::vector<QuantisationConstants> quantisation_constants_of_torchao(ElementType weight);
 
 }  // namespace steelyard

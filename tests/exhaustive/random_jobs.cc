@@ -28,9 +28,9 @@ struct EngineChoice {
 
 const EngineChoice& throw_engine(Dice& dice) {
   static const std::vector<EngineChoice> engines = {
-      {Engine::kDdp, "ddp", {0, 1}, {"transformers", "torchtitan", "litgpt"}, false},
+      {Engine::kDdp, "ddp", {0, 1}, {"transformers", "torchtitan", "litgpt", "torchtune"}, false},
       {Engine::kFsdp1, "fsdp1", {2, 3}, {"transformers", "torchtitan", "litgpt"}, false},
-      {Engine::kFsdp2, "fsdp2", {2, 3}, {"transformers", "torchtitan"}, true},
+      {Engine::kFsdp2, "fsdp2", {2, 3}, {"transformers", "torchtitan", "torchtune"}, true},
       {Engine::kDeepSpeed, "deepspeed", {0, 1, 2, 3}, {"transformers", "megatron"}, true},
       {Engine::kMegatron, "megatron", {0, 1}, {"megatron"}, true},
       {Engine::kNanotron, "nanotron", {0, 1}, {"nanotron"}, true},

@@ -36,11 +36,14 @@ STEPS = (FIRST, SETTLE, STEADY, OWNERS)
 WATCHDOG_SECONDS = 0.25
 
 
-def address_of(tensor):
+def addresses_of(tensor):
+    """Of a tensor made of others (DTensor, torchao's NF4Tensor) those of its parts."""
     tensor = getattr(tensor, "_local_tensor", tensor)
     if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
-        return None
-    return tensor.untyped_storage().data_ptr() or None
+        return []
+    if hasattr(tensor, "__tensor_flatten__"):
+        return [address for name in tensor.__tensor_flatten__()[0] for address in addresses_of(getattr(tensor, name))]
+    return [tensor.untyped_storage().data_ptr()]
 
 
 class Phase:
@@ -125,8 +128,7 @@ class Recorder:
         """Addresses of what outlives a step, by pile."""
         piles = {}
         def put(tensor, pile):
-            address = address_of(tensor)
-            if address:
+            for address in filter(None, addresses_of(tensor)):
                 piles.setdefault(address, pile)
         for model in self.models:
             for parameter in model.parameters():

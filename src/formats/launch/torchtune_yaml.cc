@@ -43,6 +43,21 @@ constexpr std::string_view kBuilders =
     "qwen3_14b=qwen3-14b|qwen3_32b=qwen3-32b|llama4_scout_17b_16e=llama-4-scout-17b-16e|"
     "llama4_maverick_17b_128e=llama-4-maverick-17b-128e";
 
+// Dense layers with norms before them, whole or divided over data ranks, with LoRA or without adapters.
+bool is_weighed_as_own(const Value& run) {
+  const auto says = [&](std::string_view path, std::string_view value) {
+    const Value* said = run.at(path);
+    return said != nullptr && said->is_string() && said->as_string().starts_with(value);
+  };
+  const auto divides = [&](std::string_view path) {
+    const Value* said = run.at(path);
+    return said != nullptr && count_of(*said).value_or(1) > 1;
+  };
+  return !says("model", "gemma-2-") && !says("model", "llama-4") &&
+         !says("adapter.method", "dora") && !divides("parallel.tensor") &&
+         !divides("parallel.context");
+}
+
 void read_model(ConfigReader& reading) {
   const Value* component = reading.take("model._component_");
   if (component == nullptr) return reading.lacks("model", "no model._component_");
@@ -101,10 +116,12 @@ void read_model(ConfigReader& reading) {
 void read_torchtune(const Value& document, Launch& launch, std::string_view recipe) {
   ConfigReader reading(document, "torchtune", launch.into);
   launch.into.formats.emplace_back("torchtune YAML");
-  reading.take_default("implementation", Value::string("transformers"),
-                       "torchtune's own model code is weighed as that of transformers");
   read_model(reading);
   reading.rows(kRows);
+  const bool own = is_weighed_as_own(launch.into.run);
+  reading.take_default(
+      "implementation", Value::string(own ? "torchtune" : "transformers"),
+      own ? "torchtune's own model code" : "the closest to torchtune's code for this run");
   if (!reading.has("training.sequence_length"))
     reading.lacks("training.sequence_length", "max_seq_len is null: the data decides");
   if (!reading.has("training.micro_batch")) reading.lacks("training.micro_batch", "no batch_size");

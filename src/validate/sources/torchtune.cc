@@ -67,7 +67,9 @@ Mapped map(MeasuredRow& row) {
   if (mapped.run.find("model") == nullptr) row.miss("model.name that we know");
   map_cluster(row, mapped);
   mapped.set("engine", row.count("parallel.dp").value_or(1) > 1 ? "fsdp2" : "ddp");
-  mapped.read_as("implementation transformers", "torchtune's own model code; the closest of ours");
+  mapped.set("implementation", "torchtune");
+  mapped.assume("environment.torchtune", "0.4",
+                "the ladder is of November 2024, between 0.4 and 0.5");
   mapped.set("training.sequence_length", row.need("train.seq_len"));
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   if (const auto steps = row.count("train.grad_accum"))

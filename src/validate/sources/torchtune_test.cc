@@ -15,6 +15,7 @@ TEST(Torchtune, TheLadderOfFlags) {
         "peak_active_gib": 60.0}})row");
   EXPECT_EQ(row.source(), "torchtune");
   EXPECT_EQ(row.says("model"), R"("llama-3.2-3b")");
+  EXPECT_EQ(row.says("implementation"), R"("torchtune")");
   EXPECT_EQ(row.says("training.sequence_length"), "4096");
   EXPECT_EQ(row.says("training.optimizer"), R"("adamw")");
   EXPECT_EQ(row.says("recompute.mode"), R"("none")");
