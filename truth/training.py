@@ -44,7 +44,7 @@ def config_of(run):
     dropout = value(run, "training.dropout")
     if dropout is not None:
         for key in ("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "hidden_dropout_prob",
-                    "attention_probs_dropout_prob", "hidden_dropout"):
+                    "attention_probs_dropout_prob", "hidden_dropout", "dropout_rate"):
             if hasattr(config, key):
                 setattr(config, key, float(dropout))
     return config
@@ -88,6 +88,11 @@ def sees(config):
     return hasattr(config, "patch_size")
 
 
+def translates(config):
+    """An encoder and a decoder: two lengths, and the labels are the decoder's."""
+    return bool(getattr(config, "is_encoder_decoder", False))
+
+
 def base_type(run):
     """Of what is frozen and not quantised: with adapters under autocast the checkpoint's own 16 bits."""
     adapter = run.get("adapter")
@@ -110,15 +115,19 @@ def check_version(run):
 
 
 def build_model(run, kind=None):
-    from transformers import AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForMaskedLM
+    from transformers import (AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForMaskedLM,
+                              AutoModelForSeq2SeqLM)
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
-    head = (AutoModelForImageClassification if sees(config) else
+    head = (AutoModelForImageClassification if sees(config) else AutoModelForSeq2SeqLM if translates(config) else
             AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM)
     check_version(run)
     named = "dtype" if version_of("transformers") >= (4, 56) else "torch_dtype"
     with without_initialisation():
         model = head.from_config(config, **{named: kind or base_type(run)}, attn_implementation="eager" if eager else "sdpa")
+        if translates(config) and not run["model"].get("tie_word_embeddings", True):
+            # T5Config ties whatever the file says; a checkpoint that has both tensors is loaded as it is, and they stay two.
+            model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     if run.get("adapter") is not None:
         from adapters import adapt
         model = adapt(run["adapter"], model)
@@ -232,12 +241,16 @@ def batch(run, config):
         pixels = torch.zeros(b, config.num_channels, config.image_size, config.image_size, device="cuda")
         return pixels, torch.zeros(b, dtype=torch.int64, device="cuda")
     ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
+    if config is not None and translates(config):
+        config.decoder_start_token_id = 0  # as in generation_config.json of every T5
+        target = value(run, "training.target_sequence_length")
+        return ids, torch.zeros(b, target, dtype=torch.int64, device="cuda")
     return ids, ids.clone()
 
 
 def loss_of(model, ids, labels):
     """As transformers' Trainer: the output object, and with it the logits, is gone when the loss is there."""
-    if sees(model.config):
+    if sees(getattr(model, "module", model).config):
         return model(pixel_values=ids, labels=labels).loss
     return model(input_ids=ids, labels=labels).loss
 
@@ -325,6 +338,9 @@ def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, a
 
 
 def layers_of(model):
+    stacks = [owner.block for owner in model.modules() if isinstance(getattr(owner, "block", None), torch.nn.ModuleList)]
+    if stacks:  # an encoder's and a decoder's
+        return [layer for stack in stacks for layer in stack]
     for owner in model.modules():
         for name in ("layers", "h", "layer"):
             layers = getattr(owner, name, None)

@@ -36,8 +36,7 @@ struct NotWeighed {
   std::string_view model_type, why;
 };
 constexpr std::array kNotWeighed = {
-    NotWeighed{"t5", "encoder and decoder: two lengths, cross-attention"},
-    NotWeighed{"mt5", "encoder and decoder: two lengths, cross-attention"},
+    NotWeighed{"mt5", "T5's layers in code of its own, which has not been recorded"},
     NotWeighed{"clip", "two towers that learn from one another"},
     NotWeighed{"clip_vision_model", "a tower of vision without a task of its own"},
     NotWeighed{"siglip", "two towers that learn from one another"},

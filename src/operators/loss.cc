@@ -8,7 +8,15 @@ template <class N>
 ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
   if (model_.final_norm)
     x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+  if (model_.encoder_part) x = c_.dropout(x, c_.style.residual_dropout, "decoder");
   c_.head_operators_of_model = c_.position();
+  if (model_.encoder_part) {
+    const ValueId given = x;  // which the model's forward has a name for
+    if (model_.encoder_part->scaled_output) x = c_.scale(x, {"head", "input, scaled", "op.scale"});
+    const ValueId loss = loss_of(x, labels, c_.sizes.hidden);
+    graph_.hold(given);
+    return loss;
+  }
   if (model_.image) {
     const ValueId logits = compose_class_token(c_, model_, x);
     return transformers(logits, graph_.elements(logits), labels, x);

@@ -94,6 +94,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "attention": "eager", "kernels": "local"})",
       R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "prediction_layers": 1})",
       R"("model": "vit-base-patch16-224", "engine": "ddp", "training": {"precision": "bf16-pure"})",
+      R"("model": "t5-small", "engine": "ddp", "training": {"precision": "bf16-autocast", "sequence_length": 500}, "recompute": {"mode": "full"})",
       R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "buckets": {"contiguous_gradients": false}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "fsdp2", "implementation": "torchtitan", "parallel": {"expert": 4}, "training": {"sequence_length": 512})",

@@ -39,6 +39,7 @@ constexpr std::array kFamilies = {
     Family{"qwen3_moe", read_qwen3_moe, "Qwen3 mixture of experts"},
     Family{"roberta", read_roberta, "RoBERTa: encoder"},
     Family{"starcoder2", read_starcoder2, "StarCoder2"},
+    Family{"t5", read_t5, "T5, T5 1.1, Flan-T5: encoder and decoder, relative positions"},
     Family{"vit", read_vit, "ViT: a tower of vision that says which class an image is"},
 };
 

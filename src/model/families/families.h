@@ -54,6 +54,7 @@ Architecture read_qwen3(Config& config);
 Architecture read_qwen3_moe(Config& config);
 Architecture read_roberta(Config& config);
 Architecture read_starcoder2(Config& config);
+Architecture read_t5(Config& config);
 Architecture read_vit(Config& config);
 
 }  // namespace steelyard
