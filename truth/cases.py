@@ -437,6 +437,7 @@ def cases():
                                      "ddp-8": {"cluster.devices": 8},
                                      **{f"deepspeed-{stage}-8": {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed",
                                                                  "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+                                     "fsdp1-8": {"engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
                                      "fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
                                      "fsdp2-8-full": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **FULL}}),
                        ("t5-v1_1-base", {"eager": {A: "eager"}, "fp32": {P: "fp32"}, "fp32-full": {P: "fp32", **FULL}})):

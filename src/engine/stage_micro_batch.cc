@@ -111,9 +111,9 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
       return layers_node(stack, edge, true, first, false, BackwardPart::kWhole, beyond);
     };
-    return program.sequence("forward", {at_start, layers(stacks[0], {-1, above}),
-                                        bridge_node(true, first), layers(stacks[1], {under, -1}),
-                                        at_end});
+    return program.sequence("forward",
+                            {at_start, layers(stacks[0], {-1, above}), bridge_node(true, first),
+                             layers(stacks[1], {under, -1}), at_end});
   }
   return program.sequence("forward",
                           {at_start, layers_node(groups, edge, true, first, false), at_end});

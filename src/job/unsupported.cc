@@ -102,8 +102,6 @@ constexpr std::array kFeatures = {
               if (job.model == nullptr || !job.model->encoder_part) return false;
               const RecomputeMode mode = job.recompute.mode;
               return job.implementation != Implementation::kTransformers ||
-                     (job.engine != Engine::kDdp && job.engine != Engine::kDeepSpeed &&
-                      job.engine != Engine::kFsdp2) ||
                      job.parallel.tensor > 1 || job.parallel.context > 1 ||
                      job.parallel.pipeline > 1 || job.training.loss != LossKernel::kPlain ||
                      job.training.kernels != KernelLibrary::kOwn || job.training.compile ||
@@ -113,8 +111,9 @@ constexpr std::array kFeatures = {
                      (mode != RecomputeMode::kNone && mode != RecomputeMode::kFull);
             },
             "an encoder and a decoder here",
-            "transformers' code with ddp is weighed, whole on every device, plain or with mode = "
-            "\"full\", without adapters, frozen parts, other kernels, compilation and offload"},
+            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
+            "deepspeed), plain or with mode = \"full\", without adapters, frozen parts, other "
+            "kernels, compilation and offloaded activations"},
     Feature{KeyId::kPredictionLayers,
             [](const Draft& d) {
               const Job& job = d.job();

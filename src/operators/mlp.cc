@@ -57,7 +57,8 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
   if (mlp.inner_dropout) {
     inner = dropout(inner, style.residual_dropout, owner);
     // Asked for in the type of the weight, though autocast multiplies in another.
-    if (style.autocast) inner = cast(inner, style.residual, {owner, "input, fp32", "op.t5.cast"});
+    if (style.autocast)
+      inner = cast(inner, style.residual, {owner, "input, fp32", "op.feed-forward.cast"});
   }
   const ValueId y = row_linear(inner, mlp.down, width, sizes.hidden);
   if (mlp.inner_dropout) graph.hold(inner);  // the module's name for it
