@@ -153,12 +153,14 @@ FAMILIES = {
     "deepseek-v2-lite": model("deepseek-v2-lite", num_hidden_layers=2),
     "bert-base": model("bert-base-uncased", num_hidden_layers=4),
     "vit-base": model("vit-base-patch16-224", num_hidden_layers=4),
+    "clip-vision-base": model("clip-vit-base-patch16-vision", num_hidden_layers=4),
+    "siglip-vision": model("siglip-so400m-patch14-896-gemma3", num_hidden_layers=2, image_size=224),
     "t5-small": model("t5-small", num_layers=3, num_decoder_layers=4),
     "t5-v1_1-base": model("t5-v1_1-base", num_layers=4, num_decoder_layers=3),
 }
-SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197, "t5-small": 512, "t5-v1_1-base": 512}
+SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197, "clip-vision-base": 197, "siglip-vision": 256, "t5-small": 512, "t5-v1_1-base": 512}
 TARGET = {"t5-small": 128, "t5-v1_1-base": 128}  # tokens of the decoder, where it has a length of its own
-MANY = {"vit-base": 32, "t5-small": 8, "t5-v1_1-base": 8}  # sequences of a micro-batch
+MANY = {"vit-base": 32, "clip-vision-base": 32, "siglip-vision": 16, "t5-small": 8, "t5-v1_1-base": 8}  # sequences of a micro-batch
 # Masks of sliding windows, soft caps and heads of two widths: the flash kernel has none of them.
 NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager",
             "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient",
@@ -423,6 +425,9 @@ def cases():
     table["family-vit-base-efficient"] = changed(vision, {A: "efficient"})
     table["family-vit-base-fp32"] = changed(vision, {A: "efficient", P: "fp32"})
     table["family-vit-base-fsdp2-8"] = changed(vision, {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"})
+    for name in ("clip-vision-base", "siglip-vision"):
+        table[f"family-{name}-eager"] = changed(table[f"family-{name}"], {A: "eager"})
+        table[f"family-{name}-fp32"] = changed(table[f"family-{name}"], {A: "efficient", P: "fp32"})
     for name, more in (("t5-small", {"eager": {A: "eager"}, "fp32": {P: "fp32"}, "eager-full": {A: "eager", **FULL},
                                      "eager-fp32": {A: "eager", P: "fp32"}, "eager-autocast": {A: "eager", P: "bf16-autocast"},
                                      "no-dropout": {"training.dropout": 0}, "autocast-full": {P: "bf16-autocast", **FULL},

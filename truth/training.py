@@ -85,7 +85,12 @@ def is_masked(config):
 
 def sees(config):
     """A tower of vision: it is given pixels, and says which class they are."""
-    return hasattr(config, "patch_size")
+    return hasattr(tower_of(config), "patch_size")
+
+
+def tower_of(config):
+    """Its own config, where the model's names two towers."""
+    return getattr(config, "vision_config", config)
 
 
 def translates(config):
@@ -121,6 +126,9 @@ def build_model(run, kind=None):
     eager = value(run, "training.attention", "flash") == "eager"
     head = (AutoModelForImageClassification if sees(config) else AutoModelForSeq2SeqLM if translates(config) else
             AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM)
+    if config.model_type in ("clip_vision_model", "siglip_vision_model"):  # classified as a part of a model of two towers
+        from transformers import AutoConfig
+        config = AutoConfig.for_model(config.model_type.split("_")[0], vision_config=config.to_dict(), num_labels=config.num_labels)
     check_version(run)
     named = "dtype" if version_of("transformers") >= (4, 56) else "torch_dtype"
     with without_initialisation():
@@ -238,7 +246,8 @@ def batch(run, config):
     b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
     if config is not None and sees(config):
         torch.backends.cudnn.enabled = False  # not there on paper: the patches go through PyTorch's own convolution
-        pixels = torch.zeros(b, config.num_channels, config.image_size, config.image_size, device="cuda")
+        tower = tower_of(config)
+        pixels = torch.zeros(b, tower.num_channels, tower.image_size, tower.image_size, device="cuda")
         return pixels, torch.zeros(b, dtype=torch.int64, device="cuda")
     ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
     if config is not None and translates(config):

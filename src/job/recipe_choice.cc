@@ -470,7 +470,7 @@ void choose_sequence(Draft& draft) {
                                                 : kUsual;
   job.training.sequence_length =
       Tokens(draft.count_or(KeyId::kSequenceLength, fallback,
-                            sees                 ? "the patches of one image and the class token"
+                            sees                 ? "the patches of one image, and the class token"
                             : fallback == kUsual ? "a usual length; activations grow with it"
                                                  : "the model's positions"));
   if (job.model != nullptr && job.model->encoder_part)

@@ -99,6 +99,17 @@ constexpr std::array kFeatures = {
     Feature{KeyId::kModel,
             [](const Draft& d) {
               const Job& job = d.job();
+              return job.model != nullptr && job.model->image && job.model->image->class_norm &&
+                     (job.cluster.devices > 1 || job.engine != Engine::kDdp ||
+                      job.trains_in_part());
+            },
+            "a tower with a norm that has no gradient, here",
+            "one device with ddp is weighed; on several, DistributedDataParallel stops at a "
+            "parameter without "
+            "gradient"},
+    Feature{KeyId::kModel,
+            [](const Draft& d) {
+              const Job& job = d.job();
               if (job.model == nullptr || !job.model->encoder_part) return false;
               const RecomputeMode mode = job.recompute.mode;
               return job.implementation != Implementation::kTransformers ||

@@ -250,8 +250,11 @@ struct PredictionModule {
 struct ImageInput {
   std::int64_t channels = 3, size = 0, patch = 0;
   Linear projection;     // [h, channels x patch x patch] as a convolution stores it
-  int class_index = -1;  // the token that stands first
+  int class_index = -1;  // the token that stands first; -1: none does
   int position_index = -1;
+  bool looks_up_positions = false;  // in a table; otherwise they are a parameter, added as it is
+  bool averages = false;  // the classifier reads the mean over the patches, not the class token
+  std::optional<Norm> class_norm;  // of the class token, whose output nobody reads
 };
 
 // Two stacks of layers: an encoder, and a decoder whose every layer reads what the encoder has given, after a norm. Both look

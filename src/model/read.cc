@@ -37,10 +37,8 @@ struct NotWeighed {
 };
 constexpr std::array kNotWeighed = {
     NotWeighed{"mt5", "T5's layers in code of its own, which has not been recorded"},
-    NotWeighed{"clip", "two towers that learn from one another"},
-    NotWeighed{"clip_vision_model", "a tower of vision without a task of its own"},
-    NotWeighed{"siglip", "two towers that learn from one another"},
-    NotWeighed{"siglip_vision_model", "a tower of vision without a task of its own"},
+    NotWeighed{"clip", "two towers that learn from one another; clip_vision_model is weighed"},
+    NotWeighed{"siglip", "two towers that learn from one another; siglip_vision_model is weighed"},
 };
 
 struct Found {

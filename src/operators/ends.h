@@ -16,6 +16,10 @@ template <class N>
 ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueId pixels);
 template <class N>
 ValueId compose_class_token(Composer<N>& composer, const Architecture& model, ValueId x);
+template <class N>
+ValueId compose_mean_of_patches(
+    Composer<N>& composer, const Architecture& model, ValueId x,
+    std::vector<ValueId>& locals);  // that the model's forward has names for
 
 // Where a decoder follows an encoder (operators/encoder_decoder.cc): `x` is what the encoder's last layer gave.
 struct Bridge {

@@ -18,8 +18,12 @@ ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
     return loss;
   }
   if (model_.image) {
-    const ValueId logits = compose_class_token(c_, model_, x);
-    return transformers(logits, graph_.elements(logits), labels, x);
+    std::vector<ValueId> locals;
+    const ValueId logits = model_.image->averages ? compose_mean_of_patches(c_, model_, x, locals)
+                                                  : compose_class_token(c_, model_, x);
+    const ValueId loss = transformers(logits, graph_.elements(logits), labels, x);
+    for (const ValueId local : locals) graph_.hold(local);
+    return loss;
   }
   if (model_.head_transform) {
     const HeadTransform& transform = *model_.head_transform;

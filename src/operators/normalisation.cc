@@ -225,6 +225,12 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   operation.inputs = {x};
   operation.outputs = {y, mean, deviation};
   operation.saved = {x, mean, deviation};
+  if (style.residual_by_channel) {
+    const SlotId contiguous = graph.temporary(
+        {owner, "input, contiguous", "op.layer-norm.contiguous"}, elements, graph.type(x));
+    operation.passing = {contiguous};
+    operation.backward.push_back({BackwardStep::kTemporary, 0, contiguous});
+  }
   operation.backward.push_back(kGradient0);
   if (style.liger && has_gradient(norm.weight_index)) {
     // ops/layer_norm.py: partial sums of the weight's and the bias's gradient for each multiprocessor

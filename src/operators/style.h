@@ -63,6 +63,8 @@ struct OperatorStyle {
   bool distributed_tensors = false;     // torch's DTensor cuts weights and activations
   bool cuts_gradients_at_once = false;  // FSDP keeps of a gradient what the parameter has here
   bool recompute_reentrant = false;
+  // The residual stream lies as a convolution over patches gave it, channel by channel: sums keep that order.
+  bool residual_by_channel = false;
   double residual_dropout = 0, attention_dropout = 0, embedding_dropout = 0;
   bool loss_parallel = true;  // logits stay divided over the tensor ranks
   // A sequence cut over the tensor ranks is gathered in front of a block's products, once, and kept whole.

@@ -8,6 +8,8 @@ namespace {
 constexpr std::array kFamilies = {
     Family{"bert", read_bert, "BERT: encoder, post-norm, learned positions"},
     Family{"bloom", read_bloom, "BLOOM: ALiBi, a norm on the embedding"},
+    Family{"clip_vision_model", read_clip_vision,
+           "CLIP's tower of vision, which says which class an image is"},
     Family{"deepseek_v2", read_deepseek_v2, "DeepSeek-V2: latent attention, shared experts"},
     Family{"deepseek_v3", read_deepseek_v3,
            "DeepSeek-V3, R1, Moonlight: and sigmoid routing, multi-token prediction"},
@@ -38,6 +40,8 @@ constexpr std::array kFamilies = {
     Family{"qwen3", read_qwen3, "Qwen3: norms on queries and keys"},
     Family{"qwen3_moe", read_qwen3_moe, "Qwen3 mixture of experts"},
     Family{"roberta", read_roberta, "RoBERTa: encoder"},
+    Family{"siglip_vision_model", read_siglip_vision,
+           "SigLIP's tower of vision, which says which class an image is"},
     Family{"starcoder2", read_starcoder2, "StarCoder2"},
     Family{"t5", read_t5, "T5, T5 1.1, Flan-T5: encoder and decoder, relative positions"},
     Family{"vit", read_vit, "ViT: a tower of vision that says which class an image is"},
