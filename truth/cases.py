@@ -155,16 +155,17 @@ FAMILIES = {
     "vit-base": model("vit-base-patch16-224", num_hidden_layers=4),
     "clip-vision-base": model("clip-vit-base-patch16-vision", num_hidden_layers=4),
     "siglip-vision": model("siglip-so400m-patch14-896-gemma3", num_hidden_layers=2, image_size=224),
+    "mt5": {**model("t5-v1_1-base", num_layers=2, num_decoder_layers=3), "model_type": "mt5", "d_model": 512, "d_ff": 1024, "num_heads": 6},
     "t5-small": model("t5-small", num_layers=3, num_decoder_layers=4),
     "t5-v1_1-base": model("t5-v1_1-base", num_layers=4, num_decoder_layers=3),
 }
-SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197, "clip-vision-base": 197, "siglip-vision": 256, "t5-small": 512, "t5-v1_1-base": 512}
-TARGET = {"t5-small": 128, "t5-v1_1-base": 128}  # tokens of the decoder, where it has a length of its own
-MANY = {"vit-base": 32, "clip-vision-base": 32, "siglip-vision": 16, "t5-small": 8, "t5-v1_1-base": 8}  # sequences of a micro-batch
+SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197, "clip-vision-base": 197, "siglip-vision": 256, "t5-small": 512, "t5-v1_1-base": 512, "mt5": 512}
+TARGET = {"t5-small": 128, "t5-v1_1-base": 128, "mt5": 128}  # tokens of the decoder, where it has a length of its own
+MANY = {"vit-base": 32, "clip-vision-base": 32, "siglip-vision": 16, "t5-small": 8, "t5-v1_1-base": 8, "mt5": 8}  # sequences of a micro-batch
 # Masks of sliding windows, soft caps and heads of two widths: the flash kernel has none of them.
 NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager",
             "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient",
-            "t5-small": "efficient", "t5-v1_1-base": "efficient"}
+            "t5-small": "efficient", "t5-v1_1-base": "efficient", "mt5": "efficient"}
 
 ENGINES = {
     "ddp-2": {"engine": "ddp", "cluster.devices": 2},

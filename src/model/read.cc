@@ -36,7 +36,6 @@ struct NotWeighed {
   std::string_view model_type, why;
 };
 constexpr std::array kNotWeighed = {
-    NotWeighed{"mt5", "T5's layers in code of its own, which has not been recorded"},
     NotWeighed{"clip", "two towers that learn from one another; clip_vision_model is weighed"},
     NotWeighed{"siglip", "two towers that learn from one another; siglip_vision_model is weighed"},
 };

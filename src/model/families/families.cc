@@ -29,6 +29,7 @@ constexpr std::array kFamilies = {
     Family{"llama4_text", read_llama4, "Llama 4, its language model"},
     Family{"mistral", read_mistral, "Mistral"},
     Family{"mixtral", read_mixtral, "Mixtral: mixture of experts"},
+    Family{"mt5", read_mt5, "mT5: T5 1.1 of many languages"},
     Family{"nemotron", read_nemotron, "Nemotron, Minitron: squared ReLU, LayerNorm of 1 + weight"},
     Family{"olmo2", read_olmo2, "OLMo 2: norms after the sublayers"},
     Family{"opt", read_opt, "OPT: learned positions, ReLU"},

@@ -43,6 +43,7 @@ Architecture read_llama(Config& config);
 Architecture read_llama4(Config& config);
 Architecture read_mistral(Config& config);
 Architecture read_mixtral(Config& config);
+Architecture read_mt5(Config& config);
 Architecture read_nemotron(Config& config);
 Architecture read_olmo2(Config& config);
 Architecture read_opt(Config& config);

@@ -23,8 +23,8 @@ struct T5Shape {
 };
 
 // "relu", "gelu", "gated-gelu": the last means gelu_new.
-void read_feed_forward(Config& config, T5Shape& shape) {
-  const std::string written = config.find_word("feed_forward_proj").value_or("relu");
+void read_feed_forward(Config& config, T5Shape& shape, const char* fallback) {
+  const std::string written = config.find_word("feed_forward_proj").value_or(fallback);
   const auto is = [&](std::string_view word) { return written == word; };
   if (is("relu")) return;
   if (is("gated-gelu")) {
@@ -94,9 +94,7 @@ Layer t5_layer(const T5Shape& shape, bool decoder, bool first) {
   return layer;
 }
 
-}  // namespace
-
-Architecture read_t5(Config& config) {
+Architecture read_encoder_decoder(Config& config, const char* feed_forward) {
   T5Shape shape;
   DecoderShape whole;
   whole.hidden = shape.heads.hidden = config.size("hidden_size");
@@ -110,7 +108,7 @@ Architecture read_t5(Config& config) {
   shape.width = config.size("d_ff");
   shape.buckets = config.size_or("relative_attention_num_buckets", 32);
   shape.dropout = config.fraction_or("dropout_rate", 0.1);
-  read_feed_forward(config, shape);
+  read_feed_forward(config, shape, feed_forward);
   // n_positions limits nothing: distances have no end.
   config.know({"relative_attention_max_distance", "n_positions", "task_specific_params",
                "dense_act_fn", "is_gated_act", "max_position_embeddings"});
@@ -137,6 +135,17 @@ Architecture read_t5(Config& config) {
              {t5_layer(shape, false, true), t5_layer(shape, false, false),
               t5_layer(shape, true, true), t5_layer(shape, true, false)},
              std::move(kind_of_layer));
+  return model;
+}
+
+}  // namespace
+
+Architecture read_t5(Config& config) { return read_encoder_decoder(config, "relu"); }
+
+// mT5 has T5's layers in code of its own, and scales nothing that its head reads.
+Architecture read_mt5(Config& config) {
+  Architecture model = read_encoder_decoder(config, "gated-gelu");
+  model.encoder_part->scaled_output = false;
   return model;
 }
 
