@@ -42,6 +42,7 @@ P, A, O, F = "training.precision", "training.attention", "training.optimizer", "
 FULL = {"recompute.mode": "full"}
 FROZEN = {"training.frozen": ["model.embed_tokens.*", "model.layers.0.*", "model.layers.1.*"],
           "model.vocab_size": 8000, "model.tie_word_embeddings": False}
+ONE_LAYER = {"model.num_layers": 1, "model.num_decoder_layers": 1}  # of T5: no layer is given another's positions
 PLAIN_HEADS = {"model.num_key_value_heads": 32}
 
 SINGLE = {
@@ -152,12 +153,19 @@ FAMILIES = {
     "deepseek-v2-lite": model("deepseek-v2-lite", num_hidden_layers=2),
     "bert-base": model("bert-base-uncased", num_hidden_layers=4),
     "vit-base": model("vit-base-patch16-224", num_hidden_layers=4),
+    "clip-vision-base": model("clip-vit-base-patch16-vision", num_hidden_layers=4),
+    "siglip-vision": model("siglip-so400m-patch14-896-gemma3", num_hidden_layers=2, image_size=224),
+    "mt5": {**model("t5-v1_1-base", num_layers=2, num_decoder_layers=3), "model_type": "mt5", "d_model": 512, "d_ff": 1024, "num_heads": 6},
+    "t5-small": model("t5-small", num_layers=3, num_decoder_layers=4),
+    "t5-v1_1-base": model("t5-v1_1-base", num_layers=4, num_decoder_layers=3),
 }
-SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197}
-MANY = {"vit-base": 32}  # sequences of a micro-batch
+SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197, "clip-vision-base": 197, "siglip-vision": 256, "t5-small": 512, "t5-v1_1-base": 512, "mt5": 512}
+TARGET = {"t5-small": 128, "t5-v1_1-base": 128, "mt5": 128}  # tokens of the decoder, where it has a length of its own
+MANY = {"vit-base": 32, "clip-vision-base": 32, "siglip-vision": 16, "t5-small": 8, "t5-v1_1-base": 8, "mt5": 8}  # sequences of a micro-batch
 # Masks of sliding windows, soft caps and heads of two widths: the flash kernel has none of them.
 NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager",
-            "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient"}
+            "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient",
+            "t5-small": "efficient", "t5-v1_1-base": "efficient", "mt5": "efficient"}
 
 ENGINES = {
     "ddp-2": {"engine": "ddp", "cluster.devices": 2},
@@ -506,6 +514,8 @@ def cases():
         run = changed(ONE_DEVICE, {"model": config, "training.sequence_length": SHORT.get(name, 1024),
                                    "training.micro_batch": MANY.get(name, 2),
                                    A: NO_FLASH.get(name, "flash")})
+        if name in TARGET:
+            run = changed(run, {"training.target_sequence_length": TARGET[name]})
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
@@ -514,6 +524,29 @@ def cases():
     table["family-vit-base-efficient"] = changed(vision, {A: "efficient"})
     table["family-vit-base-fp32"] = changed(vision, {A: "efficient", P: "fp32"})
     table["family-vit-base-fsdp2-8"] = changed(vision, {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"})
+    for name in ("clip-vision-base", "siglip-vision"):
+        table[f"family-{name}-eager"] = changed(table[f"family-{name}"], {A: "eager"})
+        table[f"family-{name}-fp32"] = changed(table[f"family-{name}"], {A: "efficient", P: "fp32"})
+    for name, more in (("t5-small", {"eager": {A: "eager"}, "fp32": {P: "fp32"}, "eager-full": {A: "eager", **FULL},
+                                     "eager-fp32": {A: "eager", P: "fp32"}, "eager-autocast": {A: "eager", P: "bf16-autocast"},
+                                     "no-dropout": {"training.dropout": 0}, "autocast-full": {P: "bf16-autocast", **FULL},
+                                     "long": {"training.sequence_length": 2048, "training.target_sequence_length": 512},
+                                     "unaligned": {"training.sequence_length": 500, "training.target_sequence_length": 114},
+                                     "accumulation": {"training.gradient_accumulation": 4},
+                                     "one-layer": ONE_LAYER, "one-layer-full": {**ONE_LAYER, **FULL},
+                                     "one-layer-eager-full": {**ONE_LAYER, **FULL, A: "eager"},
+                                     "one-sequence": {"training.micro_batch": 1},
+                                     "one-sequence-full": {"training.micro_batch": 1, **FULL},
+                                     "one-sequence-fp32-full": {"training.micro_batch": 1, P: "fp32", **FULL},
+                                     "ddp-8": {"cluster.devices": 8},
+                                     **{f"deepspeed-{stage}-8": {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed",
+                                                                 "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+                                     "fsdp1-8": {"engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
+                                     "fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+                                     "fsdp2-8-full": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **FULL}}),
+                       ("t5-v1_1-base", {"eager": {A: "eager"}, "fp32": {P: "fp32"}, "fp32-full": {P: "fp32", **FULL}})):
+        for kind, changes in more.items():
+            table[f"family-{name}-{kind}"] = changed(table[f"family-{name}"], changes)
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE}.items():
         table[name] = changed(ONE_DEVICE, changes)

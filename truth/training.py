@@ -44,7 +44,7 @@ def config_of(run):
     dropout = value(run, "training.dropout")
     if dropout is not None:
         for key in ("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "hidden_dropout_prob",
-                    "attention_probs_dropout_prob", "hidden_dropout"):
+                    "attention_probs_dropout_prob", "hidden_dropout", "dropout_rate"):
             if hasattr(config, key):
                 setattr(config, key, float(dropout))
     return config
@@ -85,7 +85,17 @@ def is_masked(config):
 
 def sees(config):
     """A tower of vision: it is given pixels, and says which class they are."""
-    return hasattr(config, "patch_size")
+    return hasattr(tower_of(config), "patch_size")
+
+
+def tower_of(config):
+    """Its own config, where the model's names two towers."""
+    return getattr(config, "vision_config", config)
+
+
+def translates(config):
+    """An encoder and a decoder: two lengths, and the labels are the decoder's."""
+    return bool(getattr(config, "is_encoder_decoder", False))
 
 
 def base_type(run):
@@ -110,15 +120,22 @@ def check_version(run):
 
 
 def build_model(run, kind=None):
-    from transformers import AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForMaskedLM
+    from transformers import (AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForMaskedLM,
+                              AutoModelForSeq2SeqLM)
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
-    head = (AutoModelForImageClassification if sees(config) else
+    head = (AutoModelForImageClassification if sees(config) else AutoModelForSeq2SeqLM if translates(config) else
             AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM)
+    if config.model_type in ("clip_vision_model", "siglip_vision_model"):  # classified as a part of a model of two towers
+        from transformers import AutoConfig
+        config = AutoConfig.for_model(config.model_type.split("_")[0], vision_config=config.to_dict(), num_labels=config.num_labels)
     check_version(run)
     named = "dtype" if version_of("transformers") >= (4, 56) else "torch_dtype"
     with without_initialisation():
         model = head.from_config(config, **{named: kind or base_type(run)}, attn_implementation="eager" if eager else "sdpa")
+        if translates(config) and not run["model"].get("tie_word_embeddings", True):
+            # T5Config ties whatever the file says; a checkpoint that has both tensors is loaded as it is, and they stay two.
+            model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     if run.get("adapter") is not None:
         from adapters import adapt
         model = adapt(run["adapter"], model)
@@ -229,15 +246,20 @@ def batch(run, config):
     b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
     if config is not None and sees(config):
         torch.backends.cudnn.enabled = False  # not there on paper: the patches go through PyTorch's own convolution
-        pixels = torch.zeros(b, config.num_channels, config.image_size, config.image_size, device="cuda")
+        tower = tower_of(config)
+        pixels = torch.zeros(b, tower.num_channels, tower.image_size, tower.image_size, device="cuda")
         return pixels, torch.zeros(b, dtype=torch.int64, device="cuda")
     ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
+    if config is not None and translates(config):
+        config.decoder_start_token_id = 0  # as in generation_config.json of every T5
+        target = value(run, "training.target_sequence_length")
+        return ids, torch.zeros(b, target, dtype=torch.int64, device="cuda")
     return ids, ids.clone()
 
 
 def loss_of(model, ids, labels):
     """As transformers' Trainer: the output object, and with it the logits, is gone when the loss is there."""
-    if sees(model.config):
+    if sees(getattr(model, "module", model).config):
         return model(pixel_values=ids, labels=labels).loss
     return model(input_ids=ids, labels=labels).loss
 
@@ -325,6 +347,9 @@ def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, a
 
 
 def layers_of(model):
+    stacks = [owner.block for owner in model.modules() if isinstance(getattr(owner, "block", None), torch.nn.ModuleList)]
+    if stacks:  # an encoder's and a decoder's
+        return [layer for stack in stacks for layer in stack]
     for owner in model.modules():
         for name in ("layers", "h", "layer"):
             layers = getattr(owner, name, None)

@@ -130,7 +130,8 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t rank,
 
 template <class N>
 typename StagePrograms<N>::Tapes& StagePrograms<N>::tapes(int variant, Edge edge) {
-  if (!edge.input && !edge.gradient) return tapes(variant);
+  edge.named_input = false;  // changes what forward frees, and no tape
+  if (edge == Edge{}) return tapes(variant);
   for (const auto& known : edges_)
     if (known->variant == variant && known->edge == edge) return known->tapes;
   edges_.push_back(std::make_unique<EdgeTapes>());
@@ -160,6 +161,7 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
     engine_->after_forward(here, first, events);
   } else {
     if (part != BackwardPart::kWeight) engine_->before_backward(here, first, events);
+    positions_gone(static_cast<std::size_t>(variant / 2), events);
     append(events, tape.backward_under(engine_->gradient_policy(first), part));
     if (part != BackwardPart::kInput) engine_->after_backward(here, first, events);
   }
@@ -172,7 +174,8 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
 // Layers in execution order. Where an engine looks at neighbours, the first and last of a run differ from those between.
 template <class N>
 NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge, bool forward,
-                                     bool first, bool gradients_before, BackwardPart part) {
+                                     bool first, bool gradients_before, BackwardPart part,
+                                     Beyond beyond) {
   std::vector<Group> parts = groups;
   if (!forward) {
     std::reverse(parts.begin(), parts.end());
@@ -180,7 +183,8 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
   }
   auto kind_of = [](int variant) { return variant / 2; };
   Program& program = book_.program;
-  bool arrived = forward;  // gradients of parameters, so that their first arrival is told once
+  // Gradients of parameters, so that their first arrival is told once: other layers have run backward before.
+  bool arrived = forward || beyond.previous >= 0;
   auto run_node = [&](const Run& run, int previous, int next) {
     const int self = kind_of(run.variant);
     const bool arrive = !arrived && (gradients_before ||
@@ -188,11 +192,14 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
     arrived = arrived || arrive;
     // Forward begins where backward ends.
     const bool lowest = (forward ? previous : next) < 0, highest = (forward ? next : previous) < 0;
-    const Edge of_both{lowest && edge.input, highest && edge.gradient, lowest && edge.named_input};
-    const Edge of_first =
-        forward ? Edge{of_both.input, false, of_both.named_input} : Edge{false, of_both.gradient};
-    const Edge of_last = forward ? Edge{false, of_both.gradient} : Edge{of_both.input, false};
-    const auto node = [&](const Neighbours& here, Edge at) {
+    const Edge of_lowest{lowest && edge.input, false, lowest && edge.named_input, false};
+    const Edge of_highest{false, highest && edge.gradient, false, highest && edge.top};
+    const Edge of_both{of_lowest.input, of_highest.gradient, of_lowest.named_input, of_highest.top};
+    const Edge of_first = forward ? of_lowest : of_highest;
+    const Edge of_last = forward ? of_highest : of_lowest;
+    const auto node = [&](Neighbours here, Edge at) {
+      if (here.previous < 0) here.previous = beyond.previous;
+      if (here.next < 0) here.next = beyond.next;
       return layer_node(run.variant, here, at, forward, first, part);
     };
     if (run.count == 1 || (!engine_->uses_neighbours() && of_both == Edge{}))

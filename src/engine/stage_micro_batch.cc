@@ -64,7 +64,9 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (stage.head) finish.insert(finish.end(), head_.forward.begin(), returns);
   let_go(false);
   if (edge.named_input) finish.push_back({hidden_, -1});
-  if (stage.embedding)
+  if (stacks_)
+    decoder_returns(finish);
+  else if (stage.embedding)
     for (SlotId slot : embedding_.named) finish.push_back({slot, -1});
   if (stage.head)
     finish.insert(finish.end(), returns, head_.forward.end());
@@ -73,6 +75,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
     // buffer, and that one goes.
     finish.push_back({hidden_, -1});
+  if (stacks_) model_returns(finish);
   let_go(true);
   if (!first && stage.head && lets_output_go_in_forward(stage))
     // The schedule's name for the last output passes to this one.
@@ -86,21 +89,24 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   const auto drop = [&](const Tapes& of, std::int64_t times) {
     for (SlotId slot : of.lingering) finish.push_back({slot, static_cast<std::int32_t>(-times)});
   };
-  for (const Group& group : groups)
-    for (const Run& run : group.runs) {
-      const bool lowest = &group == &groups.front() && &run == &group.runs.front();
-      const bool highest = &group == &groups.back() && &run == &group.runs.back();
-      const Edge below{lowest && edge.input, false}, above{false, highest && edge.gradient};
-      const std::int64_t layers = run.count * group.times;
-      if (layers == 1) {
-        drop(tapes(run.variant, {below.input, above.gradient}), 1);
-        continue;
+  const std::array<std::vector<Group>, 2> stacks = stacks_of(groups);
+  for (const std::vector<Group>& layers_of_stack : stacks)
+    for (const Group& group : layers_of_stack)
+      for (const Run& run : group.runs) {
+        const bool lowest = &group == &layers_of_stack.front() && &run == &group.runs.front();
+        const bool highest = &group == &layers_of_stack.back() && &run == &group.runs.back();
+        const Edge below{lowest && edge.input, false, false, false};
+        const Edge above{false, highest && edge.gradient, false, highest && stacks_ != nullptr};
+        const std::int64_t layers = run.count * group.times;
+        if (layers == 1) {
+          drop(tapes(run.variant, {below.input, above.gradient, false, above.top}), 1);
+          continue;
+        }
+        const std::int64_t at_edges = (below == Edge{} ? 0 : 1) + (above == Edge{} ? 0 : 1);
+        if (below != Edge{}) drop(tapes(run.variant, below), 1);
+        if (above != Edge{}) drop(tapes(run.variant, above), 1);
+        if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
       }
-      const std::int64_t at_edges = (below == Edge{} ? 0 : 1) + (above == Edge{} ? 0 : 1);
-      if (below != Edge{}) drop(tapes(run.variant, below), 1);
-      if (above != Edge{}) drop(tapes(run.variant, above), 1);
-      if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
-    }
   if (stage.embedding) drop(embedding_, 1);
   if (stage.head) drop(head_, 1);
   for (const Event& event : of_graph_before) finish.push_back({event.slot, -event.count});
@@ -115,6 +121,17 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   const NodeId at_end = program.tape(Phase::kForward, stage.head ? "loss" : "send", finish);
   if (stage.embedding) note_launches(at_start, embedding_, true, first);
   if (stage.head) note_launches(at_end, head_, true, first);
+  if (stacks_) {
+    edge.top = true;
+    const int under = stacks[0].back().runs.back().variant / 2;
+    const int above = stacks[1].front().runs.front().variant / 2;
+    const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
+      return layers_node(stack, edge, true, first, false, BackwardPart::kWhole, beyond);
+    };
+    return program.sequence("forward",
+                            {at_start, layers(stacks[0], {-1, above}), bridge_node(true, first),
+                             layers(stacks[1], {under, -1}), at_end});
+  }
   return program.sequence("forward",
                           {at_start, layers_node(groups, edge, true, first, false), at_end});
 }
@@ -198,6 +215,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     if (reads_batch(stage)) finish.push_back({ids_, others});
   }
   if (from_loss) finish.push_back({loss_gradient_, -1});
+  if (stacks_) stacks_end(finish);
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_ && !loop_.kept) {
     if (from_loss) finish.push_back({loss_, -1});
@@ -221,6 +239,19 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   if (stage.head) note_launches(of_products, head_, false, first);
   if (stage.embedding) note_launches(at_end, embedding_, false, first);
   book_.launch(at_end, engine_->launches(stage).after_backward);
+  if (stacks_) {
+    edge.top = true;
+    const std::array<std::vector<Group>, 2> stacks = stacks_of(groups);
+    const int under = stacks[0].back().runs.back().variant / 2;
+    const int above = stacks[1].front().runs.front().variant / 2;
+    const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
+      return layers_node(stack, edge, false, first, true, part, beyond);
+    };
+    backward.rest =
+        program.sequence("", {of_products, layers(stacks[1], {-1, under}),
+                              bridge_node(false, first), layers(stacks[0], {above, -1}), at_end});
+    return backward;
+  }
   backward.rest = program.sequence(
       "", {of_products,
            layers_node(groups, edge, false, first, stage.head && !head_.gradients.empty(), part),

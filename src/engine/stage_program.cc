@@ -45,6 +45,7 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_p
       edges_(graphs_->edges),
       embedding_(graphs_->embedding),
       head_(graphs_->head),
+      stacks_(graphs_->stacks),
       gradients_of_kind_(graphs_->gradients_of_kind),
       gradient_slots_of_kind_(graphs_->gradient_slots_of_kind),
       torch_pipeline_(runs_on_torch_pipelining(job)),
@@ -128,7 +129,12 @@ void StagePrograms<N>::draw(bool with_all) {
   const ElementType number = ElementType::kInt64;
   ids_ = model.image ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
                      : input("token ids", "inputs.token-ids", sizes_.tokens, number);
-  labels_ = input("labels", "inputs.labels", model.image ? sizes_.batch : sizes_.tokens, number);
+  if (model.encoder_part) draw_stacks();
+  labels_ = input("labels", "inputs.labels",
+                  model.image ? sizes_.batch
+                  : stacks_   ? stacks_->target.tokens
+                              : sizes_.tokens,
+                  number);
   if (keeps_outputs_) ids_ = labels_ = whole_batch();
   if (cuts_inputs(job_, style_)) {
     const N whole = sizes_.sequence * sizes_.context;
@@ -253,18 +259,24 @@ typename Composer<N>::Recomputed StagePrograms<N>::recomputed_parts(const Layer&
 template <class N>
 void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge) {
   const Layer& layer = job_.model->kinds[kind];
-  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, layer.parameters);
+  const bool of_decoder = decodes(kind);
+  const Sizes<N>& sizes = of_decoder ? stacks_->target : sizes_;
+  const SlotId hidden = of_decoder ? stacks_->hidden : hidden_;
+  const SlotId hidden_gradient = of_decoder ? stacks_->hidden_gradient : hidden_gradient_;
+  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes, layer.parameters);
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
   composer.in_layer = true;
   if (!recomputed) composer.recomputed = recomputed_parts(layer);
   Graph<N>& graph = composer.graph;
-  const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
+  const ValueId x = graph.input(hidden, sizes.shard_tokens * sizes.hidden, style_.residual,
                                 layer.input_needs_gradient, !edge.input);
+  if (stacks_) give_shared(composer, kind, edge.top);
   const ValueId y = steelyard::compose_layer(composer, layer, x);
-  graph.result(y, hidden_);
-  graph.gradient_slot(x, hidden_gradient_);
-  graph.gradient_slot(y, hidden_gradient_);
+  if (stacks_) take_shared(composer, kind, edge.top);
+  graph.result(y, hidden);
+  graph.gradient_slot(x, hidden_gradient);
+  graph.gradient_slot(y, hidden_gradient);
   if (edge.gradient) graph.borrow_result_gradient();
   if (recomputed) composer.recompute_layer();
   // torchtitan's checkpoints run to the end of a layer (activation_checkpoint.early_stop is false, 0.2.2).
@@ -278,15 +290,17 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
 template <class N>
 void StagePrograms<N>::compose_ends() {
   const Architecture& model = *job_.model;
-  head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes_, model.head_parameters);
+  const Sizes<N>& sizes = stacks_ ? stacks_->target : sizes_;  // of what the head reads
+  const SlotId given = stacks_ ? stacks_->hidden : hidden_;
+  head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes, model.head_parameters);
   {
     Graph<N>& graph = head_.composer->graph;
     // model.forward rebinds the name of what the last layer gave; nanotron's blocks pass a dictionary that keeps it.
     const bool caller_holds = job_.implementation == Implementation::kNanotron;
-    const ValueId x = graph.input(hidden_, sizes_.shard_tokens * sizes_.hidden, style_.residual,
+    const ValueId x = graph.input(given, sizes.shard_tokens * sizes.hidden, style_.residual,
                                   model.head_input_needs_gradient, true, caller_holds);
     const ValueId labels =
-        graph.input(labels_, sizes_.tokens, ElementType::kInt64, false, loop_.kept, false);
+        graph.input(labels_, sizes.tokens, ElementType::kInt64, false, loop_.kept, false);
     const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
     if (!model.predictions.empty()) {
       const auto kind = static_cast<std::size_t>(model.prediction_layer_kind);
@@ -297,7 +311,7 @@ void StagePrograms<N>::compose_ends() {
           (job_.recompute.mode == RecomputeMode::kEvery && job_.recompute.every == 1);
     }
     const ValueId loss = compose_head(*head_.composer, model, x, labels, ids);
-    graph.gradient_slot(x, hidden_gradient_);
+    graph.gradient_slot(x, stacks_ ? stacks_->hidden_gradient : hidden_gradient_);
     if (loss != kNoValue) {  // the caller's, until it has run backward
       loss_ = graph.storage_slot(loss);
       graph.result(loss, loss_);
@@ -311,9 +325,15 @@ void StagePrograms<N>::compose_ends() {
   embedding_.composer =
       std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
   Graph<N>& graph = embedding_.composer->graph;
-  embedding_.composer->join_first_gradient(
-      head_.composer->graph.waiting_gradient(),
-      loop_.kept && style_.loss == LossKernel::kChunked && style_.loss_chunks > 1);
+  SlotId waiting = head_.composer->graph.waiting_gradient();
+  if (stacks_) {
+    compose_bridge();
+    if (waiting < 0) waiting = stacks_->bridge.composer->graph.waiting_gradient();
+  }
+  // What the table's other uses have made together is the engine's alone.
+  embedding_.composer->join_first_gradient(waiting, stacks_ != nullptr ||
+                                                         (loop_.kept && style_.loss == LossKernel::kChunked &&
+                                                          style_.loss_chunks > 1));
   const ValueId ids =
       graph.input(ids_, input_elements(), model.image ? ElementType::kFloat32 : ElementType::kInt64,
                   false, false);
@@ -321,6 +341,9 @@ void StagePrograms<N>::compose_ends() {
   graph.result(y, hidden_);
   graph.gradient_slot(y, hidden_gradient_);
   play(embedding_);
+  if (stacks_)
+    embedding_.gradients.insert(embedding_.gradients.end(), stacks_->bridge.gradients.begin(),
+                                stacks_->bridge.gradients.end());
 }
 
 template <class N>

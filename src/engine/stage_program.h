@@ -156,8 +156,9 @@ class StagePrograms {
   };
   // What a layer has from a buffer of the pipeline: its input, the gradient of its output; and whether its input has a name
   // in the model's forward, which outlasts the layer's.
+  // `top`: of a stack whose layers share inputs, the one whose gradients of them come first.
   struct Edge {
-    bool input = false, gradient = false, named_input = false;
+    bool input = false, gradient = false, named_input = false, top = false;
     friend bool operator==(const Edge&, const Edge&) = default;
   };
   static constexpr ValueId kLayerInput = 0;
@@ -212,6 +213,29 @@ class StagePrograms {
 
   void hold_gradients_of_received(std::int64_t rank, const RankOrder& order,
                                   std::vector<Event>& events) const;
+  // --- an encoder and a decoder (engine/stage_stacks.cc)
+  // Whether layers run again in backward, whose checkpoints keep what they were given.
+  bool checkpoints_stacks() const { return job_.recompute.mode == RecomputeMode::kFull; }
+  bool decodes(std::size_t kind) const {
+    return job_.model->kinds[kind].cross_attention.has_value();
+  }
+  bool looks_up_positions(std::size_t kind) const;
+  bool shares_positions(bool decoder) const;  // a stack of more than one layer
+  void draw_stacks();
+  void compose_bridge();
+  // What layers of a stack have from others, and what its first one makes for them.
+  void give_shared(Composer<N>& composer, std::size_t kind, bool top);
+  void take_shared(Composer<N>& composer, std::size_t kind, bool top);
+  std::array<std::vector<Group>, 2> stacks_of(const std::vector<Group>& groups) const;
+  NodeId bridge_node(bool forward, bool first);
+  // Whether layers keep what the encoder gave: under autocast products keep copies of it, and only a name holds it.
+  bool keeps_encoded() const { return !style_.autocast || checkpoints_stacks(); }
+  void decoder_returns(std::vector<Event>& events) const;
+  void model_returns(std::vector<Event>& events) const;
+  void stacks_end(std::vector<Event>& events) const;
+  // What the first layer of a stack is the last to need, goes when the others have run backward.
+  void positions_gone(std::size_t kind, std::vector<Event>& events) const;
+
   // Of what the embedding reads: token ids, or pixels.
   N input_elements() const;
   // Which parts of a layer that is not computed again as a whole are.
@@ -247,9 +271,13 @@ class StagePrograms {
   NodeId layer_node(int variant, const Neighbours& here, Edge edge, bool forward, bool first,
                     BackwardPart part);
   // `gradients_before`: backward has made gradients of parameters when it comes to the layers. `edge`: of the first
-  // and the last of them.
+  // and the last of them. `beyond`: kinds of layers that run before and after all of these.
+  struct Beyond {
+    int previous = -1, next = -1;
+  };
   NodeId layers_node(const std::vector<Group>& groups, Edge edge, bool forward, bool first,
-                     bool gradients_before, BackwardPart part = BackwardPart::kWhole);
+                     bool gradients_before, BackwardPart part = BackwardPart::kWhole,
+                     Beyond beyond = {-1, -1});
   NodeId forward_node(const Stage<N>& stage, const Chunk& chunk, bool first);
   // Backward, in two parts: up to its first matrix product, and the rest.
   struct Backward {
@@ -325,6 +353,17 @@ class StagePrograms {
     std::vector<Tapes> layers;  // by variant: kind * 2 + recomputed
     std::vector<std::unique_ptr<EdgeTapes>> edges;
     Tapes embedding, head;
+    // Where a decoder follows an encoder: its hidden states and lengths, what its layers read of the encoder's, and what
+    // layers of either share. Of the pairs the second is the decoder's.
+    struct Stacks {
+      Sizes<N> target;
+      SlotId hidden = -1, hidden_gradient = -1, encoded = -1, encoded_gradient = -1, mask = -1;
+      std::array<SlotId, 2> positions{-1, -1}, positions_gradient{-1, -1};
+      SlotId cross_positions = -1, cross_positions_gradient = -1;
+      Tapes bridge;
+      std::size_t encoder_returns = 0;  // events of the bridge's forward that the encoder's runs
+    };
+    std::unique_ptr<Stacks> stacks;
     std::vector<std::vector<SlotId>> gradients_of_kind;
     std::vector<std::vector<GradientSlots>>
         gradient_slots_of_kind;  // by tensor; both variants of a kind use the same
@@ -348,6 +387,7 @@ class StagePrograms {
   std::vector<Tapes>& layers_;
   std::vector<std::unique_ptr<EdgeTapes>>& edges_;
   Tapes &embedding_, &head_;
+  std::unique_ptr<typename Graphs::Stacks>& stacks_;
   std::vector<std::vector<SlotId>>& gradients_of_kind_;
   std::vector<std::vector<GradientSlots>>& gradient_slots_of_kind_;
   bool torch_pipeline_ = false;

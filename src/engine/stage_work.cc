@@ -23,11 +23,13 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
     return result.stretches.size() - 1;
   };
   const std::size_t embedding = add("embedding", 0, embedding_);
+  const std::size_t bridge = stacks_ ? add("encoder's end", 0, stacks_->bridge) : embedding;
   std::vector<std::optional<std::size_t>> layers(layers_.size());
   const std::int64_t parts = parts_in_line(order_.placement, shape_);
   for (std::int64_t part = 0; part < parts; ++part) {
     std::vector<PipelineWork::Count>& counts = result.parts.emplace_back();
     if (part == 0) counts.push_back({embedding, 1});
+    if (stacks_) counts.push_back({bridge, 1});
     for (const Group& group : groups_of(part))
       for (const Run& run : group.runs) {
         int variant = run.variant;

@@ -156,11 +156,15 @@ void choose_attention(Draft& draft) {
   const bool eager_only = job.model != nullptr &&
                           job.implementation == Implementation::kTransformers &&
                           has_eager_only_attention(*job.model);
+  const bool takes_no_flash = job.model != nullptr && job.model->encoder_part.has_value();
   auto usual = AttentionKernel::kFlash;
   std::string_view reason = "the kernel with the smallest memory";
   if (eager_only) {
     usual = AttentionKernel::kEager;
     reason = "transformers has no other kernel for this model";
+  } else if (takes_no_flash) {
+    usual = AttentionKernel::kEfficient;
+    reason = "flash attention takes no relative positions";
   } else if (single) {
     usual = AttentionKernel::kEfficient;
     reason = "flash attention has no fp32 form";
@@ -174,6 +178,13 @@ void choose_attention(Draft& draft) {
     draft.refuse(KeyId::kAttention, "E220",
                  fmt::format("{} has eager attention only", job.model->name),
                  "transformers has no other kernel for it", "attention = \"eager\"");
+  } else if (job.training.attention == AttentionKernel::kFlash && takes_no_flash) {
+    draft.refuse(
+        KeyId::kAttention, "E220",
+        fmt::format("{} has relative positions, which flash attention does not take",
+                    job.model->name),
+        "they are added to the scores",
+        "attention = \"efficient\" is what transformers runs (sdpa); \"eager\" is weighed too");
   } else if (job.training.attention == AttentionKernel::kFlash && single) {
     draft.refuse(
         KeyId::kAttention, "E220",
@@ -464,9 +475,16 @@ void choose_sequence(Draft& draft) {
                                                 : kUsual;
   job.training.sequence_length =
       Tokens(draft.count_or(KeyId::kSequenceLength, fallback,
-                            sees                 ? "the patches of one image and the class token"
+                            sees                 ? "the patches of one image, and the class token"
                             : fallback == kUsual ? "a usual length; activations grow with it"
                                                  : "the model's positions"));
+  if (job.model != nullptr && job.model->encoder_part)
+    job.training.target_sequence_length =
+        Tokens(draft.count_or(KeyId::kTargetLength, job.training.sequence_length.value(),
+                              "the decoder's sequences are as long as the encoder's"));
+  else if (draft.settings().find(KeyId::kTargetLength) != nullptr)
+    draft.refuse(KeyId::kTargetLength, "E213", "this model has one length",
+                 "an encoder and a decoder have two", "sequence_length is its length");
   choose_sample_lengths(draft);
 }
 

@@ -110,6 +110,35 @@ constexpr std::array kFeatures = {
             "a tower of vision here",
             "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
             "deepspeed), without adapters, other kernels and compilation"},
+    Feature{KeyId::kModel,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              return job.model != nullptr && job.model->image && job.model->image->class_norm &&
+                     (job.cluster.devices > 1 || job.engine != Engine::kDdp ||
+                      job.trains_in_part());
+            },
+            "a tower with a norm that has no gradient, here",
+            "one device with ddp is weighed; on several, DistributedDataParallel stops at a "
+            "parameter without "
+            "gradient"},
+    Feature{KeyId::kModel,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (job.model == nullptr || !job.model->encoder_part) return false;
+              const RecomputeMode mode = job.recompute.mode;
+              return job.implementation != Implementation::kTransformers ||
+                     job.parallel.tensor > 1 || job.parallel.context > 1 ||
+                     job.parallel.pipeline > 1 || job.training.loss != LossKernel::kPlain ||
+                     job.training.kernels != KernelLibrary::kOwn || job.training.compile ||
+                     job.training.optimizer_in_backward || job.adapter.has_value() ||
+                     job.trains_in_part() || job.recompute.reentrant ||
+                     job.offload.activations != OffloadTarget::kNone ||
+                     (mode != RecomputeMode::kNone && mode != RecomputeMode::kFull);
+            },
+            "an encoder and a decoder here",
+            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
+            "deepspeed), plain or with mode = \"full\", without adapters, frozen parts, other "
+            "kernels, compilation and offloaded activations"},
     Feature{KeyId::kPredictionLayers,
             [](const Draft& d) {
               const Job& job = d.job();

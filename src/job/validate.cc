@@ -106,7 +106,7 @@ void check_sequence(Draft& draft) {
     draft.refuse(KeyId::kSequenceLength, "E218",
                  fmt::format("sequence_length {} is not the {} places of an image of {} pixels",
                              sequence, model.maximum_positions, model.image->size),
-                 "its patches and the class token",
+                 model.image->class_index >= 0 ? "its patches and the class token" : "its patches",
                  fmt::format("sequence_length = {} is its length", model.maximum_positions));
   if (model.learned_positions && model.maximum_positions > 0 && sequence > model.maximum_positions)
     draft.refuse(KeyId::kSequenceLength, "E218",

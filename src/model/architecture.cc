@@ -37,6 +37,13 @@ Counts count(const std::vector<ParameterTensor>& tensors, const ExpertMlp* exper
 
 }  // namespace
 
+std::string prefix_of_layer(const Architecture& architecture, std::int64_t layer) {
+  const std::optional<EncoderPart>& part = architecture.encoder_part;
+  const bool decodes = part && layer >= part->layers;
+  return (decodes ? part->decoder_prefix : architecture.layer_prefix) +
+         std::to_string(decodes ? layer - part->layers : layer) + ".";
+}
+
 std::int64_t elements_of(const ParameterTensor& tensor) {
   Checked elements = tensor.copies;
   for (const std::int64_t dimension : tensor.shape) elements = elements * Checked(dimension);

@@ -82,6 +82,7 @@ enum class NormKind : std::uint8_t {
   kLayerNorm,            // weight, and bias when `bias`
   kLayerNormUnitOffset,  // nemotron: the same, with 1 + w
   kWeightless,           // L2 norm without parameters
+  kRmsNarrowInput,  // t5: the input as it is times the fp32 reciprocal, cast back, times the weight
 };
 
 struct Norm {
@@ -113,6 +114,13 @@ enum class RotaryForm : std::uint8_t {
   kOwnTables,   // each layer looks them up in a table of its own, and repeats them twice (gptj)
 };
 
+// t5: one number for each head and distance of two tokens, added to the scores. The first layer of a stack looks them up,
+// and the others are given what it has made.
+struct RelativePositions {
+  std::int64_t buckets = 0;
+  int table_index = -1;  // [buckets, n], of the layer that looks them up
+};
+
 struct GroupedAttention {
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;
@@ -126,6 +134,7 @@ struct GroupedAttention {
   RotaryForm rotary_form = RotaryForm::kHalves;
   int position_table_index = -1;  // the buffer [positions, rotary width] of kOwnTables
   bool alibi = false;
+  std::optional<RelativePositions> relative;
   bool sinks = false;  // one more column of scores, parameter [n]
   int sinks_index = -1;
   std::optional<double> score_softcap;
@@ -168,6 +177,8 @@ struct DenseMlp {
   std::optional<Linear> gate, up;  // plain mlp: only `up` (fc1)
   std::optional<Linear> gate_up;   // fused [2f, h]
   Linear down;
+  // t5: dropout before the last product, which asks for what it reads in the type of its weight.
+  bool inner_dropout = false;
 };
 
 // What becomes of a router's logits in transformers, before the experts get them as weights.
@@ -208,9 +219,16 @@ enum class Arrangement : std::uint8_t {
   kParallelTwoNorms,  // x + attention(norm1(x)) + mlp(norm2(x))        norms: attention, mlp
 };
 
+// A decoder's, to what an encoder has given: keys and values are products of that.
+struct CrossAttention {
+  GroupedAttention attention;
+  Norm norm;  // before it
+};
+
 struct Layer {
   Arrangement arrangement = Arrangement::kPreNorm;
-  std::vector<Norm> norms;  // in the order given beside the arrangement
+  std::vector<Norm> norms;                        // in the order given beside the arrangement
+  std::optional<CrossAttention> cross_attention;  // between attention and mlp: a layer of a decoder
   std::variant<GroupedAttention, LatentAttention> attention;
   std::variant<DenseMlp, ExpertMlp> mlp;
   double residual_dropout = 0;              // after attention and after the mlp
@@ -232,8 +250,20 @@ struct PredictionModule {
 struct ImageInput {
   std::int64_t channels = 3, size = 0, patch = 0;
   Linear projection;     // [h, channels x patch x patch] as a convolution stores it
-  int class_index = -1;  // the token that stands first
+  int class_index = -1;  // the token that stands first; -1: none does
   int position_index = -1;
+  bool looks_up_positions = false;  // in a table; otherwise they are a parameter, added as it is
+  bool averages = false;  // the classifier reads the mean over the patches, not the class token
+  std::optional<Norm> class_norm;  // of the class token, whose output nobody reads
+};
+
+// Two stacks of layers: an encoder, and a decoder whose every layer reads what the encoder has given, after a norm. Both look
+// their tokens up in one table.
+struct EncoderPart {
+  std::int64_t layers = 0;     // the first of the model's; the others are the decoder's
+  Norm norm;                   // of what the encoder gives; among the embedding's tensors
+  std::string decoder_prefix;  // "decoder.block.", as `layer_prefix` is for the encoder
+  bool scaled_output = false;  // what the head reads times h^-1/2
 };
 
 // What stands before the head of a masked-language model.
@@ -290,6 +320,7 @@ struct Architecture {
   std::optional<Norm> final_norm;
   std::optional<HeadTransform> head_transform;
   std::optional<ImageInput> image;
+  std::optional<EncoderPart> encoder_part;
   Linear head;  // weight_index -1 when tied
   std::optional<double> final_softcap;
   std::vector<ParameterTensor>
@@ -315,6 +346,9 @@ struct Architecture {
   std::string guess_rule;         // how, in one sentence; empty unless guessed
   std::int64_t adapter_rank = 0;  // of the adapters added; 0: none
 };
+
+// "model.layers.17.", of the layer with that place among all of the model's.
+std::string prefix_of_layer(const Architecture& architecture, std::int64_t layer);
 
 // Elements of one tensor, all copies together.
 std::int64_t elements_of(const ParameterTensor& tensor);

@@ -88,7 +88,7 @@ class Comparison {
   }
 
   void expect_layer(const Layer& layer, std::int64_t index, bool required) {
-    const std::string prefix = fmt::format("{}{}.", model_.layer_prefix, index);
+    const std::string prefix = prefix_of_layer(model_, index);
     const auto* experts = std::get_if<ExpertMlp>(&layer.mlp);
     const bool otherwise = experts != nullptr && experts_stored_otherwise(layer, *experts, prefix);
     for (const ParameterTensor& tensor : layer.parameters) {

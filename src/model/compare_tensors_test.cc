@@ -60,7 +60,7 @@ StoredTensors stored_as_described(const Architecture& model) {
   int index = 0;
   for (const int kind : kind_of_each_layer(model))
     store_all(stored, model.kinds[static_cast<std::size_t>(kind)].parameters,
-              model.layer_prefix + std::to_string(index++) + ".");
+              prefix_of_layer(model, index++));
   store_all(stored, model.head_parameters, "");
   return stored;
 }

@@ -13,7 +13,7 @@ constexpr std::array kAliases = {
     KeyAlias{"hidden_size", "d_model"},                      // opt
     KeyAlias{"hidden_size", "n_embed"},                      // old bloom and falcon files
     KeyAlias{"num_hidden_layers", "n_layer"},                // gpt2, gptj, bloom
-    KeyAlias{"num_hidden_layers", "num_layers"},             //
+    KeyAlias{"num_hidden_layers", "num_layers"},             // t5
     KeyAlias{"num_attention_heads", "n_head"},               // gpt2, gptj, bloom
     KeyAlias{"num_attention_heads", "num_heads"},            //
     KeyAlias{"num_key_value_heads", "num_kv_heads"},         // falcon

@@ -101,7 +101,7 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
   for (const int kind : kind_of_each_layer(architecture)) {
     gradient_arrives = gradient_arrives || number >= terms.gradient_asked_from;
     Layer layer = architecture.kinds[static_cast<std::size_t>(kind)];
-    marker.mark(layer.parameters, architecture.layer_prefix + std::to_string(number++) + ".");
+    marker.mark(layer.parameters, prefix_of_layer(architecture, number++));
     std::vector<bool> signature = {gradient_arrives};
     for (const ParameterTensor& tensor : layer.parameters) signature.push_back(tensor.frozen);
     if (terms.flat_units) join({&layer.parameters});

@@ -36,12 +36,8 @@ struct NotWeighed {
   std::string_view model_type, why;
 };
 constexpr std::array kNotWeighed = {
-    NotWeighed{"t5", "encoder and decoder: two lengths, cross-attention"},
-    NotWeighed{"mt5", "encoder and decoder: two lengths, cross-attention"},
-    NotWeighed{"clip", "two towers that learn from one another"},
-    NotWeighed{"clip_vision_model", "a tower of vision without a task of its own"},
-    NotWeighed{"siglip", "two towers that learn from one another"},
-    NotWeighed{"siglip_vision_model", "a tower of vision without a task of its own"},
+    NotWeighed{"clip", "two towers that learn from one another; clip_vision_model is weighed"},
+    NotWeighed{"siglip", "two towers that learn from one another; siglip_vision_model is weighed"},
 };
 
 struct Found {

@@ -29,6 +29,7 @@ Widths<N> widths_of(const GroupedAttention& attention, const N& hidden) {
 
 template <class N>
 ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
+  if (attention.relative) return relative_attention(x, attention, false);
   const Widths<N> widths = widths_of<N>(attention, sizes.hidden);
   // Key/value heads that tensor parallelism cannot divide are replicated.
   const std::int64_t copies =

@@ -26,6 +26,8 @@ struct CoreAttention {
   bool scores_in_float32 = false;   // q and k are widened before their product
   bool one_key_value_head = false;  // the products themselves broadcast k and v
   bool query_by_head = false;  // q was joined from parts, head by head: so the output is laid out
+  // Numbers added to the scores, the same for every sequence; heads have keys of their own then.
+  ValueId bias = kNoValue;
 };
 
 template <class N>
@@ -111,8 +113,10 @@ class Composer {
   // --- parts of a layer
   ValueId attention(ValueId x, const GroupedAttention& attention);  // operators/attention.cc
   ValueId attention(ValueId x, const LatentAttention& attention);   // operators/latent_attention.cc
-  ValueId mlp(ValueId x, const DenseMlp& mlp);                      // operators/mlp.cc
-  ValueId mlp(ValueId x, const ExpertMlp& mlp);                     // operators/experts.cc
+  // With relative positions; `cross`: keys and values from what the encoder gave (operators/relative_attention.cc).
+  ValueId relative_attention(ValueId x, const GroupedAttention& attention, bool cross);
+  ValueId mlp(ValueId x, const DenseMlp& mlp);   // operators/mlp.cc
+  ValueId mlp(ValueId x, const ExpertMlp& mlp);  // operators/experts.cc
 
   // The expert that every token visits, with its gate.
   ValueId shared_expert(ValueId x, const ExpertMlp& mlp, const N& tokens);
@@ -130,10 +134,10 @@ class Composer {
   // `name` is the owner in the ledger.
   GradientSlots gradient_slots(const SlotName& name, const N& elements, bool of_product = true);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
-  // `of_sum`: what waits is a sum, a tensor of its own that takes what is added.
-  void join_first_gradient(SlotId waiting, bool of_sum) {
+  // `own`: what waits is the engine's alone, and takes the sum.
+  void join_first_gradient(SlotId waiting, bool own = false) {
     waiting_ = waiting;
-    waiting_is_sum_ = of_sum;
+    waiting_is_own_ = own;
   }
   // The gradient of this tensor goes to `id` from here on: one use of several, each with its own place in a sum.
   void take_parameter(int index, int id) { parameter_ids_[place_of(index)] = id; }
@@ -143,6 +147,15 @@ class Composer {
     shared_gradients_ = &slots;
   }
   bool has_gradient(int index) const { return index >= 0 && parameters_[place_of(index)].gradient; }
+  void first_gradient_waits() { first_waits_ = true; }  // for one more
+  // What the layers of an encoder, or of a decoder, share; a layer makes what it is not given.
+  struct Stack {
+    ValueId positions = kNoValue;        // relative ones of its own tokens
+    ValueId cross_positions = kNoValue;  // of its tokens towards the encoder's: zeros
+    ValueId encoded = kNoValue;          // what the encoder gave
+    N source_sequence{};                 // its tokens
+    bool checkpointed = false;           // layers run again in backward
+  } stack;
   // Tensors of a module that lies within the owner's: its own indices count from there.
   int first_parameter = 0;
   // A router's choice: weights and experts for each token and place.
@@ -166,6 +179,7 @@ class Composer {
   Few<BackwardStep, 14> attention_workspaces(const N& heads, const N& key_value_heads,
                                              const N& query_width, const N& value_width,
                                              const N& queries, const N& keys);
+  N efficient_workspace(const N& heads, const N& head_width, const N& queries, const N& keys);
   // What a product keeps for its weight's gradient: x, or, inside layers with 8-bit products, a copy in 8 bits.
   void keep_input(Operator& operation, ValueId x, const char* owner);
   // The gradient of a product's output in 8 bits, both ways round, while it runs backward.
@@ -258,6 +272,16 @@ class Composer {
                    const N& key_value, ValueId& q, ValueId& k, ValueId& v);
   ValueId eager_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& key_value_heads,
                           const N& query_width, const N& value_width, const CoreAttention& how);
+  // operators/relative_attention.cc
+  ValueId looked_up_positions(const GroupedAttention& attention, const N& heads);
+  ValueId no_positions(const N& heads, const N& keys);
+  ValueId masked_positions(ValueId positions);
+  ValueId biased_kernel(ValueId q, ValueId k, ValueId v, ValueId bias, const N& heads,
+                        const N& width, const N& keys);
+  ValueId relative_eager(ValueId q, ValueId k, ValueId v, ValueId positions, const N& heads,
+                         const N& width, const N& keys, bool causal);
+  void add_positions(ValueId scores, ValueId positions, ValueId sum, ElementType added);
+  ValueId laid_out(ValueId x, const SlotName& name);
   ValueId math_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& query_width,
                          const N& value_width,
                          const CoreAttention& how);  // operators/math_attention.cc
@@ -298,6 +322,7 @@ class Composer {
   ValueId dequantised(const char* owner, ElementType stored, const N& in, const N& out);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
+  ValueId rms_narrow(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId offset_layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
 
@@ -305,7 +330,7 @@ class Composer {
   std::vector<int> parameter_ids_;
   std::vector<GradientSlots>* shared_gradients_ = nullptr;
   SlotId waiting_ = -1;
-  bool waiting_is_sum_ = false;
+  bool waiting_is_own_ = false, first_waits_ = false;
   std::vector<ValueId> locals_;
 };
 

@@ -3,6 +3,8 @@
 //   flash      keeps q, k, v, out and one fp32 log-sum-exp per head and token
 //   efficient  the same, k and v repeated to all heads, log-sum-exp padded to 32 tokens
 //   eager      keeps q, k, v repeated to all heads, the fp32 softmax and its 16-bit copy: s x s for every head
+#include <algorithm>
+
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -130,12 +132,20 @@ Few<BackwardStep, 14> Composer<N>::attention_workspaces(const N& heads, const N&
     steps.push_back(
         {BackwardStep::kTemporary, 0, graph.temporary({kOwner, name, rule}, elements, type)});
   };
+  const N head_width = query_width / heads;
   if (style.attention == AttentionKernel::kEfficient) {
-    temporary("row sums", "op.efficient-attention.backward", sizes.batch * queries * heads,
+    constexpr const char* kRule = "op.efficient-attention.backward";
+    const N rows = sizes.batch * queries * heads;
+    temporary("row sums", kRule, rows, ElementType::kFloat32);
+    if (style.compute == ElementType::kFloat32)
+      steps.push_back(
+          {BackwardStep::kPassing, 0,
+           graph.temporary({kOwner, "output times its gradient, and sums", kRule},
+                           sizes.batch * queries * value_width + rows, ElementType::kFloat32)});
+    temporary("workspace", kRule, efficient_workspace(heads, head_width, queries, keys),
               ElementType::kFloat32);
     return steps;
   }
-  const N head_width = query_width / heads;
   const N padded = sizes.batch * round_up(queries, N(128));
   const N padded_width =
       plain(head_width) <= 128 ? round_up(head_width, N(32)) : round_up(head_width, N(64));
@@ -150,6 +160,31 @@ Few<BackwardStep, 14> Composer<N>::attention_workspaces(const N& heads, const N&
               style.compute);
   }
   return steps;
+}
+
+// aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h, Params::workspace_size: blocks of queries by
+// columns of a head in fp32, each behind 16 bytes. Heads wider than 128 in 16 bits have their keys' and values' gradients there
+// too, once for each split of the keys (attention_backward.cu).
+template <class N>
+N Composer<N>::efficient_workspace(const N& heads, const N& head_width, const N& queries,
+                                   const N& keys) {
+  const std::int64_t width = plain(head_width);
+  const bool half = style.compute != ElementType::kFloat32;
+  // Devices of 100 KiB of shared memory a block run the small tiles alone.
+  const bool large = width > 64 && style.threads_of_each == 2048;
+  const N block(large ? 128 : 64);
+  const N columns(large && half && width <= 128 ? 128 : 64);
+  constexpr std::int64_t kHeader = 4;  // numbers
+  const N pairs = sizes.batch * heads;
+  N each = ceil_divide(queries, block) * ceil_divide(head_width, columns) *
+           (N(kHeader) + block * columns);
+  if (half && width > 128) {
+    constexpr std::int64_t kFewPairs = 200;
+    const std::int64_t splits = std::max<std::int64_t>(
+        1, std::min(plain(ceil_divide(keys, columns)), kFewPairs / plain(pairs)));
+    each = each + N(2 * splits) * columns * round_up(head_width, block);
+  }
+  return pairs * each;
 }
 
 // eager_attention_forward of transformers (modeling_llama.py): scores, mask, fp32 softmax, copy back, dropout, product.

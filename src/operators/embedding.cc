@@ -133,7 +133,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   // are a module of their own, and the model has a name for what that gives. One compiled graph has no names,
   // and stages of a pipeline have a forward of their own.
   const bool names = transformers && !style.compiled && style.ends_meet;
-  if (names && !model.encoder) graph.name(x);
+  if (names && (!model.encoder || model.encoder_part)) graph.name(x);
   const auto rows_of = [&](std::size_t tensor) {
     return Workbook<N>::symbol("P", model.embedding_parameters.at(tensor).shape.at(0));
   };
@@ -176,7 +176,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   if (model.embedding_norm_present)
     x = composer.normalise(x, model.embedding_norm, sizes.shard_tokens, width);
   x = composer.dropout(x, style.embedding_dropout, "embedding");
-  if (names && model.encoder) graph.name(x);
+  if (names && model.encoder && !model.encoder_part) graph.name(x);
   if (!graph.needs_gradient(x) && model.embedding_output_asked) {
     // enable_input_require_grads(): a leaf, whose gradient nobody reads.
     const ValueId leaf =

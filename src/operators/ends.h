@@ -16,6 +16,21 @@ template <class N>
 ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueId pixels);
 template <class N>
 ValueId compose_class_token(Composer<N>& composer, const Architecture& model, ValueId x);
+template <class N>
+ValueId compose_mean_of_patches(
+    Composer<N>& composer, const Architecture& model, ValueId x,
+    std::vector<ValueId>& locals);  // that the model's forward has names for
+
+// Where a decoder follows an encoder (operators/encoder_decoder.cc): `x` is what the encoder's last layer gave.
+struct Bridge {
+  ValueId encoded = kNoValue;    // what every layer of the decoder reads
+  ValueId decoded = kNoValue;    // what its first layer begins with
+  ValueId mask = kNoValue;       // of its own attention, written out
+  int operators_of_encoder = 0;  // when they have run, the encoder's forward returns
+};
+template <class N>
+Bridge compose_bridge(Composer<N>& composer, const Architecture& model, ValueId x,
+                      const N& source_tokens);
 
 // Final norm, head and cross entropy: where backward starts. Gives the loss when the caller gets it as a tensor of its
 // own, else kNoValue. `ids` are for modules that predict further tokens.

@@ -139,6 +139,20 @@ class Graph {
   void outlive(ValueId value) { storages_[at(values_[at(value)].storage)].outlives = true; }
   // The model's own forward has a name for `value`, which goes when that returns.
   void name(ValueId value) { storages_[at(values_[at(value)].storage)].named = true; }
+  // The same for what other graphs read too: it lies in `slot`.
+  void name(ValueId value, SlotId slot) {
+    Storage& storage = storages_[at(values_[at(value)].storage)];
+    storage.named = true;
+    storage.slot = slot;
+  }
+  // Others read `value`, and have made gradients of it before backward comes here: they lie in `slot`, and those of this
+  // graph are added to them. What is no result is theirs to free, or somebody else's.
+  void gradient_waits(ValueId value, SlotId slot) {
+    values_[at(value)].gradient = slot;
+    values_[at(value)].waits = true;
+  }
+  // A leaf that asks for a gradient, which nobody reads.
+  void ask_gradient(ValueId value) { values_[at(value)].needs_gradient = true; }
   // The gradient of the result lies in a buffer of somebody else's: nothing is added to it, and it is not freed.
   void borrow_result_gradient() { borrows_result_gradient_ = true; }
   // The result leaves the graph in the storage `slot`, which is alive at the end of forward and belongs to the next graph.
@@ -224,6 +238,7 @@ class Graph {
     ElementType type = ElementType::kFloat32;
     bool needs_gradient = false;
     SlotId gradient = -1;
+    bool waits = false;  // gradients of other graphs lie in that slot
   };
   struct Storage {
     SlotId slot = -1;

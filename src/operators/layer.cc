@@ -28,11 +28,32 @@ class LayerWriter {
     return composer_.normalise(x, layer_.norms.at(index), composer_.sizes.shard_tokens,
                                composer_.sizes.hidden);
   }
+  // T5's sublayers, each a module with its norm: it has names for what that gave (the feed-forward network's is reused) and
+  // for what went into the dropout, until it returns.
+  ValueId sublayer(ValueId x, const Norm& norm_before, const GroupedAttention& attention,
+                   bool cross) {
+    const ValueId normalised =
+        composer_.normalise(x, norm_before, composer_.sizes.shard_tokens, composer_.sizes.hidden);
+    return summed(x, composer_.relative_attention(normalised, attention, cross), normalised);
+  }
+  ValueId fed(ValueId x) {
+    const ValueId normalised = norm(1, x);
+    const ValueId y =
+        std::visit([&](const auto& mlp) { return composer_.mlp(normalised, mlp); }, layer_.mlp);
+    hold_argument(normalised);
+    return summed(x, y, kNoValue);
+  }
   ValueId add(ValueId x, ValueId y) {
     return composer_.add(x, y, {"residual", "hidden states", "op.residual.sum"});
   }
 
  private:
+  ValueId summed(ValueId x, ValueId y, ValueId normalised) {
+    const ValueId sum = add(x, composer_.dropout(y, composer_.style.residual_dropout, "sublayer"));
+    composer_.graph.hold(y);
+    if (normalised != kNoValue) composer_.graph.hold(normalised);
+    return sum;
+  }
   // transformers' layers have one name for what goes into a module and what comes out of it.
   void hold_argument(ValueId x) {
     if (composer_.style.implementation == Implementation::kTransformers) composer_.graph.hold(x);
@@ -47,6 +68,13 @@ class LayerWriter {
 template <class N>
 ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x) {
   LayerWriter<N> write(composer, layer);
+  const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
+  if (grouped != nullptr && grouped->relative) {
+    x = write.sublayer(x, layer.norms.front(), *grouped, false);
+    if (layer.cross_attention)
+      x = write.sublayer(x, layer.cross_attention->norm, layer.cross_attention->attention, true);
+    return write.fed(x);
+  }
   switch (layer.arrangement) {
     case Arrangement::kPreNorm: {
       if (composer.style.implementation == Implementation::kTorchtune) {

@@ -12,11 +12,23 @@ ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
   const ValueId given = x;
   if (model_.final_norm)
     x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+  if (model_.encoder_part) x = c_.dropout(x, c_.style.residual_dropout, "decoder");
   if (c_.style.recomputes_ends) c_.recompute_from(0);
   c_.head_operators_of_model = c_.position();
+  if (model_.encoder_part) {
+    const ValueId decoded = x;  // which the model's forward has a name for
+    if (model_.encoder_part->scaled_output) x = c_.scale(x, {"head", "input, scaled", "op.scale"});
+    const ValueId loss = loss_of(x, labels, c_.sizes.hidden);
+    graph_.hold(decoded);
+    return loss;
+  }
   if (model_.image) {
-    const ValueId logits = compose_class_token(c_, model_, x);
-    return transformers(logits, graph_.elements(logits), labels, x);
+    std::vector<ValueId> locals;
+    const ValueId logits = model_.image->averages ? compose_mean_of_patches(c_, model_, x, locals)
+                                                  : compose_class_token(c_, model_, x);
+    const ValueId loss = transformers(logits, graph_.elements(logits), labels, x);
+    for (const ValueId local : locals) graph_.hold(local);
+    return loss;
   }
   if (model_.head_transform) {
     const HeadTransform& transform = *model_.head_transform;

@@ -32,6 +32,14 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   cast_for_kernel(q, "q, cast");
   cast_for_kernel(k, "k, cast");
   cast_for_kernel(v, "v, cast");
+  const bool biased = how.bias != kNoValue;
+  ValueId bias = how.bias;
+  if (biased) {
+    // The gradients come back head by head, and are copied.
+    for (ValueId* x : {&q, &k, &v}) *x = reshaped(*x, true);
+    if (style.autocast)
+      bias = local(cast(bias, type, {kOwner, "positions, cast", "autocast.input-cast"}));
+  }
   ValueId mask = kNoValue;
   if (how.masked) {
     // Truths, the same for all sequences, become numbers for each of them in the type of the query.
@@ -61,7 +69,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   const auto repeated = [&](ValueId x, const SlotName& name, const N& width) {
     return single("repeat", x, name, sizes.tokens * width, wide, {});
   };
-  if (!how.one_key_value_head) {
+  if (!how.one_key_value_head && !biased) {
     k = local(repeated(k, of_keys, query_width));
     v = repeated(v, of_values, value_width);
   }
@@ -74,6 +82,8 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   lay_out.outputs = {query};
   lay_out.backward = {kAlias0};
   graph.add(lay_out);
+  const ValueId of_expression = scaled_key;
+  if (biased) scaled_key = laid_out(scaled_key, {kOwner, "k, contiguous", kRule});
   if (how.one_key_value_head) scaled_key = repeated(scaled_key, of_keys, query_width);
 
   const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, wide, true);
@@ -86,12 +96,18 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   product.arithmetic = {Arithmetic::kProduct, plain(sizes.sequence), plain(query_width / heads),
                         plain(sizes.sequence), plain(sizes.batch * heads)};
   graph.add(product);
+  ValueId scores = raw;
+  if (biased) {
+    graph.hold(of_expression);
+    scores = graph.view(raw, pairs);
+    add_positions(raw, bias, scores, wide);
+  }
   // The mask is added in place. _safe_softmax (aten/src/ATen/native/SoftMax.cpp) looks for rows that are masked altogether.
   ValueId probabilities =
       graph.tensor({kOwner, "softmax", "op.softmax.saved-output"}, pairs, wide, true);
   Operator soften;
   soften.label = "softmax";
-  soften.inputs = {raw};
+  soften.inputs = {scores};
   soften.outputs = {probabilities};
   soften.saved = {probabilities};
   soften.passing = {
@@ -104,6 +120,7 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   // The second result of the call, in the caller's type; nobody takes it.
   if (wide != type) local(cast(probabilities, type, {kOwner, "probabilities", kRule}));
   if (how.one_key_value_head) v = repeated(v, of_values, value_width);
+  if (biased) v = laid_out(v, {kOwner, "v, contiguous", kRule});
   ValueId mixed = weighted_values(probabilities, v, heads, value_width, wide);
   mixed = cast(reshaped(mixed, true), type, {kOwner, "output, cast back", kRule});
   for (ValueId value : locals) graph.hold(value);

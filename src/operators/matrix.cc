@@ -24,7 +24,8 @@ int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
       gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements, of_product);
   if (place_of(index) == 0) {
     slots.waiting = waiting_;
-    slots.waiting_was_cast = waiting_is_sum_ || style.weight_gradient != style.gradient;
+    slots.waiting_was_cast = waiting_is_own_ || style.weight_gradient != style.gradient;
+    slots.waits = first_waits_;
   }
   if (shared_gradients_) (*shared_gradients_)[place_of(index)] = slots;
   return known = graph.parameter(slots);

@@ -54,7 +54,14 @@ ValueId Composer<N>::mlp(ValueId x, const DenseMlp& mlp) {
     if (!both_first) up = column_linear(x, *mlp.up, sizes.hidden, width);
     inner = multiply(activated, up, {owner, "act(gate)·up", "op.multiply.output"});
   }
+  if (mlp.inner_dropout) {
+    inner = dropout(inner, style.residual_dropout, owner);
+    // Asked for in the type of the weight, though autocast multiplies in another.
+    if (style.autocast)
+      inner = cast(inner, style.residual, {owner, "input, fp32", "op.feed-forward.cast"});
+  }
   const ValueId y = row_linear(inner, mlp.down, width, sizes.hidden);
+  if (mlp.inner_dropout) graph.hold(inner);  // the module's name for it
   if (recomputed.mlp) recompute_from(begin);
   return y;
 }

@@ -18,6 +18,9 @@ ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const
     case NormKind::kLayerNormUnitOffset:
       y = layer_norm(x, norm, rows, width);
       break;
+    case NormKind::kRmsNarrowInput:
+      y = rms_narrow(x, norm, rows, width);
+      break;
     default:
       y = style.norms_written_out ? rms_composite(x, norm, rows, width)
                                   : rms_fused(x, norm, rows, width);
@@ -113,6 +116,66 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   return y;
 }
 
+// T5LayerNorm.forward: squares of an fp32 copy; the input in its own type times their fp32 reciprocal, cast to the type of the
+// weight. (Apex's kernel, where it is installed, is not this.)
+template <class N>
+ValueId Composer<N>::rms_narrow(ValueId x, const Norm& norm, const N& rows, const N& width) {
+  const char* owner = norm.name.c_str();
+  const N elements = rows * width;
+  const ElementType wide = ElementType::kFloat32;
+  const ElementType of_weight = style.autocast ? wide : style.compute;
+  const ValueId x32 = cast(x, wide, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
+  const ValueId squares = square(x32, {owner, "squares", "op.pow.output"});
+  const ValueId mean =
+      single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows, wide, {});
+  const ValueId moved = scale(mean, {owner, "mean and epsilon", "op.mean.output"});
+  const ValueId reciprocal =
+      single("rsqrt", moved, {owner, "reciprocal root mean square", "op.rsqrt.saved-output"}, rows,
+             wide, {false, true});
+  const bool needs = graph.needs_gradient(x);
+  const ValueId n32 =
+      graph.tensor({owner, "normalised, fp32", "op.rms-norm.normalised"}, elements, wide, needs);
+  Operator scale_rows;
+  scale_rows.label = "multiply";
+  scale_rows.inputs = {x, reciprocal};
+  scale_rows.outputs = {n32};
+  scale_rows.saved = {x, reciprocal};
+  const SlotId product = graph.temporary(
+      {owner, "gradient of the row scale, unreduced", "op.multiply.broadcast-backward"}, elements,
+      wide);
+  scale_rows.backward = {{BackwardStep::kTemporary, 0, product}};
+  if (graph.type(x) != wide)
+    scale_rows.backward.push_back(
+        {BackwardStep::kTemporary, 0,
+         graph.temporary({owner, "gradient of the input, fp32", "op.multiply.broadcast-backward"},
+                         elements, wide)});
+  scale_rows.backward.push_back(kGradient0);
+  scale_rows.backward.push_back(kGradient1);
+  graph.add(scale_rows);
+  const ValueId n = cast(n32, of_weight, {owner, "normalised", "op.rms-norm.normalised"});
+  const ValueId y = graph.tensor({owner, "output", "op.rms-norm.output"}, elements, of_weight,
+                                 needs || has_gradient(norm.weight_index));
+  Operator weigh;
+  weigh.label = "multiply by weight";
+  weigh.inputs = {n};
+  weigh.outputs = {y};
+  if (has_gradient(norm.weight_index)) {
+    weigh.saved = {n};
+    weigh.backward = {
+        kGradient0,
+        {BackwardStep::kTemporary, 0,
+         graph.temporary({owner, "weight gradient, unreduced", "op.multiply.broadcast-backward"},
+                         elements, of_weight)},
+        {BackwardStep::kParameterGradient, uncast_parameter(norm.weight_index, width), -1}};
+    sum_rows(weigh, owner, rows, width);
+  } else {
+    weigh.backward = {kGradient0};
+  }
+  graph.add(weigh);
+  graph.hold(mean);  // `variance`, until the module returns
+  return y;
+}
+
 template <class N>
 ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width) {
   const char* owner = norm.name.c_str();
@@ -166,6 +229,12 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   operation.inputs = {x};
   operation.outputs = {y, mean, deviation};
   operation.saved = {x, mean, deviation};
+  if (style.residual_by_channel) {
+    const SlotId contiguous = graph.temporary(
+        {owner, "input, contiguous", "op.layer-norm.contiguous"}, elements, graph.type(x));
+    operation.passing = {contiguous};
+    operation.backward.push_back({BackwardStep::kTemporary, 0, contiguous});
+  }
   operation.backward.push_back(kGradient0);
   if (style.liger && has_gradient(norm.weight_index)) {
     // ops/layer_norm.py: partial sums of the weight's and the bias's gradient for each multiprocessor

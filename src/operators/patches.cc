@@ -15,14 +15,16 @@ ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueI
   const Sizes<N>& sizes = composer.sizes;
   const ImageInput& image = *model.image;
   const char* owner = image.projection.name.c_str();
-  const N patches = sizes.tokens - sizes.batch;  // without class tokens
+  const bool has_class = image.class_index >= 0;
+  const N patches = has_class ? sizes.tokens - sizes.batch : sizes.tokens;
   if (!style.autocast && style.compute != ElementType::kFloat32)
     pixels = composer.cast(pixels, style.compute, {owner, "pixels, cast", "op.patches.cast"});
   typename Composer<N>::Factor factor;
   factor.weight_gradient =
       composer.parameter(image.projection.weight_index, N(image.projection.in) * sizes.hidden);
   factor.bias_gradient = composer.parameter(image.projection.bias_index, sizes.hidden);
-  factor.biased = factor.keeps_weight = true;
+  factor.biased = image.projection.bias;
+  factor.keeps_weight = true;
   factor.type = style.compute;
   ValueId x = composer.product(pixels, {owner, "output", "op.patches.output"}, patches,
                                N(image.projection.in), sizes.hidden, factor);
@@ -30,29 +32,86 @@ ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueI
   x = composer.reshaped(x, true);
   // autocast's cat takes the widest type, and the class token has 32 bits
   x = composer.cast(x, style.residual, {owner, "output, fp32", "autocast.fp32-operator"});
-  const ValueId joined =
-      graph.tensor({"embedding", "class tokens and patches", "op.patches.joined"},
-                   sizes.tokens * sizes.hidden, style.residual, true);
-  Operator join;
-  join.label = "concatenate";
-  join.inputs = {x};
-  join.outputs = {joined};
-  join.backward = {{BackwardStep::kParameterGradient,
-                    composer.uncast_parameter(image.class_index, sizes.hidden), -1},
-                   kAlias0};
-  graph.add(join);
+  const ValueId of_patches = x;
+  if (has_class) {
+    const ValueId joined =
+        graph.tensor({"embedding", "class tokens and patches", "op.patches.joined"},
+                     sizes.tokens * sizes.hidden, style.residual, true);
+    Operator join;
+    join.label = "concatenate";
+    join.inputs = {x};
+    join.outputs = {joined};
+    join.backward = {{BackwardStep::kParameterGradient,
+                      composer.uncast_parameter(image.class_index, sizes.hidden), -1},
+                     kAlias0};
+    graph.add(join);
+    x = joined;
+  }
+  const N of_one = sizes.sequence * sizes.hidden;
+  const BackwardStep of_positions{BackwardStep::kParameterGradient,
+                                  composer.uncast_parameter(image.position_index, of_one), -1};
   const ValueId y = graph.tensor({"embedding", "sum with positions", "op.add"},
                                  sizes.tokens * sizes.hidden, style.residual, true);
   Operator add;
   add.label = "add positions";
-  add.inputs = {joined};
+  add.inputs = {x};
   add.outputs = {y};
-  add.backward = {
-      {BackwardStep::kParameterGradient,
-       composer.uncast_parameter(image.position_index, sizes.sequence * sizes.hidden), -1},
-      kAlias0};
+  if (image.looks_up_positions) {
+    const ValueId positions =
+        graph.tensor({"positions", "output", "op.embedding.output"}, of_one, style.residual, true);
+    Operator lookup;
+    lookup.label = "embedding";
+    lookup.outputs = {positions};
+    lookup.backward = {of_positions};
+    graph.add(lookup);
+    add.inputs.push_back(positions);
+    add.backward = {kAlias0, kGradient1};
+  } else {
+    add.backward = {of_positions, kAlias0};
+  }
   graph.add(add);
+  if (image.looks_up_positions) graph.hold(of_patches);
+  if (model.embedding_norm_present)
+    return composer.normalise(y, model.embedding_norm, sizes.tokens, sizes.hidden);
   return composer.dropout(y, style.embedding_dropout, "embedding");
+}
+
+// Classes of the mean over the patches. A norm of the class token has run before, whose output is forgotten with the model's.
+template <class N>
+ValueId compose_mean_of_patches(Composer<N>& composer, const Architecture& model, ValueId x,
+                                std::vector<ValueId>& locals) {
+  Graph<N>& graph = composer.graph;
+  const Sizes<N>& sizes = composer.sizes;
+  const ImageInput& image = *model.image;
+  const N row = sizes.batch * sizes.hidden;
+  if (image.class_norm) {
+    const char* owner = image.class_norm->name.c_str();
+    constexpr const char* kRule = "op.patches.class-norm";
+    const auto statistic = [&](const char* name) {
+      return graph.tensor({owner, name, kRule}, sizes.batch, ElementType::kFloat32, false);
+    };
+    const ValueId y = graph.tensor({owner, "output", kRule}, row, graph.type(x), false);
+    const ValueId mean = statistic("mean"), deviation = statistic("reciprocal deviation");
+    Operator operation;
+    operation.label = "layer norm";
+    operation.outputs = {y, mean, deviation};
+    operation.passing = {
+        graph.temporary({owner, "class tokens, contiguous", kRule}, row, graph.type(x))};
+    graph.add(operation);
+    locals = {mean, deviation, y};
+  }
+  ValueId patches = x;
+  if (image.class_index >= 0)
+    patches = composer.viewed("slice", x, (sizes.tokens - sizes.batch) * sizes.hidden);
+  const ValueId mean =
+      graph.tensor({"head", "mean over patches", "op.patches.mean"}, row, graph.type(x), true);
+  Operator average;
+  average.label = "mean";
+  average.inputs = {patches};
+  average.outputs = {mean};
+  average.backward = {kGradient0};
+  graph.add(average);
+  return composer.linear(mean, model.head, sizes.batch, sizes.hidden, sizes.vocabulary);
 }
 
 template <class N>
@@ -65,6 +124,10 @@ ValueId compose_class_token(Composer<N>& composer, const Architecture& model, Va
 
 template ValueId compose_patches(Composer<Checked>&, const Architecture&, ValueId);
 template ValueId compose_patches(Composer<Traced>&, const Architecture&, ValueId);
+template ValueId compose_mean_of_patches(Composer<Checked>&, const Architecture&, ValueId,
+                                         std::vector<ValueId>&);
+template ValueId compose_mean_of_patches(Composer<Traced>&, const Architecture&, ValueId,
+                                         std::vector<ValueId>&);
 template ValueId compose_class_token(Composer<Checked>&, const Architecture&, ValueId);
 template ValueId compose_class_token(Composer<Traced>&, const Architecture&, ValueId);
 

@@ -141,6 +141,7 @@ OperatorStyle style_of(const Job& job) {
   style.recomputes_ends = scaling && job.recompute.mode == RecomputeMode::kFull;
   const Architecture& model = *job.model;
   const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();
+  style.residual_by_channel = model.image && model.image->class_index < 0;
   style.residual_dropout =
       job.training.hidden_dropout.value_or(first ? first->residual_dropout : 0);
   double attention_dropout = 0;

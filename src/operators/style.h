@@ -65,6 +65,8 @@ struct OperatorStyle {
   bool cuts_gradients_at_once = false;  // FSDP keeps of a gradient what the parameter has here
   bool recompute_reentrant = false;
   bool recomputes_ends = false;  // embedding, final norm and head are checkpointed as layers are
+  // The residual stream lies as a convolution over patches gave it, channel by channel: sums keep that order.
+  bool residual_by_channel = false;
   double residual_dropout = 0, attention_dropout = 0, embedding_dropout = 0;
   bool loss_parallel = true;  // logits stay divided over the tensor ranks
   // A sequence cut over the tensor ranks is gathered in front of a block's products, once, and kept whole.

@@ -133,6 +133,14 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
     }
   }
   if (!job) return tl::unexpected(std::move(job.error()));
+  // Graphs that layouts share know one stack of layers.
+  if (job->model->encoder_part) {
+    const Value* model = question.run.at(key_of(KeyId::kModel).path);
+    return tl::unexpected(
+        Diagnostics{{Severity::kError, "E320", "not planned yet: an encoder and a decoder",
+                     model == nullptr ? question.run.place() : model->place(),
+                     "known, not in this version", "weigh and sweep take them, layout by layout"}});
+  }
   PlanTarget& target = question.target;
   target.model = job->model;
   target.device = job->cluster.device;

@@ -32,6 +32,7 @@ std::vector<Symbol> alphabet(const Job& job) {
   std::vector<Symbol> letters = {
       {"b", "micro_batch", job.training.micro_batch},
       {"s", "sequence_length", job.training.sequence_length},
+      {"u", "target_sequence_length", job.training.target_sequence_length},
       {"h", "hidden width", model.hidden},
       {"V", "vocabulary rows", padded_vocabulary(job)},
       {"P", "position rows",

@@ -75,6 +75,13 @@ void add_adapters(std::vector<Job>& jobs) {
     }
 }
 
+// What one device alone runs.
+void add_alone(std::vector<Job>& jobs) {
+  const char* tower =
+      R"({"model": "clip-vit-base-patch16-vision", "engine": "ddp", "cluster": {"device": "h100-sxm-80gb"}})";
+  if (ReadJob job = read_job(*read_json(tower, "job"))) jobs.push_back(std::move(*job));
+}
+
 // What the product below does not meet: groups inside the product of devices (who shares a sequence, who the experts), and
 // what only one engine has.
 void add_named(std::vector<Job>& jobs) {
@@ -94,6 +101,9 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "attention": "eager", "kernels": "local"})",
       R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "prediction_layers": 1})",
       R"("model": "vit-base-patch16-224", "engine": "ddp", "training": {"precision": "bf16-pure"})",
+      R"("model": "t5-small", "engine": "ddp", "training": {"attention": "eager", "sequence_length": 512})",
+      R"("model": "siglip-so400m-patch14-896-gemma3", "engine": "ddp", "training": {"precision": "bf16-pure"})",
+      R"("model": "t5-small", "engine": "ddp", "training": {"precision": "bf16-autocast", "sequence_length": 500}, "recompute": {"mode": "full"})",
       R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "buckets": {"contiguous_gradients": false}, "training": {"sequence_length": 512})",
       R"("model": "mixtral-8x7b", "engine": "fsdp2", "implementation": "torchtitan", "parallel": {"expert": 4}, "training": {"sequence_length": 512})",
@@ -178,6 +188,7 @@ std::vector<Job> spread() {
         if (ReadJob job = read_job(*read_json(text, "job"))) jobs.push_back(std::move(*job));
       }
   add_named(jobs);
+  add_alone(jobs);
   return jobs;
 }
 struct Use {

@@ -8,6 +8,8 @@ namespace {
 constexpr std::array kFamilies = {
     Family{"bert", read_bert, "BERT: encoder, post-norm, learned positions"},
     Family{"bloom", read_bloom, "BLOOM: ALiBi, a norm on the embedding"},
+    Family{"clip_vision_model", read_clip_vision,
+           "CLIP's tower of vision, which says which class an image is"},
     Family{"deepseek_v2", read_deepseek_v2, "DeepSeek-V2: latent attention, shared experts"},
     Family{"deepseek_v3", read_deepseek_v3,
            "DeepSeek-V3, R1, Moonlight: and sigmoid routing, multi-token prediction"},
@@ -27,6 +29,7 @@ constexpr std::array kFamilies = {
     Family{"llama4_text", read_llama4, "Llama 4, its language model"},
     Family{"mistral", read_mistral, "Mistral"},
     Family{"mixtral", read_mixtral, "Mixtral: mixture of experts"},
+    Family{"mt5", read_mt5, "mT5: T5 1.1 of many languages"},
     Family{"nemotron", read_nemotron, "Nemotron, Minitron: squared ReLU, LayerNorm of 1 + weight"},
     Family{"olmo2", read_olmo2, "OLMo 2: norms after the sublayers"},
     Family{"opt", read_opt, "OPT: learned positions, ReLU"},
@@ -38,7 +41,10 @@ constexpr std::array kFamilies = {
     Family{"qwen3", read_qwen3, "Qwen3: norms on queries and keys"},
     Family{"qwen3_moe", read_qwen3_moe, "Qwen3 mixture of experts"},
     Family{"roberta", read_roberta, "RoBERTa: encoder"},
+    Family{"siglip_vision_model", read_siglip_vision,
+           "SigLIP's tower of vision, which says which class an image is"},
     Family{"starcoder2", read_starcoder2, "StarCoder2"},
+    Family{"t5", read_t5, "T5, T5 1.1, Flan-T5: encoder and decoder, relative positions"},
     Family{"vit", read_vit, "ViT: a tower of vision that says which class an image is"},
 };
 

@@ -26,6 +26,7 @@ const Family* find_family(std::string_view model_type);
 
 Architecture read_bert(Config& config);
 Architecture read_bloom(Config& config);
+Architecture read_clip_vision(Config& config);
 Architecture read_deepseek_v2(Config& config);
 Architecture read_deepseek_v3(Config& config);
 Architecture read_falcon(Config& config);
@@ -42,6 +43,7 @@ Architecture read_llama(Config& config);
 Architecture read_llama4(Config& config);
 Architecture read_mistral(Config& config);
 Architecture read_mixtral(Config& config);
+Architecture read_mt5(Config& config);
 Architecture read_nemotron(Config& config);
 Architecture read_olmo2(Config& config);
 Architecture read_opt(Config& config);
@@ -53,7 +55,9 @@ Architecture read_qwen2_moe(Config& config);
 Architecture read_qwen3(Config& config);
 Architecture read_qwen3_moe(Config& config);
 Architecture read_roberta(Config& config);
+Architecture read_siglip_vision(Config& config);
 Architecture read_starcoder2(Config& config);
+Architecture read_t5(Config& config);
 Architecture read_vit(Config& config);
 
 }  // namespace steelyard

@@ -1,0 +1,155 @@
+// The towers of vision of CLIP and SigLIP, trained to say classes: patches under a convolution, a table of positions, norms before
+// the sublayers, and a classifier, beside the total, of the mean over the patches.
+//
+//   CLIP     a class token, a norm before the layers; the norm behind them sees the class token alone, whose output the
+//            classifier does not read: it has no gradient
+//   SigLIP   neither; the norm behind the layers is the classifier's
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace steelyard {
+namespace {
+
+constexpr const char* kTower = "vision_model.";
+
+struct Tower {
+  HeadShape heads;
+  Checked patches = 0;
+  ImageInput image;
+};
+
+Tower read_tower(Config& config) {
+  Tower tower;
+  HeadShape& heads = tower.heads;
+  heads.hidden = config.size("hidden_size");
+  heads.heads = heads.key_value_heads = config.size("num_attention_heads");
+  heads.width = config.quotient("hidden_size", heads.hidden, "num_attention_heads", heads.heads);
+  const Checked size = config.size("image_size"), patch = config.size("patch_size");
+  const Checked side = config.quotient("image_size", size, "patch_size", patch);
+  tower.patches = side * side;
+  tower.image.channels = config.size_or("num_channels", 3).value();
+  tower.image.size = size.value();
+  tower.image.patch = patch.value();
+  tower.image.looks_up_positions = tower.image.averages = true;
+  return tower;
+}
+
+void add_patches(Architecture& model, Tower& tower, bool class_token) {
+  Tensors& tensors = model.embedding_parameters;
+  ImageInput& image = tower.image;
+  const std::string prefix = std::string(kTower) + "embeddings.";
+  const std::int64_t hidden = tower.heads.hidden.value();
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape, TensorRole role) {
+    ParameterTensor tensor;
+    tensor.name = prefix + name;
+    tensor.shape = std::move(shape);
+    tensor.role = role;
+    return add_tensor(tensors, std::move(tensor));
+  };
+  if (class_token) image.class_index = add("class_embedding", {hidden}, TensorRole::kOther);
+  Linear& projection = image.projection;
+  projection.name = prefix + "patch_embedding";
+  projection.in = image.channels * image.patch * image.patch;
+  projection.out = hidden;
+  projection.weight_index =
+      add("patch_embedding.weight", {hidden, image.channels, image.patch, image.patch},
+          TensorRole::kOther);
+  projection.bias = !class_token;
+  if (projection.bias)
+    projection.bias_index = add("patch_embedding.bias", {hidden}, TensorRole::kBias);
+  const Checked tokens = tower.patches + Checked(class_token ? 1 : 0);
+  image.position_index =
+      add("position_embedding.weight", {tokens.value(), hidden}, TensorRole::kOther);
+  ParameterTensor ids;
+  ids.name = prefix + "position_ids";
+  ids.shape = {tokens.value()};
+  ids.role = TensorRole::kOther;
+  ids.buffer = true;
+  ids.buffer_type = ElementType::kInt64;
+  add_tensor(tensors, std::move(ids));
+  model.maximum_positions = tokens.value();
+}
+
+Layer tower_layer(Config& config, const Tower& tower, Activation activation) {
+  Layer layer;
+  Tensors& tensors = layer.parameters;
+  const Norm before = add_norm(tensors, "layer_norm1", NormKind::kLayerNorm, tower.heads.hidden);
+  GroupedAttention attention =
+      add_attention(tensors, tower.heads,
+                    {.output = "out_proj",
+                     .bias = true,
+                     .output_bias = true,
+                     .dropout = config.fraction_or("attention_dropout", 0)});
+  attention.causal = false;
+  layer.attention = std::move(attention);
+  layer.norms = {before,
+                 add_norm(tensors, "layer_norm2", NormKind::kLayerNorm, tower.heads.hidden)};
+  layer.mlp = add_plain_mlp(
+      tensors, "mlp.fc1", "mlp.fc2", tower.heads.hidden, config.size("intermediate_size"),
+      {.bias = true, .activation = config.activation_or("hidden_act", activation)});
+  return layer;
+}
+
+Architecture read_vision_tower(Config& config, bool class_token, Activation activation) {
+  Tower tower = read_tower(config);
+  Architecture model;
+  model.hidden = model.embedding_width = tower.heads.hidden.value();
+  model.layers = config.size("num_hidden_layers", kMostLayers).value();
+  model.layer_prefix = std::string(kTower) + "encoder.layers.";
+  model.encoder = true;
+  model.position_ids = PositionIds::kNone;
+  model.rotary_tables = 0;
+  add_patches(model, tower, class_token);
+  const auto norm = [&](Tensors& tensors, std::string_view name) {
+    return add_norm(tensors, kTower + std::string(name), NormKind::kLayerNorm, tower.heads.hidden);
+  };
+  if (class_token) set_embedding_norm(model, norm(model.embedding_parameters, "pre_layrnorm"));
+  const Norm behind = norm(model.head_parameters, "post_layernorm");
+  if (class_token) {
+    tower.image.class_norm = behind;
+    for (ParameterTensor& tensor : model.head_parameters) {
+      tensor.frozen = true;
+      tensor.gradient = false;
+    }
+  } else {
+    model.final_norm = behind;
+  }
+  model.image = tower.image;
+  // transformers' default is two classes.
+  const Checked classes =
+      config.size_or("num_labels", config.count_members("id2label").value_or(2));
+  model.vocabulary = classes.value();
+  model.head = add_linear(model.head_parameters, "classifier", tower.heads.hidden, classes,
+                          {.bias = true, .role = TensorRole::kHead});
+  Checked beside = 0;
+  for (const int index : {model.head.weight_index, model.head.bias_index}) {
+    ParameterTensor& tensor = model.head_parameters[static_cast<std::size_t>(index)];
+    tensor.beside_total = true;
+    beside += Checked(elements_of(tensor));
+  }
+  model.beside_total.push_back({"classifier", beside.value()});
+  set_layers(model, tower_layer(config, tower, activation));
+  return model;
+}
+
+}  // namespace
+
+Architecture read_clip_vision(Config& config) {
+  config.know({"projection_dim", "initializer_factor"});
+  return read_vision_tower(config, true, Activation::kQuickGelu);
+}
+
+Architecture read_siglip_vision(Config& config) {
+  if (config.flag_or("vision_use_head", true))
+    config.refuse("vision_use_head", "E301",
+                  "a tower of SigLIP with its pooling head is not weighed yet",
+                  "the head runs, and the classifier does not read it",
+                  "\"vision_use_head\": false is weighed, as in Gemma 3");
+  return read_vision_tower(config, false, Activation::kGeluTanh);
+}
+
+}  // namespace steelyard
