@@ -248,8 +248,8 @@ class Search {
       if (batch.groups.empty() && batch.layouts.empty()) break;
       Tasks tasks(help_);
       const FamiliesAsked families = families_of(batch.groups);
-      for (const auto& [family, groups] : families)
-        tasks.add(groups.size(), [&] { time_family(groups); });
+      for (const auto& family : families)
+        tasks.add(family.second.size(), [this, &groups = family.second] { time_family(groups); });
       std::vector<Weigher::Asked> asked;
       for (const Opened& one : batch.layouts) asked.push_back({one.layout, one.seconds});
       std::vector<LayoutOutcome> answers;
