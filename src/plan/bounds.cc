@@ -309,7 +309,13 @@ double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const 
   seconds /= layout.pipeline;
   if (layout.pipeline == 1) return seconds;
   const PipelineOrder& order = order_of(layout.schedule);
-  if (!order.splits_backward) return seconds + micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  if (!order.splits_backward) {
+    // Breadth first, a rank of large chunks may wait for small ones alone.
+    const std::int64_t parts = std::int64_t{1} * layout.pipeline * layout.chunks;
+    const bool even = !stages_are_stated_ && target_.model->layers % parts == 0;
+    if (layout.schedule == PipelineSchedule::kLoopedBreadthFirst && !even) return seconds;
+    return seconds + micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  }
   const PipelineShape shape = shape_of(layout);
   const GroupTime::Again& passage = share >= 1 ? time.all : none;
   const auto before_last = static_cast<double>(micro_batches_of_chunk(order.placement, shape) - 1) /

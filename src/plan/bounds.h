@@ -22,8 +22,8 @@
 // sequence, but for the smallest one, of which some operators make views where others copy: that is timed itself. With its
 // data ranks (a group of layouts) the form also tells what they exchange and how long the optimizer takes, of which the
 // fullest stage has no less than the average one; and where backward is not split, one passage through the other stages is
-// waited for, divided by the chunks of a stage. Where it is split, the last micro-batch of any part has all of them before
-// it there, and goes through the other parts, and back through all of them.
+// waited for, divided by the chunks of a stage (breadth first, only where they are even). Where it is split, the last
+// micro-batch of any part has all of them before it there, and goes through the other parts, and back through all of them.
 //
 // search_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
