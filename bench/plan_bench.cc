@@ -4,8 +4,9 @@
 //   build/release/bench/steelyard_bench --benchmark_filter=layout     one layout: read, prepared, again
 //
 // Calculon's space (Isaev et al. 2023) of GPT-3 175B on 1,024 devices has 1.69 million executions, 11.7 million with
-// offload; ours has other axes: 1.7 million, and 7 million with the optimizer or activations on the host. Counters: layouts of the space, which are those refused,
-// too_large and too_slow by a bound, and weighed (exact bytes and seconds); peak_MB of the program so far.
+// offload; ours has other axes: 1.7 million, and 7 million with the optimizer or activations on the host. Counters: layouts of
+// the space, which are those refused, too_large and too_slow by a bound, and weighed (exact bytes and seconds); bases and
+// groups_timed: jobs whose kernels were timed for the bounds; peak_MB of the program so far.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -68,7 +69,7 @@ void search_space(benchmark::State& state, const std::string& run, bool with_off
   count("refused", counts.not_allowed);
   count("too_large", counts.certainly_too_large);
   count("too_slow", counts.cannot_be_faster);
-  count("forms", counts.forms);
+  count("bases", counts.bases);
   count("groups", counts.groups);
   count("groups_timed", counts.groups_timed);
   count("weighed", counts.weighed());

@@ -49,7 +49,10 @@ struct StepClock::Prepared {
       : Prepared(asked, std::make_shared<const PipelineWork>(programs.work(asked.recompute)),
                  elements_of(programs.units()), boundary_bytes_of(asked, programs.sizes())) {}
   Prepared(const Job& asked, const Prepared& alike)
-      : Prepared(asked, alike.held_work, alike.elements, alike.boundary_bytes) {}
+      : Prepared(asked, alike.held_work, alike.elements, alike.boundary_bytes) {
+    settled = alike.settled;
+  }
+  void settle(const Device& device, const Machine& machine);
 
   void find_heaviest() {
     for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
@@ -95,25 +98,36 @@ struct StepClock::Prepared {
     std::vector<WorkTime> parts;
     std::vector<PartSeconds> seconds;
   };
+  // Stretches as expected on one device and machine, backward whole and in two parts: alike jobs share them.
+  struct Settled {
+    const Device* device = nullptr;
+    const Machine* machine = nullptr;
+    std::array<std::vector<StretchPassages>, 2> stretches;  // by whether backward is split
+  };
   StretchClock stretch_clock(const Device& device, const KernelClock& kernels,
                              const ExchangeClock& exchanges, Outlook outlook) const;
   bool splits_backward() const { return order.splits_backward && shape.ranks > 1; }
-  Parts parts_of(const StretchClock& clock, const ExchangeClock& exchanges) const;
+  std::vector<StretchPassages> passages_of(const StretchClock& clock) const;
+  const std::vector<StretchPassages>* settled_on(const Device& device, const Machine& machine,
+                                                 Outlook outlook, bool split) const;
+  Parts parts_of(const StretchClock& clock, const ExchangeClock& exchanges,
+                 const std::vector<StretchPassages>* known) const;
   WorkTime slowest_rank(const std::vector<WorkTime>& parts) const;
   void end_of_step(const Device& device, const Machine& machine, const ExchangeClock& exchanges,
                    const DataExchange& data, const WorkTime& worst, Outlook outlook,
                    StepTime& result) const;
 
-  const Job job;
+  const Job& job;
   const PipelineOrder& order;
   const PipelineShape shape;
   const std::int64_t micro_batches;  // of each chunk
   const RankGroups groups;
   const std::shared_ptr<const PipelineWork> held_work;  // alike jobs share it
   const PipelineWork& work;
-  const std::vector<double> elements;  // parameters of each unit on its rank
-  double boundary_bytes = 0;           // hidden states of one micro-batch from one part to the next
-  double heaviest = 0;                 // parameters of the rank that has most of them
+  std::shared_ptr<const Settled> settled;  // null: not yet
+  const std::vector<double> elements;      // parameters of each unit on its rank
+  double boundary_bytes = 0;  // hidden states of one micro-batch from one part to the next
+  double heaviest = 0;        // parameters of the rank that has most of them
 };
 
 StretchClock StepClock::Prepared::stretch_clock(const Device& device, const KernelClock& kernels,
@@ -131,11 +145,45 @@ StretchClock StepClock::Prepared::stretch_clock(const Device& device, const Kern
           splits_backward()};
 }
 
-StepClock::Prepared::Parts StepClock::Prepared::parts_of(const StretchClock& clock,
-                                                         const ExchangeClock& exchanges) const {
+std::vector<StretchPassages> StepClock::Prepared::passages_of(const StretchClock& clock) const {
+  std::vector<StretchPassages> passages;
+  for (const PipelineWork::Stretch& stretch : work.stretches)
+    passages.push_back(clock.passages(stretch));
+  return passages;
+}
+
+void StepClock::Prepared::settle(const Device& device, const Machine& machine) {
+  const KernelClock kernels(device, Outlook::kExpected);
+  const ExchangeClock exchanges(device, machine, Outlook::kExpected);
+  StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
+  auto known = std::make_shared<Settled>();
+  known->device = &device;
+  known->machine = &machine;
+  for (const bool split : {false, true}) {
+    clock.splits_backward = split;
+    known->stretches[split ? 1 : 0] = passages_of(clock);
+  }
+  settled = std::move(known);
+}
+
+const std::vector<StretchPassages>* StepClock::Prepared::settled_on(const Device& device,
+                                                                    const Machine& machine,
+                                                                    Outlook outlook,
+                                                                    bool split) const {
+  const bool known = settled && settled->device == &device && settled->machine == &machine &&
+                     outlook == Outlook::kExpected;
+  return known ? &settled->stretches[split ? 1 : 0] : nullptr;
+}
+
+StepClock::Prepared::Parts StepClock::Prepared::parts_of(
+    const StretchClock& clock, const ExchangeClock& exchanges,
+    const std::vector<StretchPassages>* known) const {
+  std::vector<StretchPassages> made;
+  if (known == nullptr) made = passages_of(clock);
+  const std::vector<StretchPassages>& passages = known == nullptr ? made : *known;
   std::vector<WorkTime> stretches;
-  for (std::size_t i = 0; i < work.stretches.size(); ++i)
-    stretches.push_back(clock.time(work.stretches[i], elements_of_stretch(i)));
+  for (std::size_t i = 0; i < passages.size(); ++i)
+    stretches.push_back(clock.time(passages[i], elements_of_stretch(i)));
   double sent = 0;
   if (job.parallel.pipeline > 1) {
     // With sequence parallelism each tensor rank has a part of its own anyway.
@@ -171,7 +219,7 @@ StepPlay StepClock::Prepared::play(const Device& device, const Machine& machine)
   const KernelClock kernels(device, Outlook::kExpected);
   const ExchangeClock exchanges(device, machine, Outlook::kExpected);
   const StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
-  const Parts timed = parts_of(clock, exchanges);
+  const Parts timed = parts_of(clock, exchanges, nullptr);
   StepPlay play;
   for (const PlayedSeconds& played : played_seconds(order, shape, timed.seconds)) {
     const std::size_t part = part_on(played.rank, played.step.chunk);
@@ -222,8 +270,9 @@ StepClock::Passage StepClock::Prepared::passage(const Device& device,
   const ExchangeClock exchanges(device, machine, Outlook::kExpected);
   StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
   clock.splits_backward = true;
+  const std::vector<StretchPassages>* known = settled_on(device, machine, Outlook::kExpected, true);
   Passage passage;
-  for (const WorkTime& part : parts_of(clock, exchanges).parts) {
+  for (const WorkTime& part : parts_of(clock, exchanges, known).parts) {
     passage.forward += part.forward;
     passage.input += part.backward;
     passage.input += part.weight_turn * -1.0;
@@ -236,7 +285,8 @@ StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
   const KernelClock kernels(device, outlook);
   const ExchangeClock exchanges(device, machine, outlook);
   const StretchClock clock = stretch_clock(device, kernels, exchanges, outlook);
-  const Parts timed = parts_of(clock, exchanges);
+  const Parts timed =
+      parts_of(clock, exchanges, settled_on(device, machine, outlook, clock.splits_backward));
   const std::vector<WorkTime>& parts = timed.parts;
   StepTime result;
   for (const WorkTime& part : parts) {
@@ -302,13 +352,17 @@ void StepClock::Prepared::end_of_step(const Device& device, const Machine& machi
 
 StepClock::StepClock(const Job& job) {
   StagePrograms<Checked> programs(job);
-  prepared_ = std::make_unique<const Prepared>(job, programs);
+  prepared_ = std::make_unique<Prepared>(job, programs);
 }
 StepClock::StepClock(const Job& job, StagePrograms<Checked>& programs)
-    : prepared_(std::make_unique<const Prepared>(job, programs)) {}
+    : prepared_(std::make_unique<Prepared>(job, programs)) {}
 StepClock::StepClock(const Job& job, const StepClock& alike)
-    : prepared_(std::make_unique<const Prepared>(job, *alike.prepared_)) {}
+    : prepared_(std::make_unique<Prepared>(job, *alike.prepared_)) {}
 StepClock::~StepClock() = default;
+
+void StepClock::settle(const Device& device, const Machine& machine) {
+  prepared_->settle(device, machine);
+}
 
 StepTime StepClock::read(const Device& device, const Machine& machine, Outlook outlook) const {
   return prepared_->read(device, machine, outlook);

@@ -80,7 +80,7 @@ struct StepPlay {
 
 StepTime step_time(const Job& job, const Machine& machine);
 
-// A job whose kernels are known, to be timed on one device and machine after the other.
+// A job whose kernels are known, to be timed on one device and machine after the other. The job outlives its clock.
 class StepClock {
  public:
   explicit StepClock(const Job& job);
@@ -89,6 +89,8 @@ class StepClock {
   // Of a job without a pipeline that differs only in data ranks, their states and rounds: the kernels of `alike` are its own.
   StepClock(const Job& job, const StepClock& alike);
   ~StepClock();
+  // Times the kernels, as expected: clocks of alike jobs that are made from here on find them. Both are to outlive them.
+  void settle(const Device& device, const Machine& machine);
   StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
   // As expected, with the band of all constants at their slow and at their fast ends.
   StepTime read(const Device& device, const Machine& machine) const;
@@ -101,7 +103,7 @@ class StepClock {
 
  private:
   struct Prepared;
-  std::unique_ptr<const Prepared> prepared_;
+  std::unique_ptr<Prepared> prepared_;
 };
 
 }  // namespace steelyard

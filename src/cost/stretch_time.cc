@@ -36,31 +36,39 @@ struct Waiting {
   double seconds = 0;
 };
 
+// What of `seconds` shows when it runs beside `behind`; each slows the other down.
+double shown_beside(double seconds, double behind, double slowdown, TimeTerm term, TimeTerms& terms,
+                    TimeTerms& hidden) {
+  const double both = std::min(seconds, behind);
+  const double shows = seconds - both + slowdown * both;
+  terms[term] += shows;
+  hidden[term] += both;
+  return shows;
+}
+
 // One direction of a stretch, kernel by kernel.
 class Passage {
  public:
-  Passage(const StretchClock& clock, WorkTime& work) : clock_(clock), work_(work) {}
+  Passage(const StretchClock& clock, StretchPassages& all) : clock_(clock), all_(all) {}
 
   void add(const Kernel& kernel) {
-    host_ += clock_.kernels.host_time(kernel).value();
+    way_.host += clock_.kernels.host_time(kernel).value();
     if (kernel.kind == Kernel::kExchange) return exchange(kernel.exchange);
     const double seconds = clock_.kernels.device_time(kernel).value();
-    terms_[kernel.again ? TimeTerm::kRecompute : TimeTerm::kCompute] += seconds;
-    device_ += seconds;
-    work_.executed_flops += kernel.flops;
+    way_.terms[kernel.again ? TimeTerm::kRecompute : TimeTerm::kCompute] += seconds;
+    way_.device += seconds;
+    all_.executed_flops += kernel.flops;
     // The half product more of a fused attention's backward makes its scores again: no work of the model.
     const double again = kernel.kind == Kernel::kAttention && kernel.backward ? 0.2 : 0.0;
-    if (!kernel.again) work_.model_flops += kernel.flops * (1 - again);
+    if (!kernel.again) all_.model_flops += kernel.flops * (1 - again);
     if (const Beside beside = beside_of(kernel); beside != Beside::kNothing) hide(beside, seconds);
   }
 
-  // `term`: what streams beside the whole passage.
-  TimeTerms end(double streamed, TimeTerm term) {
+  StretchPassages::OneWay end() {
     for (std::size_t beside = 0; beside < waiting_.size(); ++beside)
       hide(static_cast<Beside>(beside), 0);
-    terms_[TimeTerm::kHost] = std::max(0.0, host_ - device_);
-    overlap(term, streamed, std::max(device_, host_));
-    return terms_;
+    way_.terms[TimeTerm::kHost] = std::max(0.0, way_.host - way_.device);
+    return way_;
   }
 
  private:
@@ -69,35 +77,28 @@ class Passage {
         clock_.exchanges.time(exchange.kind, exchange.bytes, clock_.groups.on(exchange.axis))
             .value();
     if (exchange.beside == Beside::kNothing) {
-      terms_[term_of(exchange.axis)] += seconds;
-      device_ += seconds;
+      way_.terms[term_of(exchange.axis)] += seconds;
+      way_.device += seconds;
       return;
     }
     Waiting& waiting = waiting_[static_cast<std::size_t>(exchange.beside)];
     waiting.term = term_of(exchange.axis);
     const double last = exchange.pieces > 0 ? seconds / exchange.pieces : 0;
     waiting.seconds += seconds - last;
-    terms_[waiting.term] += last;
-    device_ += last;
+    way_.terms[waiting.term] += last;
+    way_.device += last;
   }
   void hide(Beside beside, double behind) {
     Waiting& waiting = waiting_[static_cast<std::size_t>(beside)];
-    if (waiting.seconds > 0) device_ += overlap(waiting.term, waiting.seconds, behind);
+    if (waiting.seconds > 0)
+      way_.device += shown_beside(waiting.seconds, behind, clock_.overlap_slowdown, waiting.term,
+                                  way_.terms, all_.hidden);
     waiting.seconds = 0;
-  }
-  // What of `seconds` shows when it runs beside `behind`; each slows the other down.
-  double overlap(TimeTerm term, double seconds, double behind) {
-    const double both = std::min(seconds, behind);
-    const double shows = seconds - both + clock_.overlap_slowdown * both;
-    terms_[term] += shows;
-    work_.hidden[term] += both;
-    return shows;
   }
 
   const StretchClock& clock_;
-  WorkTime& work_;
-  TimeTerms terms_;
-  double device_ = 0, host_ = 0;
+  StretchPassages& all_;
+  StretchPassages::OneWay way_;
   std::array<Waiting, kBesides> waiting_{};
 };
 
@@ -160,8 +161,20 @@ WorkTime operator*(WorkTime work, double times) {
   return work;
 }
 
-WorkTime StretchClock::time(const PipelineWork::Stretch& stretch, double elements) const {
-  WorkTime work;
+StretchPassages StretchClock::passages(const PipelineWork::Stretch& stretch) const {
+  StretchPassages all;
+  Passage forward(*this, all);
+  for (const Kernel& kernel : stretch.forward) forward.add(kernel);
+  all.forward = forward.end();
+  Passage backward(*this, all), weights(*this, all);
+  for (const Kernel& kernel : stretch.backward)
+    (splits_backward && kernel.of_weights ? weights : backward).add(kernel);
+  all.backward = backward.end();
+  if (splits_backward) all.weights = weights.end();
+  return all;
+}
+
+WorkTime StretchClock::time(const StretchPassages& passages, double elements) const {
   const auto on_device = [&](double width) {
     Kernel kernel;
     kernel.bytes = elements * width;
@@ -189,17 +202,15 @@ WorkTime StretchClock::time(const PipelineWork::Stretch& stretch, double element
       all_to_all(codes / static_cast<double>(groups.machine.ranks.value()), groups.machines) +
       on_device(data.traffic_of_scatter);
   const TimeTerm term = host_link > 0 ? TimeTerm::kOffload : TimeTerm::kData;
-  Passage forward(*this, work);
-  for (const Kernel& kernel : stretch.forward) forward.add(kernel);
-  work.forward = forward.end(gather(data.gather_forward, groups.data), term);
-  Passage backward(*this, work), weights(*this, work);
-  for (const Kernel& kernel : stretch.backward)
-    (splits_backward && kernel.of_weights ? weights : backward).add(kernel);
-  work.backward =
-      backward.end(gather(data.gather_backward, groups.gather_backward) + scatter, term);
-  if (!splits_backward) return work;
-  work.weight_turn = weights.end(0, term);
-  work.backward += work.weight_turn;
+  WorkTime work{passages.forward.terms, passages.backward.terms, passages.weights.terms,
+                passages.hidden,        passages.model_flops,    passages.executed_flops};
+  const auto stream = [&](double seconds, const StretchPassages::OneWay& way, TimeTerms& terms) {
+    shown_beside(seconds, std::max(way.device, way.host), overlap_slowdown, term, terms,
+                 work.hidden);
+  };
+  stream(gather(data.gather_forward, groups.data), passages.forward, work.forward);
+  stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward, work.backward);
+  if (splits_backward) work.backward += work.weight_turn;
   return work;
 }
 

@@ -36,6 +36,18 @@ struct WorkTime {
   friend WorkTime operator*(WorkTime work, double times);
 };
 
+// A stretch before anything streams beside it: the same however many data ranks there are.
+struct StretchPassages {
+  struct OneWay {
+    TimeTerms terms;
+    double device = 0, host = 0;
+  };
+  OneWay forward, backward;
+  OneWay weights;  // of backward, where it is split
+  TimeTerms hidden;
+  double model_flops = 0, executed_flops = 0;
+};
+
 // What each stretch is timed with.
 struct StretchClock {
   const KernelClock& kernels;
@@ -47,8 +59,9 @@ struct StretchClock {
   double data_ranks = 1;
   bool splits_backward = false;  // the gradients of weights have a turn of their own
 
+  StretchPassages passages(const PipelineWork::Stretch& stretch) const;
   // `elements`: parameters of the stretch on this rank.
-  WorkTime time(const PipelineWork::Stretch& stretch, double elements) const;
+  WorkTime time(const StretchPassages& passages, double elements) const;
 };
 
 }  // namespace steelyard

@@ -3,62 +3,18 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/stage_program.h"
 #include "job/stages.h"
-#include "model/sequence.h"
 #include "predict/band.h"
 #include "predict/reserve.h"
-#include "recipe/bytes_per_parameter.h"
 #include "schedule/orders.h"
 
 namespace steelyard {
 namespace {
 
-// Tensors are rounded up to 512 bytes; those of a layer are far larger, and few.
-constexpr double kWithoutRounding = 0.99;
-
 // Engines whose layers read whole parameters in the compute type from load on.
 bool holds_whole_weights(Engine engine, int zero_stage) {
   return engine == Engine::kMegatron || engine == Engine::kNanotron ||
          (engine == Engine::kDeepSpeed && zero_stage < 3);
-}
-
-// States that are one tensor for each parameter; factored, blockwise and projected ones have no simple least size.
-bool has_plain_states(const Optimizer& optimizer) {
-  return !optimizer.paged &&
-         std::all_of(optimizer.slots.begin(), optimizer.slots.end(), [](const OptimizerSlot& slot) {
-           return slot.extent == SlotExtent::kParameter && slot.applies_to == SlotAppliesTo::kAll;
-         });
-}
-
-// Of gradients that stand in buffers from load on, for each parameter.
-double buffered_gradient(StagePrograms<Checked>& programs, const Job& job, double elements) {
-  // DeepSpeed's, and what FSDP has reduced, are divided over ranks.
-  if ((job.engine != Engine::kMegatron && job.engine != Engine::kNanotron) || elements == 0)
-    return 0;
-  std::vector<Event> events;
-  programs.engine().load(programs.stage_of(0), events);
-  double bytes = 0;
-  for (const Event& event : events) {
-    const Slot& slot = programs.program().slot_at(event.slot);
-    if (slot.pile == Pile::kGradients)
-      bytes += static_cast<double>(slot.bytes.value().value()) * event.count;
-  }
-  return bytes / elements * kWithoutRounding;
-}
-
-double bytes_kept(const StagePrograms<Checked>& programs, std::size_t kind, bool again) {
-  double bytes = 0;
-  for (const SlotId slot : programs.kept_of_kind(kind, again))
-    bytes += static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
-  return bytes;
-}
-
-std::vector<double> summed(const std::vector<int>& kinds, const std::vector<double>& of_kind) {
-  std::vector<double> sums = {0};
-  for (const int kind : kinds)
-    sums.push_back(sums.back() + of_kind[static_cast<std::size_t>(kind)]);
-  return sums;
 }
 
 std::uint64_t key_of_order(const Layout& layout, std::int64_t rank) {
@@ -83,68 +39,6 @@ PipelineShape shape_of(const Layout& layout) {
 }
 
 }  // namespace
-
-FormFacts memory_facts(const Job& job, const Job* again) {
-  FormFacts facts;
-  StagePrograms<Checked> programs(job);
-  const Architecture& model = *job.model;
-  facts.alike = model.kinds.size() == 1;
-  std::vector<double> kept, elements;
-  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-    kept.push_back(bytes_kept(programs, kind, false));
-    elements.push_back(static_cast<double>(plain(programs.units().kinds[kind].elements)));
-    facts.largest = std::max(facts.largest, elements.back());
-  }
-  const std::vector<int> kinds = kind_of_each_layer(model);
-  facts.kept = summed(kinds, kept);
-  facts.elements = summed(kinds, elements);
-  facts.kept_again.assign(facts.kept.size(), 0.0);
-  if (again != nullptr) {
-    // Adapters may make other kinds of layers where they are computed again.
-    const StagePrograms<Checked> computed(*again);
-    const std::vector<int> kinds_again = kind_of_each_layer(*again->model);
-    for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
-      const double whole = kept[static_cast<std::size_t>(kinds[layer])];
-      const double less =
-          std::min(whole, bytes_kept(computed, static_cast<std::size_t>(kinds_again[layer]), true));
-      facts.kept_again[layer + 1] = facts.kept_again[layer] + less;
-      facts.largest_again = std::max(facts.largest_again, whole - less);
-    }
-  }
-  // nanotron's loss lets its logits go as it runs.
-  if (job.engine != Engine::kNanotron)
-    for (const SlotId slot : programs.kept_of_head())
-      facts.kept_of_head +=
-          static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
-  facts.embedding = static_cast<double>(plain(programs.units().embedding.elements));
-  const Parallel& parallel = job.parallel;
-  facts.share = std::max(1.0, static_cast<double>(parallel.tensor.value()) /
-                                  static_cast<double>(parallel.expert * parallel.expert_tensor));
-  // Frozen parameters may be quantised and have no states.
-  if (job.trains_in_part()) return facts;
-  const Precision& precision = job.training.precision;
-  facts.weight = std::min(bytes_each(precision.parameters), bytes_each(precision.compute));
-  double all = facts.elements.back() + facts.embedding;
-  all += static_cast<double>(plain(programs.units().head.elements));
-  facts.gradient = buffered_gradient(programs, job, all);
-  if (job.engine == Engine::kFsdp2)
-    facts.gradient_of_stage = std::min(facts.weight, bytes_each(precision.gradients));
-  const bool on_host = job.offload.optimizer != OffloadTarget::kNone ||
-                       job.offload.parameters != OffloadTarget::kNone;
-  if (on_host || !has_plain_states(job.training.optimizer)) return facts;
-  const BytesPerParameter bytes = bytes_per_parameter(job.training.optimizer, precision);
-  // nanotron steps its parameters themselves unless it accumulates in fp32.
-  facts.states = bytes.states + (job.engine == Engine::kNanotron ? 0 : bytes.master);
-  return facts;
-}
-
-double micro_batch_seconds(const TimeTerms& terms, bool with_host) {
-  double seconds = 0;
-  for (const TimeTerm term : {TimeTerm::kCompute, TimeTerm::kRecompute, TimeTerm::kTensor,
-                              TimeTerm::kContext, TimeTerm::kExpert})
-    seconds += terms[term];
-  return seconds + (with_host ? terms[TimeTerm::kHost] : 0);
-}
 
 const Bounds::Flight& Bounds::flight_of(const Layout& layout, std::int64_t rank) {
   const auto [found, fresh] = flights_.try_emplace(key_of_order(layout, rank));
@@ -197,8 +91,8 @@ Bounds::Held Bounds::held_by(const Layout& layout, const FormFacts& facts) const
   return held;
 }
 
-double Bounds::least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch) {
-  return bytes_of(moments_of(layout, facts, micro_batch), held_by(layout, facts));
+double Bounds::least_bytes(const Layout& layout, const FormFacts& facts) {
+  return bytes_of(moments_of(layout, facts), held_by(layout, facts));
 }
 
 double Bounds::bytes_of(const Moments& moments, const Held& held) {
@@ -211,12 +105,11 @@ double Bounds::bytes_of(const Moments& moments, const Held& held) {
   return most;
 }
 
-Bounds::Moments Bounds::moments_of(const Layout& layout, const FormFacts& facts,
-                                   std::int64_t micro_batch) {
+Bounds::Moments Bounds::moments_of(const Layout& layout, const FormFacts& facts) {
   Moments moments;
   if (facts.elements.empty()) return moments;  // nothing is known
-  const double grown =
-      static_cast<double>(layout.micro_batch) / static_cast<double>(micro_batch) * kWithoutRounding;
+  const double grown = static_cast<double>(layout.micro_batch) /
+                       static_cast<double>(facts.micro_batch) * kWithoutRounding;
   // What layers from `from` to `to` keep, of which some are computed again.
   const auto kept = [&](std::int64_t from, std::int64_t to) {
     const auto sum = [&](const std::vector<double>& of, std::int64_t a, std::int64_t b) {
@@ -243,9 +136,11 @@ Bounds::Moments Bounds::moments_of(const Layout& layout, const FormFacts& facts,
   const std::int64_t layers = target_.model->layers;
   const double again = layout.recompute == RecomputeMode::kFull ? facts.largest_again * grown : 0;
   if (layout.pipeline == 1) {
-    moments.add(
-        {facts.elements.back() + facts.embedding, facts.elements.back(), true,
-         kept(0, layers) * grown + std::max(facts.alike ? again : 0, facts.kept_of_head * grown)});
+    // A fused loss keeps the gradient of its weight, which is as large for one sequence as for many.
+    const double head =
+        facts.kept_of_head * (layout.loss == LossKernel::kPlain ? grown : kWithoutRounding);
+    moments.add({facts.elements.back() + facts.embedding, facts.elements.back(), true,
+                 kept(0, layers) * grown + std::max(facts.alike ? again : 0, head)});
     return moments;
   }
   const std::vector<std::int64_t>& starts = starts_of(layout);
@@ -255,7 +150,7 @@ Bounds::Moments Bounds::moments_of(const Layout& layout, const FormFacts& facts,
   const bool torch = layout.engine == Engine::kFsdp2 || layout.engine == Engine::kFsdp1 ||
                      layout.engine == Engine::kDdp;
   const double hidden =
-      static_cast<double>(target_.sequence_length * target_.model->hidden * micro_batch) /
+      static_cast<double>(target_.sequence_length * target_.model->hidden * facts.micro_batch) /
       layout.context / layout.tensor;
   const double borrowed = torch ? 2 * 4 * hidden : 0;  // 4 bytes of each number at most
   const PipelineOrder& order = order_of(layout.schedule);
@@ -386,7 +281,11 @@ double micro_batch(const MicroBatch& none, const MicroBatch& all, double share) 
 }  // namespace
 
 double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const {
-  return micro_batch({facts.seconds, facts.device}, {facts.seconds_again, facts.device_again},
+  const PassageSeconds passage = layout.micro_batch == facts.micro_batch
+                                     ? facts.smallest
+                                     : facts.of_a_sequence * layout.micro_batch;
+  return micro_batch({passage.none, passage.none_on_device},
+                     {passage.again, passage.again_on_device},
                      computed_again(layout, facts.alike)) *
          layout.accumulation / layout.pipeline;
 }
@@ -410,7 +309,13 @@ double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const 
   seconds /= layout.pipeline;
   if (layout.pipeline == 1) return seconds;
   const PipelineOrder& order = order_of(layout.schedule);
-  if (!order.splits_backward) return seconds + micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  if (!order.splits_backward) {
+    // Breadth first, a rank of large chunks may wait for small ones alone.
+    const std::int64_t parts = std::int64_t{1} * layout.pipeline * layout.chunks;
+    const bool even = !stages_are_stated_ && target_.model->layers % parts == 0;
+    if (layout.schedule == PipelineSchedule::kLoopedBreadthFirst && !even) return seconds;
+    return seconds + micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
+  }
   const PipelineShape shape = shape_of(layout);
   const GroupTime::Again& passage = share >= 1 ? time.all : none;
   const auto before_last = static_cast<double>(micro_batches_of_chunk(order.placement, shape) - 1) /

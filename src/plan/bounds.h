@@ -1,24 +1,31 @@
 // What no layout can go below: cheap numbers that spare a search most of its work, and never its best answer.
 //
 //   memory   weights and states of a stage + what its layers keep for every micro-batch in flight
-//   time     micro-batches x the work of one micro-batch, of the average stage
+//   time     micro-batches x the work of one micro-batch, of the average stage; a wider micro-batch takes no longer for
+//            each of its sequences
 //
 // Proofs. Memory: the fullest stage is no emptier than the first or the second. At the moment when most micro-batches are
 // in flight there, it holds, beside its weights and the states of the optimizer, what each layer keeps for backward, once
 // for each of them; and without a pipeline, where whole layers are computed again, one of them has been by the time
-// backward goes on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps grows with the
-// micro-batch at least as the smallest micro-batch's does, but for the rounding of tensors, for which a part is taken off.
-// Layers whose states are divided stand there whole while they run, those of torchtitan's stages from the first
-// micro-batch to the last, and so do their gradients once each chunk has run backward. Megatron and nanotron have
-// buffers of gradients from load on. What engines add beside that (other buffers, temporaries) is left out. Time: the slowest stage runs
-// every micro-batch, one after the other, and is no faster than the average stage; kernels and exchanges inside a
-// micro-batch are those of the same layout without its pipeline and its data ranks, which is called its form. Layers
-// computed again only add. With its data ranks (a group of layouts) the form also tells what they exchange and how long
-// the optimizer takes, of which the fullest stage has no less than the average one; and where backward is not split, one
-// passage through the other stages is waited for, divided by the chunks of a stage. Where it is split, the last micro-batch
-// of any part has all of them before it there, and goes through the other parts, and back through all of them.
+// backward goes on. No engine divides states over more than all ranks that hold the same parameters. What a layer keeps
+// grows with the micro-batch at least as the smallest micro-batch's does, but for copies of weights, which are found and
+// left out, and for the rounding of tensors, for which a part is taken off. Layers whose states are divided stand there
+// whole while they run, those of torchtitan's stages from the first micro-batch to the last, and so do their gradients once
+// each chunk has run backward. Megatron and nanotron have buffers of gradients from load on. What engines add beside that
+// (other buffers, temporaries) is left out.
 //
-// bounds_test.cc holds both to whole small spaces, layout by layout.
+// Time: the slowest stage runs every micro-batch, one after the other, and is no faster than the average stage; kernels and
+// exchanges inside a micro-batch are those of the same layout without its pipeline and its data ranks, which is called its
+// form. Layers computed again only add. Twice the sequences take at most twice as long: products, attention, reads, writes
+// and exchanges grow with them or less, tiles and experts' rows are rounded up, launches stay, and what runs side by side
+// takes the longer and a part of the shorter. So a micro-batch that all others are divisors of bounds them all, for each
+// sequence, but for the smallest one, of which some operators make views where others copy: that is timed itself. With its
+// data ranks (a group of layouts) the form also tells what they exchange and how long the optimizer takes, of which the
+// fullest stage has no less than the average one; and where backward is not split, one passage through the other stages is
+// waited for, divided by the chunks of a stage (breadth first, only where they are even). Where it is split, the last
+// micro-batch of any part has all of them before it there, and goes through the other parts, and back through all of them.
+//
+// search_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
 
 #include <array>
@@ -26,38 +33,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cost/step_time.h"
 #include "machine/runtime.h"
+#include "plan/form_facts.h"
 #include "plan/passages.h"
 #include "plan/space.h"
 
 namespace steelyard {
-
-// What a form tells of all layouts that have it.
-struct FormFacts {
-  // By layer of the model: sums over all layers before it, so that a stage is a difference.
-  std::vector<double> kept,
-      kept_again;                // bytes; where nothing, or the whole layer, is computed again
-  std::vector<double> elements;  // parameters on this rank
-  double embedding = 0;          // parameters, too
-  double largest_again = 0;      // of one layer: what computing it again makes, beside what it kept
-  double share = 1;  // the most ranks for each data rank that share a parameter's states
-  double weight = 0, states = 0;  // bytes of each parameter
-  double gradient = 0;            // the same, of buffers from load on; whole on every rank
-  double gradient_of_stage = 0;   // the same, where stages keep whole gradients until they reduce
-  double largest = 0;             // parameters of the largest layer
-  double kept_of_head = 0;        // bytes
-  double device = 0, device_again = 0;    // of these, on the device
-  double seconds = 0, seconds_again = 0;  // of one micro-batch: nothing, all layers computed again
-  bool alike = true;                      // one kind of layer
-  std::string code, words;                // refused by the readers
-};
-
-// `again` is the form's job with every layer computed again; null: the engine cannot.
-FormFacts memory_facts(const Job& job, const Job* again);
-// Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
-// What the host's launches add to the device's time belongs to whole stretches, and is no sum of layers.
-double micro_batch_seconds(const TimeTerms& of_form, bool with_host = true);
 
 // The time of a group of layouts: the same form with the same data ranks, cut into any stages.
 struct GroupTime {
@@ -80,7 +61,7 @@ class Bounds {
         context_(context_bytes(*target.device)) {}
 
   // Bytes on the fullest device, at least. `facts` of the form with the smallest micro-batch, which is `micro_batch`.
-  double least_bytes(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
+  double least_bytes(const Layout& layout, const FormFacts& facts);
   // The same in its two parts: moments of a step, which do not depend on how states are divided, and what is held.
   struct
       Held {  // of each parameter on a stage, from load on, and while micro-batches pass; of a layer while it runs
@@ -96,7 +77,7 @@ class Bounds {
     std::size_t count = 0;
     void add(const Moment& moment) { all[count++] = moment; }
   };
-  Moments moments_of(const Layout& layout, const FormFacts& facts, std::int64_t micro_batch);
+  Moments moments_of(const Layout& layout, const FormFacts& facts);
   Held held_by(const Layout& layout, const FormFacts& facts) const;
   static double bytes_of(const Moments& moments, const Held& held);
   // The same as least_bytes, closer, with the layout's own graphs (plan/passages.h); and the upper end of the band, at least. What the
@@ -105,7 +86,7 @@ class Bounds {
     double device = 0, high = 0;
   };
   Need least_need(const Layout& layout, const FormFacts& facts, const FormSwings& swings);
-  // Of the whole step, at least. `facts` of the layout's own form.
+  // Of the whole step, at least.
   double least_seconds(const Layout& layout, const FormFacts& facts) const;
   double least_seconds(const Layout& layout, const GroupTime& time) const;
 

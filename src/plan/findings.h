@@ -36,6 +36,10 @@ class Findings {
   bool is_slower_than_tight(double seconds) const {
     return !wish_.everything && !wish_.first_that_fits && seconds > fastest_tight_;
   }
+  // What nearly fits is wanted only where it is faster than all that fits.
+  bool is_slower_than_fit(double seconds) const {
+    return !wish_.everything && !wish_.first_that_fits && seconds > best_time_;
+  }
   // Whether something found is no slower and no larger than what needs so much at least.
   bool is_beaten(double seconds, double bytes) const;
 

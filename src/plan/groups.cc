@@ -1,6 +1,7 @@
 #include "plan/groups.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -19,7 +20,7 @@ bool is_unusual(const Layout& layout) {
 }  // namespace
 
 LayoutGroups::LayoutGroups(const Space& space, const OpenLayouts& open, const Bounds& bounds,
-                           const std::vector<FormFacts>& forms)
+                           const std::vector<FormFacts>& facts, const SearchHelp& help)
     : space_(space), open_(open) {
   // Of one row of forms: data ranks (and so stages), whether the order is usual, the list of divisions.
   using BlockKey = std::tuple<std::uint32_t, std::int32_t, std::uint16_t, std::uint16_t, bool>;
@@ -33,40 +34,66 @@ LayoutGroups::LayoutGroups(const Space& space, const OpenLayouts& open, const Bo
     if (fresh) blocks_.emplace_back();
     blocks_[found->second].push_back(at);
   }
-  using FamilyKey = std::tuple<std::uint32_t, std::uint8_t, bool>;
+  // Blocks of one piece of work.
+  constexpr std::size_t kPiece = 64;
+  std::vector<std::vector<LayoutGroup>> pieces((blocks_.size() + kPiece - 1) / kPiece);
+  help.share(pieces.size(), [&](std::size_t piece) {
+    const std::size_t end = std::min(blocks_.size(), (piece + 1) * kPiece);
+    for (std::size_t block = piece * kPiece; block < end; ++block)
+      add_groups(static_cast<std::uint32_t>(block), bounds, facts, pieces[piece]);
+  });
+  // What decides kernels beside the form: gradients that are added to, and when they are synchronised.
+  using FamilyKey = std::tuple<std::uint32_t, std::uint8_t, bool, bool>;
   std::map<FamilyKey, std::uint32_t> known;
-  for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
-    const Bundle& bundle = space.bundles[blocks_[block].front()];
-    LayoutGroup group;
-    group.block = block;
-    for (; group.round < space.rounds[bundle.rounds].size(); ++group.round)
-      for (group.division = 0; group.division < space.divisions[bundle.divisions].size();
-           ++group.division)
-        for (group.kind = 0; group.kind < Space::kKindsOfForm; ++group.kind) {
-          LayoutGroup here = group;
-          each(group, [&](const Bundle& of, Choice choice) {
-            const Layout layout = space.layout(of, choice);
-            if (here.layouts++ == 0) {
-              here.first = space.number_of(of, choice);
-              here.form = space.form_of(of, choice);
-              here.unusual = is_unusual(layout);
-            }
-            here.seconds = std::min(here.seconds, bounds.least_seconds(layout, forms[here.form]));
-            here.again = here.again || recomputes_layers(layout.recompute);
-            here.splits =
-                here.splits || (layout.pipeline > 1 && order_of(layout.schedule).splits_backward);
-          });
-          if (here.layouts == 0) continue;
-          const FamilyKey kernels{here.form,
-                                  space.divisions[bundle.divisions][group.division].zero_stage,
-                                  space.rounds[bundle.rounds][group.round].accumulation == 1};
-          here.family =
-              known.try_emplace(kernels, static_cast<std::uint32_t>(known.size())).first->second;
-          families.resize(known.size());
-          families[here.family].push_back(static_cast<std::uint32_t>(all.size()));
-          all.push_back(here);
-        }
-  }
+  for (const std::vector<LayoutGroup>& made : pieces)
+    for (LayoutGroup group : made) {
+      const Bundle& bundle = space.bundles[blocks_[group.block].front()];
+      const FamilyKey kernels{
+          group.form, space.divisions[bundle.divisions][group.division].zero_stage,
+          space.rounds[bundle.rounds][group.round].accumulation == 1, bundle.common.pipeline > 1};
+      group.family =
+          known.try_emplace(kernels, static_cast<std::uint32_t>(known.size())).first->second;
+      families.resize(known.size());
+      families[group.family].push_back(static_cast<std::uint32_t>(all.size()));
+      all.push_back(group);
+    }
+}
+
+void LayoutGroups::add_groups(std::uint32_t block, const Bounds& bounds,
+                              const std::vector<FormFacts>& facts,
+                              std::vector<LayoutGroup>& made) const {
+  const Bundle& front = space_.bundles[blocks_[block].front()];
+  Choice choice;
+  for (; choice.round < space_.rounds[front.rounds].size(); ++choice.round)
+    for (choice.division = 0; choice.division < space_.divisions[front.divisions].size();
+         ++choice.division) {
+      std::array<LayoutGroup, Space::kKindsOfForm> groups;
+      for (const std::uint32_t at : blocks_[block]) {
+        const Bundle& bundle = space_.bundles[at];
+        open_.each_of_slot(bundle, choice, [&](Choice open) {
+          const Layout layout = space_.layout(bundle, open);
+          LayoutGroup& here = groups[Space::kind_of_form(layout.recompute)];
+          if (here.layouts++ == 0) {
+            here.first = space_.number_of(bundle, open);
+            here.form = space_.form_of(bundle, open);
+            here.unusual = is_unusual(layout);
+          }
+          here.seconds = std::min(here.seconds,
+                                  bounds.least_seconds(layout, facts[space_.base_of[here.form]]));
+          here.again = here.again || recomputes_layers(layout.recompute);
+          here.splits =
+              here.splits || (layout.pipeline > 1 && order_of(layout.schedule).splits_backward);
+        });
+      }
+      for (std::uint32_t kind = 0; kind < Space::kKindsOfForm; ++kind) {
+        if (groups[kind].layouts == 0) continue;
+        groups[kind].block = block;
+        groups[kind].round = choice.round;
+        groups[kind].division = choice.division;
+        groups[kind].kind = kind;
+        made.push_back(groups[kind]);
+      }
+    }
 }
 
 }  // namespace steelyard

@@ -12,6 +12,7 @@
 
 #include "plan/bounds.h"
 #include "plan/open_layouts.h"
+#include "plan/search.h"
 
 namespace steelyard {
 
@@ -28,9 +29,9 @@ struct LayoutGroup {
 
 class LayoutGroups {
  public:
-  // `forms`: what bounds the time of each form.
+  // `facts`: what bounds the time of each base.
   LayoutGroups(const Space& space, const OpenLayouts& open, const Bounds& bounds,
-               const std::vector<FormFacts>& forms);
+               const std::vector<FormFacts>& facts, const SearchHelp& help);
 
   std::vector<LayoutGroup> all;
   std::vector<std::vector<std::uint32_t>> families;  // of all
@@ -49,6 +50,9 @@ class LayoutGroups {
   }
 
  private:
+  void add_groups(std::uint32_t block, const Bounds& bounds, const std::vector<FormFacts>& facts,
+                  std::vector<LayoutGroup>& made) const;
+
   const Space& space_;
   const OpenLayouts& open_;
   std::vector<std::vector<std::uint32_t>> blocks_;  // bundles

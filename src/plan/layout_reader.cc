@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "engine/stage_program.h"
 #include "machine/machine.h"
@@ -24,6 +26,12 @@ FormFacts refused(const Diagnostic& problem) {
   return facts;
 }
 
+// Nobody asks a job of a search what it assumes, and each copy would carry it.
+ReadJob without_words(ReadJob job) {
+  if (job) job->assumptions.clear();
+  return job;
+}
+
 Job with_all_computed_again(Job job) {
   job.recompute = {};
   job.recompute.mode = RecomputeMode::kFull;
@@ -32,8 +40,19 @@ Job with_all_computed_again(Job job) {
 
 }  // namespace
 
+LayoutReader::LayoutReader(const Value& run, const PlanTarget& target, const Space& space,
+                           const SearchHelp& help)
+    : run_(run), target_(target), space_(space), help_(help), form_run_(run) {
+  for (const KeyId id : kStageKeys) remove_path(form_run_, key_of(id).path);
+  for (const KeyId id : {KeyId::kVirtualPipeline, KeyId::kSchedule, KeyId::kPipeline, KeyId::kData,
+                         KeyId::kReplicate, KeyId::kZeroStage, KeyId::kReshard})
+    remove_path(form_run_, key_of(id).path);
+  undivided_run_ = form_run_;
+  remove_path(undivided_run_, key_of(KeyId::kOverlapGather).path);
+}
+
 ReadJob LayoutReader::job_of(const Layout& layout) const {
-  return help_.read(run_of(run_, layout, space_, target_.model->layers));
+  return without_words(help_.read(run_of(run_, layout, space_, target_.model->layers)));
 }
 
 bool LayoutReader::stages_are_stated() const {
@@ -41,36 +60,44 @@ bool LayoutReader::stages_are_stated() const {
                      [&](KeyId id) { return run_.at(key_of(id).path) != nullptr; });
 }
 
-// A form stands for itself: what the run file says about stages belongs to layouts that have them.
 ReadJob LayoutReader::job_of_form(const Layout& form) const {
-  Value run = run_;
-  for (const KeyId id : kStageKeys) remove_path(run, key_of(id).path);
-  for (const KeyId id : {KeyId::kVirtualPipeline, KeyId::kSchedule, KeyId::kPipeline, KeyId::kData,
-                         KeyId::kReplicate, KeyId::kZeroStage, KeyId::kReshard})
-    remove_path(run, key_of(id).path);
-  // A way of states that are divided.
-  if (form.zero_stage == 0) remove_path(run, key_of(KeyId::kOverlapGather).path);
-  return help_.read(run_of(run, form, space_, target_.model->layers));
+  const Value& run = form.zero_stage == 0 ? undivided_run_ : form_run_;
+  return without_words(help_.read(run_of(run, form, space_, target_.model->layers)));
+}
+
+FormFacts LayoutReader::facts_of(const Layout& base, const Job& job) const {
+  if (base.recompute != RecomputeMode::kNone) return memory_facts(job, nullptr);
+  Layout all = base;
+  all.recompute = RecomputeMode::kFull;
+  const ReadJob again = job_of_form(all);
+  return memory_facts(job, again ? &*again : nullptr);
 }
 
 FormFacts LayoutReader::memory_of(const Layout& base) const {
+  FormFacts facts;
   try {
-    const ReadJob job = job_of_form(base);
-    if (!job) return refused(job.error().front());
-    if (base.recompute != RecomputeMode::kNone) return memory_facts(*job, nullptr);
-    Layout all = base;
-    all.recompute = RecomputeMode::kFull;
-    const ReadJob again = job_of_form(all);
-    return memory_facts(*job, again ? &*again : nullptr);
+    if (const ReadJob job = job_of_form(base)) {
+      facts = facts_of(base, *job);
+      Layout twice = base;
+      twice.micro_batch *= 2;
+      const bool open = run_.at(key_of(KeyId::kMicroBatch).path) == nullptr;
+      if (open && keeps_copies_of_weights(*job))
+        if (const ReadJob wider = job_of_form(twice)) facts.keep_growth(facts_of(twice, *wider));
+    } else {
+      facts = refused(job.error().front());
+    }
   } catch (const OverflowError&) {
-    return {};  // bounds nothing; the layout itself will be refused
+    facts = {};  // bounds nothing; the layout itself will be refused
   }
+  facts.micro_batch = base.micro_batch;
+  return facts;
 }
 
 // A job, and the same with every layer computed again; graphs are drawn once.
 struct LayoutReader::Clocks {
-  Clocks(const Job& job, bool with_again)
-      : all(with_again ? with_all_computed_again(job) : job),
+  Clocks(Job asked, bool with_again)
+      : job(std::move(asked)),
+        all(with_again ? with_all_computed_again(job) : job),
         shared(with_again && job.recompute.mode == RecomputeMode::kNone) {
     StagePrograms<Checked> programs(shared ? all : job, SlotDetail::kSums, shared);
     plain.emplace(job, programs);
@@ -79,60 +106,73 @@ struct LayoutReader::Clocks {
     else if (with_again)
       again.emplace(all);
   }
-  const Job all;
+  void settle(const Device& device, const Machine& machine) {
+    plain->settle(device, machine);
+    if (again) again->settle(device, machine);
+  }
+  const Job job, all;
   const bool shared;
   std::optional<StepClock> plain, again;
 };
 
-FormFacts LayoutReader::time_of(const Layout& form, bool again) const {
-  FormFacts facts;
+PassageSeconds LayoutReader::time_of(const Layout& form, bool again) const {
   try {
     const ReadJob job = job_of_form(form);
-    if (!job) return refused(job.error().front());
-    facts.alike = job->model->kinds.size() == 1;
+    if (!job) return {};
     const Device& device = *job->cluster.device;
     const Machine* machine = usual_machine(device);
-    if (machine == nullptr) return facts;
+    if (machine == nullptr) return {};
     const Clocks clocks(*job, again);
     const TimeTerms plain = clocks.plain->read(device, *machine, Outlook::kExpected).terms;
-    facts.seconds = facts.seconds_again = micro_batch_seconds(plain);
-    facts.device = facts.device_again = micro_batch_seconds(plain, false);
-    if (!again) return facts;
-    const TimeTerms longer = clocks.again->read(device, *machine, Outlook::kExpected).terms;
-    facts.seconds_again = micro_batch_seconds(longer);
-    facts.device_again = micro_batch_seconds(longer, false);
+    const TimeTerms longer =
+        again ? clocks.again->read(device, *machine, Outlook::kExpected).terms : plain;
+    return {micro_batch_seconds(plain), micro_batch_seconds(longer),
+            micro_batch_seconds(plain, false), micro_batch_seconds(longer, false)};
   } catch (const OverflowError&) {
-    facts.seconds = facts.seconds_again = 0;
+    return {};
   }
-  return facts;
 }
 
 std::vector<GroupTime> LayoutReader::times_of_groups(const Layout& form,
                                                      const std::vector<AskedGroup>& groups) const {
-  const bool again = std::any_of(groups.begin(), groups.end(),
-                                 [](const AskedGroup& group) { return group.again; });
-  std::unique_ptr<const Clocks> clocks;
+  // Orders of micro-batches make several groups of the same data ranks.
+  struct Alike {
+    AskedGroup group;
+    GroupTime time;
+  };
+  const auto key_of = [](const Layout& layout) {
+    return std::tuple(layout.data, layout.zero_stage, layout.replicate, layout.accumulation);
+  };
+  std::map<decltype(key_of(form)), Alike> alike;
+  bool again = false;
+  for (const AskedGroup& group : groups) {
+    AskedGroup& asked = alike[key_of(group.first)].group;
+    asked = {group.first, asked.again || group.again, asked.splits || group.splits};
+    again = again || group.again;
+  }
+  std::unique_ptr<Clocks> clocks;
+  for (auto& [key, one] : alike) one.time = time_of_group(form, one.group, again, clocks);
   std::vector<GroupTime> times;
-  for (const AskedGroup& group : groups) times.push_back(time_of_group(form, group, again, clocks));
+  for (const AskedGroup& group : groups) times.push_back(alike[key_of(group.first)].time);
   return times;
 }
 
 GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& group, bool again,
-                                      std::unique_ptr<const Clocks>& clocks) const {
+                                      std::unique_ptr<Clocks>& clocks) const {
   GroupTime time;
   try {
     Layout whole = form;
-    whole.data = group.first->data;
-    whole.zero_stage = group.first->zero_stage;
-    whole.replicate = group.first->replicate;
-    const ReadJob read = job_of_form(whole);
+    whole.data = group.first.data;
+    whole.zero_stage = group.first.zero_stage;
+    whole.replicate = group.first.replicate;
+    ReadJob read = job_of_form(whole);
     if (!read) return time;  // bounds nothing
     time.alike = read->model->kinds.size() == 1;
     const Device& device = *read->cluster.device;
     const Machine* machine = usual_machine(device);
     if (machine == nullptr) return time;
-    const std::int64_t rounds = group.first->accumulation;
-    const bool as_stages = read->engine == Engine::kFsdp2 && group.first->pipeline > 1 &&
+    const std::int64_t rounds = group.first.accumulation;
+    const bool as_stages = read->engine == Engine::kFsdp2 && group.first.pipeline > 1 &&
                            run_.at(key_of(KeyId::kSyncEachMicroBatch).path) == nullptr;
     const auto with_rounds = [&](Job job) {
       if (as_stages) sync_as_stages(job.parallel);
@@ -140,8 +180,11 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
       job.training.global_batch *= rounds;
       return job;
     };
-    const Job job = with_rounds(*read);
-    if (!clocks) clocks = std::make_unique<const Clocks>(job, again);
+    const Job job = with_rounds(std::move(*read));
+    if (!clocks) {
+      clocks = std::make_unique<Clocks>(job, again);
+      clocks->settle(device, *machine);
+    }
     const auto measure = [&](const Job& timed, const StepClock& clock, GroupTime::Again& times_of) {
       const StepClock own(timed, clock);
       const StepTime answer = own.read(device, *machine, Outlook::kExpected);

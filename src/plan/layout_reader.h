@@ -2,7 +2,7 @@
 //
 //   reader.job_of(layout)         the run file with the layout's keys laid over, read
 //   reader.memory_of(base)        what bounds the memory of every layout with this base
-//   reader.time_of(form)          what bounds the time of every layout with this form
+//   reader.time_of(form)          one micro-batch of layouts with this form
 //   reader.times_of_groups(...)   the same with its data ranks
 #pragma once
 
@@ -16,19 +16,18 @@ namespace steelyard {
 class LayoutReader {
  public:
   LayoutReader(const Value& run, const PlanTarget& target, const Space& space,
-               const SearchHelp& help)
-      : run_(run), target_(target), space_(space), help_(help) {}
+               const SearchHelp& help);
 
   ReadJob job_of(const Layout& layout) const;
   // Whether the run file says how layers are cut into stages.
   bool stages_are_stated() const;
   FormFacts memory_of(const Layout& base) const;
-  // `again`: some of its layouts compute layers again.
-  FormFacts time_of(const Layout& form, bool again) const;
-  // Groups of one form that differ only in data ranks, replicas and how many rounds there are, if more than one: their
-  // kernels are the same. `first`: any layout of the group.
+  // `again`: some of its layouts compute layers again. All 0 where nothing is known.
+  PassageSeconds time_of(const Layout& form, bool again) const;
+  // Groups of one form that differ only in data ranks, replicas, how many rounds there are, if more than one, and how many
+  // stages, if more than one: their kernels are the same. `first`: any layout of the group.
   struct AskedGroup {
-    const Layout* first = nullptr;
+    Layout first;
     bool again = false;   // some compute layers again
     bool splits = false;  // some split backward
   };
@@ -38,13 +37,17 @@ class LayoutReader {
  private:
   struct Clocks;
   GroupTime time_of_group(const Layout& form, const AskedGroup& group, bool again,
-                          std::unique_ptr<const Clocks>& clocks) const;
+                          std::unique_ptr<Clocks>& clocks) const;
   ReadJob job_of_form(const Layout& form) const;
+  FormFacts facts_of(const Layout& base, const Job& job) const;
 
   const Value& run_;
   const PlanTarget& target_;
   const Space& space_;
   const SearchHelp& help_;
+  // A form stands for itself: what the run file says about stages belongs to layouts that have them, and what it says of
+  // divided states to those that divide them.
+  Value form_run_, undivided_run_;
 };
 
 }  // namespace steelyard

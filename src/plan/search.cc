@@ -2,23 +2,27 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
-#include <queue>
 #include <tuple>
 
 #include "plan/cells.h"
 #include "plan/findings.h"
 #include "plan/groups.h"
 #include "plan/layout_reader.h"
+#include "plan/tasks.h"
+#include "plan/turns.h"
 #include "plan/weigher.h"
 
 namespace steelyard {
 namespace {
 
 // Weighed between two looks at the bounds. Fixed, so that the answer does not depend on the number of workers.
-constexpr std::size_t kBatch = 128;
+constexpr std::size_t kBatch = 128, kBatchUpToLimit = 256;
 // Bundles whose bounds one piece of work asks for.
-constexpr std::size_t kPiece = 128;
+constexpr std::size_t kPiece = 1024;
+// A micro-batch that is a multiple of all others is looked at up to here.
+constexpr std::int64_t kWidest = std::int64_t{1} << 20;
 
 void put(Value& run, const std::string& path, Value value) {
   Place place;
@@ -39,7 +43,7 @@ class Search {
         stages_are_stated_(reader_.stages_are_stated()),
         bounds_(target, stages_are_stated_),
         found_(target, space, wish),
-        weigher_(target, space, wish, help, reader_, memory_),
+        weigher_(target, space, wish, reader_, facts_),
         open_(space) {}
 
   SearchResult operator()() {
@@ -64,7 +68,7 @@ class Search {
 
   // A base is asked once for what its layers keep; that bounds the memory of every layout that has it.
   void bound_memory() {
-    std::vector<FormFacts>& facts = memory_;
+    std::vector<FormFacts>& facts = facts_;
     facts.resize(space_.bases.size());
     help_.share(facts.size(),
                 [&](std::size_t i) { facts[i] = reader_.memory_of(space_.bases[i]); });
@@ -117,10 +121,9 @@ class Search {
       for (choice.round = 0; choice.round < space_.rounds[bundle.rounds].size(); ++choice.round) {
         choice.division = 0;
         const std::uint32_t base = space_.base_of[space_.form_of(bundle, choice)];
-        const FormFacts& facts = memory_[base];
+        const FormFacts& facts = facts_[base];
         Layout layout = space_.layout(bundle, choice);
-        const Bounds::Moments moments =
-            bounds.moments_of(layout, facts, space_.bases[base].micro_batch);
+        const Bounds::Moments moments = bounds.moments_of(layout, facts);
         for (; choice.division < divisions.size(); ++choice.division) {
           layout.zero_stage = divisions[choice.division].zero_stage;
           layout.replicate = divisions[choice.division].replicate;
@@ -129,30 +132,42 @@ class Search {
       }
   }
 
+  // A base is timed once or twice; that bounds the time of every layout that has it.
   void bound_time() {
-    // 1: nothing, 2: whole layers are computed again, too
-    std::vector<char> needed(space_.forms.size(), 0);
+    struct Wanted {
+      bool again = false;  // whole layers are computed again, too
+      std::int64_t smallest = 0,
+                   widest = 0;  // micro-batches; a multiple of all others. 0: not wanted
+    };
+    std::vector<Wanted> wanted(space_.bases.size());
+    std::vector<bool> open(space_.forms.size(), false);
     each_open([&](const Bundle& bundle, Choice choice) {
+      const std::uint32_t form = space_.form_of(bundle, choice);
       const auto mode = space_.recomputations[bundle.recomputations][choice.recomputation].mode;
-      char& need = needed[space_.form_of(bundle, choice)];
-      need = std::max(need, static_cast<char>(recomputes_layers(mode) ? 2 : 1));
+      Wanted& base = wanted[space_.base_of[form]];
+      base.again = base.again || recomputes_layers(mode);
+      if (open[form]) return;
+      open[form] = true;
+      const std::int64_t micro_batch = space_.forms[form].micro_batch;
+      if (micro_batch == space_.bases[space_.base_of[form]].micro_batch)
+        base.smallest = micro_batch;
+      else
+        base.widest = std::lcm(std::max<std::int64_t>(1, base.widest), micro_batch);
     });
-    std::vector<std::uint32_t> forms;
-    for (std::uint32_t i = 0; i < needed.size(); ++i)
-      if (needed[i] != 0) forms.push_back(i);
-    found_.counts.forms = static_cast<std::int64_t>(forms.size());
-    times_.resize(space_.forms.size());
-    help_.share(forms.size(), [&](std::size_t at) {
-      const std::uint32_t i = forms[at];
-      times_[i] = reader_.time_of(space_.forms[i], needed[i] == 2);
+    std::vector<std::uint32_t> bases;
+    for (std::uint32_t i = 0; i < wanted.size(); ++i)
+      if (wanted[i].smallest + wanted[i].widest > 0) bases.push_back(i);
+    help_.share(bases.size(), [&](std::size_t at) {
+      const Wanted& base = wanted[bases[at]];
+      FormFacts& facts = facts_[bases[at]];
+      Layout form = space_.bases[bases[at]];
+      if (base.smallest > 0) facts.smallest = reader_.time_of(form, base.again);
+      if (base.widest == 0 || base.widest > kWidest) return;
+      form.micro_batch = static_cast<std::int32_t>(base.widest);
+      facts.of_a_sequence =
+          reader_.time_of(form, base.again) * (1.0 / static_cast<double>(base.widest));
     });
-    if (wish_.everything) return;
-    each_open([&](const Bundle& bundle, Choice choice) {
-      const FormFacts& here = times_[space_.form_of(bundle, choice)];
-      if (here.code.empty()) return;
-      found_.refuse(here.code, here.words);
-      open_.close(bundle, choice);
-    });
+    found_.counts.bases = static_cast<std::int64_t>(bases.size());
   }
   template <class Visit>
   void each_open(Visit visit) const {
@@ -163,8 +178,9 @@ class Search {
   // Most likely to fit first: much computed again, small micro-batches, little held.
   void queue_by_likelihood() {
     each_open([&](const Bundle& bundle, Choice choice) {
-      const std::uint32_t number = space_.number_of(bundle, choice);
-      opened_.push_back({number, 0, least_bytes(number)});
+      const FormFacts& facts = facts_[space_.base_of[space_.form_of(bundle, choice)]];
+      opened_.push_back(
+          {space_.number_of(bundle, choice), 0, least_bytes(space_.layout(bundle, choice), facts)});
     });
     const auto likely = [&](const Opened& opened) {
       const Layout layout = space_.layout(opened.layout);
@@ -174,40 +190,18 @@ class Search {
     std::sort(opened_.begin(), opened_.end(),
               [&](const Opened& a, const Opened& b) { return likely(a) < likely(b); });
     for (std::uint32_t i = 0; i < opened_.size(); ++i)
-      turns_.push({static_cast<double>(i), false, false, i});
+      turns_.add({static_cast<double>(i), false, false, i});
   }
 
-  double least_bytes(std::uint32_t number) {
-    const std::uint32_t base = space_.base_of[space_.form_of(number)];
-    if (!memory_[base].code.empty()) return 0;
-    return bounds_.least_bytes(space_.layout(number), memory_[base],
-                               space_.bases[base].micro_batch);
+  double least_bytes(const Layout& layout, const FormFacts& facts) {
+    return facts.code.empty() ? bounds_.least_bytes(layout, facts) : 0;
   }
-  Opened open(std::uint32_t number) {
-    const double seconds =
-        wish_.first_that_fits
-            ? 0
-            : bounds_.least_seconds(space_.layout(number), times_[space_.form_of(number)]);
-    return {number, seconds, least_bytes(number)};
-  }
-
-  struct Turn {
-    double seconds = 0;
-    bool unusual = false;
-    bool group = false;
-    std::uint32_t at = 0;  // of groups, or of opened_
-    // Least first; a group before the layouts that it may hold.
-    friend bool operator<(const Turn& a, const Turn& b) {
-      return std::tuple(b.unusual, b.seconds, a.group, b.at) <
-             std::tuple(a.unusual, a.seconds, b.group, a.at);
-    }
-  };
 
   void form_groups() {
-    groups_.emplace(space_, open_, bounds_, times_);
+    groups_.emplace(space_, open_, bounds_, facts_, help_);
     if (!wish_.everything) cells_.emplace(space_);
     for (std::uint32_t i = 0; i < groups_->all.size(); ++i)
-      turns_.push({groups_->all[i].seconds, groups_->all[i].unusual, true, i});
+      turns_.add({groups_->all[i].seconds, groups_->all[i].unusual, true, i});
     found_.counts.groups = static_cast<std::int64_t>(groups_->all.size());
   }
 
@@ -219,14 +213,15 @@ class Search {
   struct Batch {
     std::vector<Turn> groups;
     std::vector<Opened> layouts;
-    bool is_full() const { return groups.size() == kBatch || layouts.size() == kBatch; }
   };
 
   Batch next_batch() {
     const double most = found_.limit();
+    // Where a limit is known most of what has its turn before it will be asked anyway.
+    const std::size_t full = most < Findings::kNever ? kBatchUpToLimit : kBatch;
     Batch batch;
-    while (!turns_.empty() && !batch.is_full()) {
-      const Turn turn = turns_.top();
+    while (!turns_.empty() && batch.groups.size() < full && batch.layouts.size() < full) {
+      const Turn turn = turns_.next();
       // No usual layout is left that can be wanted; the others have their turn.
       if (turn.seconds > most && turn.unusual) break;
       turns_.pop();
@@ -251,8 +246,17 @@ class Search {
     for (;;) {
       const Batch batch = next_batch();
       if (batch.groups.empty() && batch.layouts.empty()) break;
-      time_groups(batch.groups);
-      weigh(batch.layouts);
+      Tasks tasks(help_);
+      const FamiliesAsked families = families_of(batch.groups);
+      for (const auto& family : families)
+        tasks.add(family.second.size(), [this, &groups = family.second] { time_family(groups); });
+      std::vector<Weigher::Asked> asked;
+      for (const Opened& one : batch.layouts) asked.push_back({one.layout, one.seconds});
+      std::vector<LayoutOutcome> answers;
+      weigher_.weigh(asked, found_, answers, tasks);
+      tasks.run();
+      for (const Turn& turn : batch.groups) open_group(turn, groups_->all[turn.at]);
+      learn(batch.layouts, answers);
       done += static_cast<std::int64_t>(batch.layouts.size());
       if (help_.go_on && !help_.go_on({done, found_.counts.layouts, found_.best_seconds()})) {
         found_.interrupted = true;
@@ -260,15 +264,12 @@ class Search {
       }
     }
     const double most = found_.limit();
-    for (; !turns_.empty(); turns_.pop())
-      (turns_.top().seconds > most ? found_.counts.cannot_be_faster : found_.counts.not_asked) +=
-          held_by(turns_.top());
+    for (const Turn& turn : turns_.all())
+      (turn.seconds > most ? found_.counts.cannot_be_faster : found_.counts.not_asked) +=
+          held_by(turn);
   }
 
-  void weigh(const std::vector<Opened>& layouts) {
-    std::vector<Weigher::Asked> asked;
-    for (const Opened& one : layouts) asked.push_back({one.layout, one.seconds});
-    std::vector<LayoutOutcome> answers = weigher_.weigh(asked, found_);
+  void learn(const std::vector<Opened>& layouts, std::vector<LayoutOutcome>& answers) {
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       WeighedLayout& answer = answers[i].answer;
       answer.least_seconds = layouts[i].seconds;
@@ -278,10 +279,11 @@ class Search {
     for (const LayoutOutcome& answer : answers) found_.take(answer);
   }
 
-  // With those of their families that will have their turn for all that is known yet.
-  void time_groups(const std::vector<Turn>& turns) {
+  // By family: groups that have their turn, with those of their families that will have it for all that is known yet.
+  using FamiliesAsked = std::map<std::uint32_t, std::vector<std::uint32_t>>;
+  FamiliesAsked families_of(const std::vector<Turn>& turns) const {
     const double most = found_.limit();
-    std::map<std::uint32_t, std::vector<std::uint32_t>> asked;  // by family
+    FamiliesAsked asked;
     for (const Turn& turn : turns) {
       const LayoutGroup& group = groups_->all[turn.at];
       if (group.time || (most < Findings::kNever && asked.count(group.family) > 0)) continue;
@@ -293,39 +295,34 @@ class Search {
         if (!groups_->all[other].time && groups_->all[other].seconds <= most)
           asked[group.family].push_back(other);
     }
-    std::vector<const std::vector<std::uint32_t>*> work;
-    for (const auto& [family, groups] : asked) work.push_back(&groups);
-    help_.share(work.size(), [&](std::size_t i) {
-      std::vector<LayoutReader::AskedGroup> groups;
-      std::vector<Layout> layouts;
-      for (const std::uint32_t at : *work[i])
-        layouts.push_back(space_.layout(groups_->all[at].first));
-      for (std::size_t at = 0; at < layouts.size(); ++at) {
-        const LayoutGroup& group = groups_->all[(*work[i])[at]];
-        groups.push_back({&layouts[at], group.again, group.splits});
-      }
-      const Layout& form = space_.forms[groups_->all[work[i]->front()].form];
-      const std::vector<GroupTime> times = reader_.times_of_groups(form, groups);
-      for (std::size_t at = 0; at < times.size(); ++at)
-        groups_->all[(*work[i])[at]].time = times[at];
-    });
-    for (const Turn& turn : turns) open_group(turn, groups_->all[turn.at]);
+    return asked;
+  }
+
+  void time_family(const std::vector<std::uint32_t>& which) {
+    std::vector<LayoutReader::AskedGroup> groups;
+    for (const std::uint32_t at : which) {
+      const LayoutGroup& group = groups_->all[at];
+      groups.push_back({space_.layout(group.first), group.again, group.splits});
+    }
+    const Layout& form = space_.forms[groups_->all[which.front()].form];
+    const std::vector<GroupTime> times = reader_.times_of_groups(form, groups);
+    for (std::size_t i = 0; i < times.size(); ++i) groups_->all[which[i]].time = times[i];
   }
 
   void open_group(const Turn& turn, const LayoutGroup& group) {
     ++found_.counts.groups_timed;
     const double most = found_.limit();
+    const FormFacts& facts = facts_[space_.base_of[group.form]];
     groups_->each(group, [&](const Bundle& bundle, Choice choice) {
-      Opened opened = open(space_.number_of(bundle, choice));
-      opened.seconds = std::max(opened.seconds,
-                                bounds_.least_seconds(space_.layout(bundle, choice), *group.time));
-      if (opened.seconds > most) {
+      const Layout layout = space_.layout(bundle, choice);
+      const double seconds = std::max(bounds_.least_seconds(layout, *group.time),
+                                      bounds_.least_seconds(layout, facts));
+      if (seconds > most) {
         ++found_.counts.cannot_be_faster;
         return;
       }
-      turns_.push(
-          {opened.seconds, turn.unusual, false, static_cast<std::uint32_t>(opened_.size())});
-      opened_.push_back(opened);
+      turns_.add({seconds, turn.unusual, false, static_cast<std::uint32_t>(opened_.size())});
+      opened_.push_back({space_.number_of(bundle, choice), seconds, least_bytes(layout, facts)});
     });
   }
 
@@ -337,14 +334,13 @@ class Search {
   const bool stages_are_stated_;
   Bounds bounds_;
   Findings found_;
-  std::vector<FormFacts> memory_;  // by base
-  std::vector<FormFacts> times_;   // by form
+  std::vector<FormFacts> facts_;  // by base
   Weigher weigher_;
   OpenLayouts open_;
   std::optional<LayoutGroups> groups_;
   std::optional<Cells> cells_;
   std::vector<Opened> opened_;
-  std::priority_queue<Turn> turns_;
+  Turns turns_;
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ struct SearchCounts {
   std::int64_t layouts = 0, not_allowed = 0, certainly_too_large = 0, cannot_be_faster = 0;
   std::int64_t not_asked = 0;  // when the search was stopped
   std::int64_t fits = 0, tight = 0, too_large = 0;
-  std::int64_t forms = 0, groups = 0, groups_timed = 0;
+  std::int64_t bases = 0, groups = 0, groups_timed = 0;
   std::int64_t weighed() const { return fits + tight + too_large; }
 };
 

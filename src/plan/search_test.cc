@@ -58,16 +58,18 @@ class Problems {
         one_of("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "megatron", "nanotron", "fsdp2"));
     if (one_of(0, 0, 0, 0, 0, 1) == 1)
       fixed += fmt::format(R"( "offload": {{"{}": "cpu"}},)", one_of("optimizer", "activations"));
+    const std::string precision = one_of("bf16-mixed", "bf16-mixed", "bf16-autocast", "fp32");
     std::string parallel;
     if (one_of(0, 1, 2) > 0) parallel += fmt::format(R"("tensor": {})", one_of(1, 1, 2, 4));
     if (one_of(0, 1, 2) > 0)
       parallel += fmt::format(R"({}"context": {})", parallel.empty() ? "" : ", ", one_of(1, 1, 2));
     return fmt::format(
         R"({{"model": {}, {} "cluster": {{"device": "{}", "devices": {}}},)"
-        R"( "training": {{"sequence_length": {}, "global_batch": {}, "micro_batch": {}}},)"
+        R"( "training": {{"precision": "{}", "sequence_length": {}, "global_batch": {}{}}},)"
         R"( "parallel": {{{}}}}})",
         model, fixed, one_of("rtx-4090", "a100-sxm-40gb", "h100-sxm-80gb", "l4"), devices,
-        one_of(2048, 8192, 16384), devices * one_of(2, 4, 8), one_of(1, 1, 2), parallel);
+        precision, one_of(2048, 8192, 16384), devices * one_of(2, 4, 6, 8),
+        one_of(R"(, "micro_batch": 1)", R"(, "micro_batch": 2)", ""), parallel);
   }
 
  private:

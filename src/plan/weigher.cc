@@ -1,5 +1,6 @@
 #include "plan/weigher.h"
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -12,7 +13,11 @@ namespace steelyard {
 namespace {
 
 // Forms that are remembered with their graphs, some 100 KB each.
-constexpr std::size_t kMostDrawn = 256;
+constexpr std::ptrdiff_t kMostDrawn = 256;
+// More layouts of one form are given to several workers; each draws it again, which takes as long as some layouts.
+constexpr std::size_t kOfOneWorker = 128;
+// A layout takes so many times as long to weigh as a group takes to be timed, about.
+constexpr std::size_t kTimesOfGroup = 4;
 
 // What is the same for all layouts whose graphs are the same (predict/prepared_job.h).
 auto drawn_key(const Layout& l) {
@@ -31,41 +36,42 @@ struct Weigher::Drawn {
   std::optional<FormSwings> swings;
 };
 
+// By what is the same, and which of the workers that have a part of the layouts.
 struct Weigher::Forms {
-  std::map<decltype(drawn_key(Layout())), Drawn> by_key;
-  std::size_t drawn = 0;
+  using Key = std::pair<decltype(drawn_key(Layout())), std::size_t>;
+  std::map<Key, Drawn> by_key;
 };
 
 Weigher::Weigher(const PlanTarget& target, const Space& space, const SearchWish& wish,
-                 const SearchHelp& help, const LayoutReader& reader,
-                 const std::vector<FormFacts>& memory)
+                 const LayoutReader& reader, const std::vector<FormFacts>& facts)
     : target_(target),
       space_(space),
       wish_(wish),
-      help_(help),
       reader_(reader),
-      memory_(memory),
+      facts_(facts),
       forms_(std::make_unique<Forms>()) {}
 Weigher::~Weigher() = default;
 
-std::vector<LayoutOutcome> Weigher::weigh(const std::vector<Asked>& which, const Findings& found) {
+void Weigher::weigh(const std::vector<Asked>& which, const Findings& found,
+                    std::vector<LayoutOutcome>& answers, Tasks& tasks) {
   auto& forms = forms_->by_key;
-  if (forms_->drawn > kMostDrawn)
-    for (auto& [key, drawn] : forms) drawn.form.reset();
-  std::map<decltype(drawn_key(Layout())), std::vector<std::size_t>> by_form;
-  for (std::size_t i = 0; i < which.size(); ++i)
-    by_form[drawn_key(space_.layout(which[i].layout))].push_back(i);
-  std::vector<std::pair<Drawn*, const std::vector<std::size_t>*>> work;
-  for (const auto& [key, members] : by_form) work.emplace_back(&forms[key], &members);
-  std::vector<LayoutOutcome> answers(which.size());
-  help_.share(work.size(), [&](std::size_t at) {
-    Bounds bounds(target_, reader_.stages_are_stated());
-    for (const std::size_t i : *work[at].second)
-      answers[i] = weigh(which[i], *work[at].first, bounds, found);
-  });
-  forms_->drawn = 0;
-  for (const auto& [key, drawn] : forms) forms_->drawn += drawn.form ? 1U : 0U;
-  return answers;
+  const auto drawn = std::count_if(forms.begin(), forms.end(),
+                                   [](const auto& form) { return form.second.form.has_value(); });
+  if (drawn > kMostDrawn)
+    for (auto& [key, form] : forms) form.form.reset();
+  std::map<Forms::Key, std::vector<std::size_t>> by_form;
+  std::map<decltype(drawn_key(Layout())), std::size_t> alike;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const auto key = drawn_key(space_.layout(which[i].layout));
+    by_form[{key, alike[key]++ / kOfOneWorker}].push_back(i);
+  }
+  answers.resize(which.size());
+  for (auto& [key, members] : by_form)
+    tasks.add(members.size() * kTimesOfGroup,
+              [this, &which, &found, &answers, &form = forms[key], mine = std::move(members)] {
+                Bounds bounds(target_, reader_.stages_are_stated());
+                for (const std::size_t i : mine) answers[i] = weigh(which[i], form, bounds, found);
+              });
 }
 
 Fate Weigher::fate_of(const LayoutNeed& need) const {
@@ -115,7 +121,7 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds,
       if (!draw()) return refused(*job);
       drawn.swings.emplace(**job, *drawn.form->drawn());
     }
-    const FormFacts& facts = memory_[space_.base_of[space_.form_of(asked.layout)]];
+    const FormFacts& facts = facts_[space_.base_of[space_.form_of(asked.layout)]];
     const Bounds::Need least = bounds.least_need(layout, facts, *drawn.swings);
     answer.least_bytes = least.device;
     answer.least_high = least.high;
@@ -128,8 +134,12 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds,
     }
     // It does not fit for certain; among those that nearly do, a faster one is known.
     if (least.high > usable && found.is_slower_than_tight(asked.seconds)) return weighing;
+    const bool only_if_it_fits = found.is_slower_than_fit(asked.seconds);
+    if (least.high > usable && only_if_it_fits) return weighing;
     if (!draw()) return refused(*job);
-    LayoutNeed need = PreparedJob(**job, *drawn.form).need();
+    PreparedJob prepared(**job, *drawn.form);
+    LayoutNeed need = only_if_it_fits ? prepared.need_if_it_fits() : prepared.need();
+    if (only_if_it_fits && fate_of(need) == Fate::kTight) return weighing;
     answer.fate = fate_of(need);
     if (layout.least_recomputed > 0) {
       answer.recomputed = layout.recomputed;
@@ -141,7 +151,11 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds,
     answer.pipeline = need.pipeline;
     answer.binds = need.binds;
     if (answer.fate == Fate::kTooLarge || (wish_.first_that_fits && !need.fits)) return weighing;
-    if (const auto step = PreparedJob(**job, *drawn.form).step()) answer.seconds = step->value();
+    if (layout.least_recomputed > 0) {  // with the number that was chosen
+      if (const auto step = PreparedJob(**job, *drawn.form).step()) answer.seconds = step->value();
+    } else if (const auto step = prepared.step()) {
+      answer.seconds = step->value();
+    }
   } catch (const OverflowError& fault) {
     answer.fate = Fate::kNotAllowed;
     weighing.code = "E107";

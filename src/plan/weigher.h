@@ -1,9 +1,11 @@
 // What a layout needs and how long its step takes: by a bound of its own graphs where that is enough, else exactly.
 //
-//   Weigher weigher(target, space, wish, help, reader, memory);
-//   weigher.weigh({{layout, least_seconds}, ...}, found)
+//   Weigher weigher(target, space, wish, reader, facts);
+//   weigher.weigh({{layout, least_seconds}, ...}, found, answers, tasks)
+//   tasks.run()                   the answers are there
 //
-// Layouts whose graphs are the same are weighed by one worker, one after the other, and their graphs are drawn once.
+// Layouts whose graphs are the same are weighed one after the other, some dozens of them by one worker, and their graphs
+// are drawn once for those.
 #pragma once
 
 #include <map>
@@ -12,15 +14,16 @@
 
 #include "plan/findings.h"
 #include "plan/layout_reader.h"
+#include "plan/tasks.h"
 #include "predict/prepared_job.h"
 
 namespace steelyard {
 
 class Weigher {
  public:
-  // `memory`: what bounds the layouts of each base of the space.
+  // `facts`: what bounds the layouts of each base of the space.
   Weigher(const PlanTarget& target, const Space& space, const SearchWish& wish,
-          const SearchHelp& help, const LayoutReader& reader, const std::vector<FormFacts>& memory);
+          const LayoutReader& reader, const std::vector<FormFacts>& facts);
   ~Weigher();
 
   struct Asked {
@@ -28,7 +31,9 @@ class Weigher {
     double seconds = 0;        // at least
   };
   // What does not fit for certain where a faster one is known that nearly does has the fate kOpen.
-  std::vector<LayoutOutcome> weigh(const std::vector<Asked>& which, const Findings& found);
+  // Nothing of this moves until the tasks have run.
+  void weigh(const std::vector<Asked>& which, const Findings& found,
+             std::vector<LayoutOutcome>& answers, Tasks& tasks);
 
  private:
   struct Drawn;
@@ -43,9 +48,8 @@ class Weigher {
   const PlanTarget& target_;
   const Space& space_;
   const SearchWish& wish_;
-  const SearchHelp& help_;
   const LayoutReader& reader_;
-  const std::vector<FormFacts>& memory_;
+  const std::vector<FormFacts>& facts_;
   const std::unique_ptr<Forms> forms_;
 };
 

@@ -15,7 +15,7 @@ std::optional<StepTime> expected_time(const Job& job) {
   return StepClock(job).read(*job.cluster.device, *machine, Outlook::kExpected);
 }
 
-LayoutNeed PreparedJob::need() {
+LayoutNeed PreparedJob::need(bool only_if_it_fits) {
   const ErrorBand observed(job_);
   const RuntimeBytes runtime = runtime_bytes(job_);
   LayoutNeed need;
@@ -30,7 +30,9 @@ LayoutNeed PreparedJob::need() {
     need.pipeline = stage;
     need.binds = largest_pile(piles);
   };
+  const Bytes usable = job_.cluster.device->capacity;
   for (std::int64_t stage = 0; stage < job_.parallel.pipeline; ++stage) {
+    if (only_if_it_fits && need.high > usable && need.device <= usable) break;
     const Crest first = programs_.crest(stage);
     look_at(stage, first);
     const std::int64_t last = programs_.last_alike(stage);
@@ -41,7 +43,7 @@ LayoutNeed PreparedJob::need() {
       stage = last;
     }
   }
-  need.fits = need.high <= job_.cluster.device->capacity;
+  need.fits = need.high <= usable;
   need.high = std::max(need.high, need.device);
   return need;
 }

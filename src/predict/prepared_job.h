@@ -49,10 +49,14 @@ class PreparedJob {
  public:
   explicit PreparedJob(const Job& job) : job_(job), programs_(job) {}
   PreparedJob(const Job& job, const PreparedForm& form) : job_(job), programs_(job, form.drawn()) {}
-  LayoutNeed need();
+  LayoutNeed need() { return need(false); }
+  // Stops at the first stage that needs more than fits for certain, though not more than there is expected to be.
+  LayoutNeed need_if_it_fits() { return need(true); }
   std::optional<Seconds> step();  // nothing for a device without known rates
 
  private:
+  LayoutNeed need(bool only_if_it_fits);
+
   const Job& job_;
   StagePrograms<Checked> programs_;
 };
