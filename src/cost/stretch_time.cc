@@ -209,7 +209,8 @@ WorkTime StretchClock::time(const StretchPassages& passages, double elements) co
                  work.hidden);
   };
   stream(gather(data.gather_forward, groups.data), passages.forward, work.forward);
-  stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward, work.backward);
+  stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward,
+         work.backward);
   if (splits_backward) work.backward += work.weight_turn;
   return work;
 }

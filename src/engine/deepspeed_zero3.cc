@@ -44,9 +44,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       persistent_.slots.push_back(
           parts_of(*unit, true, N(1),
                    {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}));
-      persistent_parts_.slots.push_back(parts_of(
-          *unit, true, Workbook<N>::symbol("N", this->ranks_),
-          {unit->name, "partitions of small parameters", "deepspeed.zero3-persistent"}));
+      persistent_parts_.slots.push_back(
+          parts_of(*unit, true, Workbook<N>::symbol("N", this->ranks_),
+                   {unit->name, "partitions of small parameters", "deepspeed.zero3-persistent"}));
       N large{};
       for (const TensorShare<N>& share : unit->tensors)
         if (!persists(share)) large = large + N(share.copies) * share.elements;
@@ -311,8 +311,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   struct Buffers {
     SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
-           stepped = -1, saved = -1, norm_copy = -1, hooked = -1,
-           hooked_part = -1;
+           stepped = -1, saved = -1, norm_copy = -1, hooked = -1, hooked_part = -1;
     bool keeps_all = false;  // what forward gathers stays until backward has used it
     // The bucket is full before backward is done, and before the embedding's gradient comes; else it is reduced behind it.
     bool fills = false, fills_in_layers = false;
@@ -452,12 +451,11 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     buffers.hooked = this->slot("model", "largest parameter, gathered to hook its gradient",
                                 "deepspeed.zero3-hooks", Pile::kTemporary,
                                 N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
-    buffers.hooked_part = this->slot(
-        "model", "partition of the largest parameter, from the host", "deepspeed.zero3-hooks",
-        Pile::kTemporary,
-        ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
-                    Workbook<N>::symbol("N", this->ranks_)),
-        this->stored_);
+    buffers.hooked_part = this->slot("model", "partition of the largest parameter, from the host",
+                                     "deepspeed.zero3-hooks", Pile::kTemporary,
+                                     ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
+                                                 Workbook<N>::symbol("N", this->ranks_)),
+                                     this->stored_);
     buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
                                 Pile::kParameters, share, this->stored_);
     buffers.gradients = this->slot("gradients", "gradient partitions", "deepspeed.zero3-gradients",
@@ -503,7 +501,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1, flags_ = -1;
-  SlotSet frozen_shares_, persistent_, persistent_parts_, gathered_, secondary_, small_secondary_;  // by unit
+  SlotSet frozen_shares_, persistent_, persistent_parts_, gathered_, secondary_,
+      small_secondary_;  // by unit
   ZeroTransport<N> transport_;
   std::vector<std::vector<SlotId>> fetched_, ahead_, first_fetched_;  // by unit
   bool traces_ = false;

@@ -331,9 +331,9 @@ void StagePrograms<N>::compose_ends() {
     if (waiting < 0) waiting = stacks_->bridge.composer->graph.waiting_gradient();
   }
   // What the table's other uses have made together is the engine's alone.
-  embedding_.composer->join_first_gradient(waiting, stacks_ != nullptr ||
-                                                         (loop_.kept && style_.loss == LossKernel::kChunked &&
-                                                          style_.loss_chunks > 1));
+  embedding_.composer->join_first_gradient(
+      waiting, stacks_ != nullptr ||
+                   (loop_.kept && style_.loss == LossKernel::kChunked && style_.loss_chunks > 1));
   const ValueId ids =
       graph.input(ids_, input_elements(), model.image ? ElementType::kFloat32 : ElementType::kInt64,
                   false, false);

@@ -35,7 +35,7 @@ ValueId Composer<N>::turned_by_pairs(ValueId x, const SlotName& name) {
   const ValueId left = times("second·cos"), right = times("first·sin");
   const ValueId second = add(left, right, {kOfAttention, "second of the pairs, turned", rule});
   const ValueId pairs =
-      joined(first, second, {kOfAttention, "pairs, turned", rule}, graph.elements(x));
+      joined({first, second}, {kOfAttention, "pairs, turned", rule}, graph.elements(x));
   const ValueId y = cast(pairs, type, name);
   for (const ValueId local : {given, wide, pairs}) graph.hold(local);
   return y;
