@@ -10,31 +10,21 @@
 // Sources: deepspeed/runtime/zero/{stage3,partition_parameters,partitioned_param_coordinator}.py,
 // deepspeed/runtime/comm/coalesced_collectives.py (0.19.8).
 #include <algorithm>
-#include <limits>
 
-#include "engine/deepspeed.h"
-#include "engine/zero_transport.h"
+#include "engine/deepspeed_zero3_partitions.h"
 
 namespace steelyard {
 
 namespace {
 
-// offload_config.py: offload_optimizer.buffer_count; offload_param.buffer_count times buffer_size, one tensor; max_in_cpu.
-constexpr std::int64_t kSwapBuffers = 4;
-constexpr std::int64_t kSwapPoolElements = 5 * 100'000'000LL;
-constexpr std::int64_t kParametersOnHost = 1'000'000'000;
-
 template <class N>
-class DeepSpeedZero3 final : public DeepSpeedModel<N> {
+class DeepSpeedZero3 final : public Zero3Partitions<N> {
  public:
   using typename EngineModel<N>::Events;
+  using typename Zero3Partitions<N>::Buffers;
 
-  explicit DeepSpeedZero3(const EngineContext<N>& context)
-      : DeepSpeedModel<N>(context),
-        transport_(this->job_, this->book_, this->stored_, this->ranks_) {
-    const Precision& precision = this->job_.training.precision;
+  explicit DeepSpeedZero3(const EngineContext<N>& context) : Zero3Partitions<N>(context) {
     this->scaled_losses_ = 2;
-    accumulated_ = precision.accumulated_gradients.value_or(this->stored_);
     bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.zero3-bucket",
                          Pile::kCommunication, Workbook<N>::symbol("B", this->job_.buckets.reduce),
                          this->stored_);
@@ -42,20 +32,20 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
                         Pile::kCommunication, N(1), ElementType::kBool);
     for (const Unit<N>* unit : this->all_units()) {
       persistent_.slots.push_back(
-          parts_of(*unit, true, N(1),
-                   {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}));
-      persistent_parts_.slots.push_back(
-          parts_of(*unit, true, Workbook<N>::symbol("N", this->ranks_),
-                   {unit->name, "partitions of small parameters", "deepspeed.zero3-persistent"}));
+          this->parts_of(*unit, true, N(1),
+                         {unit->name, "small parameters, whole", "deepspeed.zero3-persistent"}));
+      persistent_parts_.slots.push_back(this->parts_of(
+          *unit, true, Workbook<N>::symbol("N", this->ranks_),
+          {unit->name, "partitions of small parameters", "deepspeed.zero3-persistent"}));
       N large{};
       for (const TensorShare<N>& share : unit->tensors)
-        if (!persists(share)) large = large + N(share.copies) * share.elements;
+        if (!this->persists(share)) large = large + N(share.copies) * share.elements;
       gathered_.slots.push_back(this->slot(unit->name, "gathered parameters",
                                            "deepspeed.zero3-gathered", Pile::kParameters, large,
                                            this->stored_));
-      fetched_.push_back(transport_.fetch_of(*unit));
-      ahead_.push_back(transport_.ahead_of(*unit));
-      first_fetched_.push_back(transport_.first_fetch_of(*unit));
+      fetched_.push_back(this->transport_.fetch_of(*unit));
+      ahead_.push_back(this->transport_.ahead_of(*unit));
+      first_fetched_.push_back(this->transport_.first_fetch_of(*unit));
     }
     if (context.frozen)
       for (const Unit<N>* unit : this->all_units(Of::kFrozen))
@@ -68,8 +58,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       for (const Unit<N>* unit : this->all_units()) {
         const SlotName name{unit->name, "second copy, divided", "deepspeed.secondary"};
         const N ranks = Workbook<N>::symbol("H", context.job.parallel.secondary_shard);
-        secondary_.slots.push_back(parts_of(*unit, false, ranks, name));
-        small_secondary_.slots.push_back(parts_of(*unit, true, ranks, name));
+        secondary_.slots.push_back(this->parts_of(*unit, false, ranks, name));
+        small_secondary_.slots.push_back(this->parts_of(*unit, true, ranks, name));
       }
     // What is larger than the bucket is reduced from where it is.
     for (SlotId gradient : context.gradients_of_head)
@@ -86,8 +76,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   void in_very_first(bool yes) override { traces_ = yes; }
 
   void load(const Stage<N>& stage, Events& events) override {
-    const Buffers* known = buffers_.find(stage);
-    here_ = known ? *known : buffers_.add(stage, make_buffers(stage));
+    const Buffers* known = this->buffers_.find(stage);
+    here_ = known ? *known : this->buffers_.add(stage, this->make_buffers(stage));
     this->hold_kernel_flag(events);
     events.push_back({flags_, this->offloads_states() ? 1 : 2});  // the tracker is on the host then
     if (!this->offloads_parameters()) {
@@ -110,7 +100,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     if (this->offloads_parameters()) events.push_back({here_.hooked_part, -1});
   }
   void states(const Stage<N>& stage, Events& events) override {
-    if (!this->offloads_states()) DeepSpeedModel<N>::hold(buffers_.at(stage).states, events);
+    if (!this->offloads_states()) DeepSpeedModel<N>::hold(this->buffers_.at(stage).states, events);
   }
   void left_by_first_backward(const Stage<N>& stage, Events& events) const override {
     if (!persist_from_step()) EngineModel<N>::hold(persistent_, stage, events);
@@ -131,7 +121,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
 
   void begin_forward(const Stage<N>& stage, bool, Events& events) override {
-    here_ = buffers_.at(stage);
+    here_ = this->buffers_.at(stage);
     const std::vector<std::int64_t>& count = this->counts(stage);
     // The first layer's are under way by then.
     std::vector<SlotId> ahead;
@@ -196,7 +186,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       this->norm_.numbers(static_cast<std::int32_t>(tensors), events);
       return;
     }
-    const Buffers& buffers = buffers_.at(stage);
+    const Buffers& buffers = this->buffers_.at(stage);
     EngineModel<N>::hold(small_secondary_, stage, events);
     EngineModel<N>::hold(persistent_, stage, events, -1);  // gathered again when the step is done
     this->look_for_overflow(events);
@@ -210,7 +200,7 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
     // That of the last sub-group, and the one from which the loss scale is taken off.
     this->norm_.hold(2, events);
     events.push_back({buffers.joined, 1});
-    const bool casts = this->master_ != accumulated_;
+    const bool casts = this->master_ != this->accumulated_;
     if (casts) {
       events.push_back({buffers.stepped, 1});
       events.push_back({buffers.joined, -1});
@@ -227,53 +217,9 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   // stage3_gather_16bit_weights_on_model_save: the parameters of one module at a time.
   void checkpoint(const Stage<N>& stage, Events& events) override {
     if (this->job_.checkpoint != CheckpointSave::kFullRankZero) return;
-    const Buffers& buffers = buffers_.at(stage);
+    const Buffers& buffers = this->buffers_.at(stage);
     events.push_back({buffers.saved, 2});
     events.push_back({buffers.saved, -2});
-  }
-  HostMemory host(const Stage<N>& stage) const override {
-    HostMemory memory = EngineModel<N>::host(stage);
-    const bool pinned = this->job_.offload.pinned;
-    const std::int64_t share = plain(share_elements(stage, Of::kTrained));
-    if (this->offloads_states()) {
-      const bool swaps = this->job_.offload.optimizer == OffloadTarget::kNvme;
-      const HostPlace place = swaps ? HostPlace::kNvme : HostPlace::kPageable;
-      const Bytes wide = bytes_of(Elements(Checked(share)), this->master_);
-      memory.add("fp32 partitions", "deepspeed.offload-partition3", place, wide);
-      memory.add("optimizer states", "deepspeed.offload-states", place,
-                 buffers_.at(stage).states.bytes);
-      const std::int64_t group = std::min(share, this->job_.buckets.sub_group);
-      const Bytes of_group = bytes_of(Elements(Checked(group)), this->master_);
-      if (swaps) {
-        memory.add("gradients of the step", "deepspeed.offload-gradients", place, wide);
-        memory.add_tensors("buffers that states pass through", "deepspeed.swap-buffers", true,
-                           of_group, kSwapBuffers);
-      } else {
-        memory.add_tensors("gradients of the step", "deepspeed.offload-gradients", pinned, of_group,
-                           share / group);
-        if (share % group > 0)
-          memory.add_tensors("gradients of the last sub-group", "deepspeed.offload-gradients",
-                             pinned, bytes_of(Elements(Checked(share % group)), this->master_));
-      }
-      memory.add_tensors("gradient partitions", "deepspeed.zero3-gradients", pinned,
-                         bytes_of(Elements(Checked(share)), accumulated_));
-    }
-    if (this->offloads_parameters()) {
-      const Bytes whole =
-          bytes_of(Elements(Checked(plain(share_elements(stage, Of::kAll)))), this->stored_);
-      if (this->job_.offload.parameters == OffloadTarget::kNvme) {
-        memory.add("parameter partitions", "deepspeed.offload-parameters", HostPlace::kNvme, whole);
-        const std::int64_t stays =
-            std::min(plain(share_elements(stage, Of::kAll)), kParametersOnHost);
-        memory.add_tensors("parameters that stay on the host", "deepspeed.swap-pool", true,
-                           bytes_of(Elements(Checked(stays)), this->stored_));
-        memory.add_tensors("buffers that parameters pass through", "deepspeed.swap-pool", true,
-                           bytes_of(Elements(Checked(kSwapPoolElements)), this->stored_));
-      } else {
-        memory.add_tensors("parameter partitions", "deepspeed.offload-parameters", pinned, whole);
-      }
-    }
-    return memory;
   }
 
  private:
@@ -283,8 +229,8 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   void step_states(const Stage<N>& stage, Events& events) {
     if (this->offloads_states() || this->steps_in_backward()) return;
-    const Buffers& buffers = buffers_.at(stage);
-    const bool casts = this->master_ != accumulated_;
+    const Buffers& buffers = this->buffers_.at(stage);
+    const bool casts = this->master_ != this->accumulated_;
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
     this->norm_.hold(-2, events);
@@ -293,39 +239,6 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
   }
   bool has_secondary() const {
     return this->job_.parallel.secondary_shard > 1 && !this->offloads_parameters();
-  }
-  // A part of each tensor, rounded on its own. `small`: of those that stand whole from the first backward to the step, which
-  // divides them again; else of all others.
-  SlotId parts_of(const Unit<N>& unit, bool small, const N& ranks, const SlotName& name) {
-    N elements{};
-    TensorSum tensors = this->book_.tensor_sum();
-    for (const TensorShare<N>& share : unit.tensors) {
-      if (persists(share) != small) continue;
-      const N part = plain(ranks) == 1 ? share.elements : ceil_divide(share.elements, ranks);
-      elements = elements + N(share.copies) * part;
-      tensors.add(allocated_size(bytes_of(Elements(Checked(plain(part))), this->stored_)),
-                  share.copies, 0);
-    }
-    return this->book_.slot_of_tensors(name, Pile::kParameters, elements, this->stored_,
-                                       std::move(tensors));
-  }
-  struct Buffers {
-    SlotId shares = -1, gradients = -1, master = -1, gathered = -1, scattered = -1, joined = -1,
-           stepped = -1, saved = -1, norm_copy = -1, hooked = -1, hooked_part = -1;
-    bool keeps_all = false;  // what forward gathers stays until backward has used it
-    // The bucket is full before backward is done, and before the embedding's gradient comes; else it is reduced behind it.
-    bool fills = false, fills_in_layers = false;
-    std::int64_t bucket = 0,
-                 copied =
-                     0;  // elements of the fullest, and of the fullest that is copied to be reduced
-    std::int32_t sub_groups = 1;
-    typename GradientNorm<N>::Copy largest;
-    std::int64_t tensors = 0;  // of the sub-group that has most
-    typename DeepSpeedModel<N>::FlatStates states;
-  };
-
-  bool persists(const TensorShare<N>& share) const {
-    return plain(share.elements) <= this->job_.buckets.persistence;
   }
   void release_rest(const Stage<N>& stage, Events& events) const {
     if (!here_.keeps_all) {
@@ -359,157 +272,14 @@ class DeepSpeedZero3 final : public DeepSpeedModel<N> {
       events.push_back({gradient, -1});
     }
   }
-  N share_elements(const Stage<N>& stage, Of of) const {
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units(of);
-    N sum{};
-    for (std::size_t unit = 0; unit < units.size(); ++unit)
-      if (count[unit] > 0)
-        sum = sum + N(count[unit]) * (this->ranks_ > 1
-                                          ? flat_shard_elements(*units[unit], this->ranks_)
-                                          : units[unit]->elements);
-    return sum;
-  }
-  // What must be fetched: all but the small parameters.
-  N fetched_elements(const Stage<N>& stage, Of of) const {
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units(of);
-    N sum{};
-    for (std::size_t unit = 0; unit < units.size(); ++unit)
-      for (const TensorShare<N>& share : units[unit]->tensors)
-        if (count[unit] > 0 && !persists(share))
-          sum = sum + N(count[unit] * share.copies) * share.elements;
-    return sum;
-  }
-  // Sub-groups, each closed by the partition that fills it, and the most tensors of one.
-  void count_sub_groups(const Stage<N>& stage, Buffers& buffers) const {
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    std::int64_t tensors = 0, elements = 0;
-    buffers.sub_groups = 0;
-    const auto close = [&] {
-      buffers.tensors = std::max(buffers.tensors, tensors);
-      ++buffers.sub_groups;
-      tensors = elements = 0;
-    };
-    for (std::size_t unit = 0; unit < units.size(); ++unit)
-      for (std::int64_t i = 0; i < count[unit]; ++i)
-        for (const TensorShare<N>& tensor : units[unit]->tensors)
-          for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
-            ++tensors;
-            elements += (plain(tensor.elements) + this->ranks_ - 1) / this->ranks_;
-            if (elements >= this->job_.buckets.sub_group) close();
-          }
-    if (tensors > 0 || buffers.sub_groups == 0) close();
-  }
-
-  // Gradients fill the bucket in the order of backward; the one that does not fit any more has it reduced.
-  void count_bucket(const Stage<N>& stage, Buffers& buffers) const {
-    if (this->steps_in_backward()) return;
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    std::int64_t filled = 0, tensors = 0;
-    const auto reduce = [&] {
-      // One alone is divided where it is.
-      if (tensors > 1 || filled % this->ranks_ != 0)
-        buffers.copied = std::max(buffers.copied, filled);
-      buffers.bucket = std::max(buffers.bucket, filled);
-      filled = tensors = 0;
-    };
-    for (std::size_t unit = units.size(); unit-- > 0;)
-      for (std::int64_t i = 0; i < this->counts(stage)[unit]; ++i)
-        for (auto share = units[unit]->tensors.rbegin(); share != units[unit]->tensors.rend();
-             ++share)
-          for (std::int64_t copy = 0; copy < share->copies; ++copy) {
-            const std::int64_t elements = plain(share->elements);
-            if (filled > 0 && filled + elements > this->job_.buckets.reduce) {
-              reduce();
-              buffers.fills = true;
-              if (unit > 0) buffers.fills_in_layers = true;
-            }
-            filled += elements;
-            ++tensors;
-          }
-    reduce();
-  }
-
-  // Of all gradients in the order of modules, equal layers twice at most.
-  std::vector<std::vector<std::int64_t>> shapes_of(const Stage<N>& stage) const {
-    std::vector<std::vector<std::int64_t>> shapes;
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    for (std::size_t unit = 0; unit < units.size(); ++unit)
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(2, this->counts(stage)[unit]); ++i)
-        for (const TensorShare<N>& tensor : units[unit]->tensors) shapes.push_back(tensor.shape);
-    return shapes;
-  }
-
-  Buffers make_buffers(const Stage<N>& stage) {
-    const Buckets& buckets = this->job_.buckets;
-    const N share = share_elements(stage, Of::kTrained), all = fetched_elements(stage, Of::kAll);
-    const N sub_group = this->at_most(share, buckets.sub_group);
-    Buffers buffers;
-    count_bucket(stage, buffers);
-    buffers.hooked = this->slot("model", "largest parameter, gathered to hook its gradient",
-                                "deepspeed.zero3-hooks", Pile::kTemporary,
-                                N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
-    buffers.hooked_part = this->slot("model", "partition of the largest parameter, from the host",
-                                     "deepspeed.zero3-hooks", Pile::kTemporary,
-                                     ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
-                                                 Workbook<N>::symbol("N", this->ranks_)),
-                                     this->stored_);
-    buffers.shares = this->slot("model", "parameter partitions", "deepspeed.zero3-partitions",
-                                Pile::kParameters, share, this->stored_);
-    buffers.gradients = this->slot("gradients", "gradient partitions", "deepspeed.zero3-gradients",
-                                   Pile::kGradients, share, accumulated_);
-    buffers.states = this->flat_states(stage, share, sub_group, this->master_);
-    if (!this->offloads_states()) {
-      // Also where the partitions have the stepped type already.
-      buffers.master = this->slot("optimizer", "fp32 partitions", "deepspeed.fp32-partition",
-                                  Pile::kMasterWeights, share, this->master_);
-      count_sub_groups(stage, buffers);
-      buffers.norm_copy = this->slot("optimizer", "largest gradient partition, fp64, for its norm",
-                                     "deepspeed.norm-copy", Pile::kTemporary,
-                                     ceil_divide(N(this->largest_tensor(stage, Of::kTrained)),
-                                                 Workbook<N>::symbol("N", this->ranks_)),
-                                     ElementType::kFloat64);
-      buffers.largest = {
-          buffers.norm_copy,
-          ceil_divide(Checked(this->largest_tensor(stage, Of::kTrained)), Checked(this->ranks_))
-              .value(),
-          buffers.sub_groups == 1
-              ? this->place_of(
-                    this->largest_tensor(stage, Of::kTrained),
-                    this->parts_of_first(stage, std::numeric_limits<std::int64_t>::max()))
-              : 0};
-      buffers.joined =
-          this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group",
-                     Pile::kTemporary, sub_group, accumulated_);
-      buffers.stepped =
-          this->slot("optimizer", "fp32 gradients of a sub-group", "deepspeed.zero3-sub-group",
-                     Pile::kTemporary, sub_group, this->master_);
-    }
-    // Modules that come again soon are kept even beyond what may be fetched ahead; the module at work always is whole.
-    const std::int64_t largest = this->largest_tensor(stage, Of::kAll);
-    const std::int64_t live = std::max({buckets.live, buckets.reuse / 2, largest});
-    buffers.keeps_all = plain(all) <= live;
-    if (!buffers.keeps_all)
-      buffers.gathered = this->slot("model", "gathered parameters", "deepspeed.zero3-gathered",
-                                    Pile::kParameters, this->at_most(all, live), this->stored_);
-    buffers.scattered = transport_.reduction_of(buffers.bucket, buffers.copied, shapes_of(stage));
-    buffers.saved = this->slot("checkpoint", "largest module, gathered", "deepspeed.zero3-save",
-                               Pile::kTemporary, N(largest), this->stored_);
-    return buffers;
-  }
-  ElementType accumulated_ = ElementType::kBFloat16;
   SlotId bucket_ = -1, flags_ = -1;
   SlotSet frozen_shares_, persistent_, persistent_parts_, gathered_, secondary_,
-      small_secondary_;  // by unit
-  ZeroTransport<N> transport_;
+      small_secondary_;                                               // by unit
   std::vector<std::vector<SlotId>> fetched_, ahead_, first_fetched_;  // by unit
   bool traces_ = false;
   std::vector<SlotSet> constants_;  // of quantised weights
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last
-  ByStage<N, Buffers> buffers_;
 };
 
 }  // namespace
