@@ -186,6 +186,8 @@ class Player {
 
   void begin_step(int step) {
     awaited_.clear();
+    // A stage that nothing is trained on runs backward for none or few of them.
+    forwards_ = backwards_ = std::max(forwards_, backwards_);
     behind_ = step > 0 ? queue_.depth : 0;
     allocator_.catch_up(kCollectiveStream);
     if (watcher_ != nullptr) watcher_->begin_step(step);

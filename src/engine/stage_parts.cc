@@ -58,7 +58,7 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
         std::vector<Event> reset;
         hold_full_buffers(stage, -1, reset);
         const NodeId at_start = program.tape(Phase::kForward, "buffers", reset);
-        chunk.forward[at] = program.sequence("forward", {at_start, chunk.forward[at]});
+        chunk.forward[at] = program.sequence("", {at_start, chunk.forward[at]});
       }
     }
     very_first_ = first;

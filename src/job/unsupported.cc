@@ -59,6 +59,19 @@ constexpr std::array kFeatures = {
             "Megatron-FSDP with adapters, frozen parts, 8-bit products or an optimizer on the host",
             "Megatron-FSDP is weighed in 16 bits and fp32 on the device; zero_stage = 1, the "
             "distributed optimizer, with these"},
+    Feature{
+        KeyId::kZeroStage,
+        [](const Draft& d) {
+          const Parallel& parallel = d.job().parallel;
+          // Modules that predict further tokens have the embedding once more.
+          const bool tied = d.job().model != nullptr &&
+                            (d.job().model->tied_head || !d.job().model->predictions.empty());
+          return parallel.megatron_fsdp &&
+                 (parallel.virtual_pipeline > 1 || (parallel.pipeline > 1 && tied));
+        },
+        "Megatron-FSDP with several chunks on a stage, or with a tied head on another",
+        "each chunk would have buckets of its own; virtual_pipeline = 1 and a head of its own are "
+        "weighed, and zero_stage = 1, the distributed optimizer"},
     Feature{KeyId::kAdapterMethod,
             [](const Draft& d) {
               const Parallel& parallel = d.job().parallel;

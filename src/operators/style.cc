@@ -138,7 +138,9 @@ OperatorStyle style_of(const Job& job) {
   // Megatron's own checkpoint runs all of its region again (megatron/core/tensor_parallel/random.py, CheckpointFunction).
   style.recompute_reentrant =
       job.recompute.reentrant || job.implementation == Implementation::kMegatron;
-  style.recomputes_ends = scaling && job.recompute.mode == RecomputeMode::kFull;
+  style.recomputes_ends =
+      scaling && (job.recompute.mode == RecomputeMode::kFull ||
+                  (job.recompute.mode == RecomputeMode::kEvery && job.recompute.every == 1));
   const Architecture& model = *job.model;
   const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();
   style.residual_by_channel = model.image && model.image->class_index < 0;

@@ -46,8 +46,10 @@ TEST(AllocatorReplay, AsksForWhatTheProgramHolds) {
           replay_in_allocator(program, plan, settings, {}, stages.book().tensors);
       if (reserve.out_of_memory) continue;
       const PoolStatistics& all = reserve.statistics.all;
-      ASSERT_EQ(all.requested.peak, program.span(root).highest()) << "seed " << seed;
-      ASSERT_EQ(all.requested.current, program.span(root).change) << "seed " << seed;
+      ASSERT_EQ(all.requested.peak, program.span(root).highest())
+          << "seed " << seed << ": " << random_job(seed).dump();
+      ASSERT_EQ(all.requested.current, program.span(root).change)
+          << "seed " << seed << ": " << random_job(seed).dump();
       ASSERT_GE(all.allocated.bytes.peak, all.requested.peak);
       ASSERT_GE(all.reserved.bytes.peak, all.allocated.bytes.peak);
       ASSERT_EQ(Bytes(all.reserved.bytes.current), reserve.fragmentation.used +

@@ -32,7 +32,7 @@ const EngineChoice& throw_engine(Dice& dice) {
       {Engine::kFsdp1, "fsdp1", {2, 3}, {"transformers", "torchtitan", "litgpt"}, false},
       {Engine::kFsdp2, "fsdp2", {2, 3}, {"transformers", "torchtitan", "torchtune"}, true},
       {Engine::kDeepSpeed, "deepspeed", {0, 1, 2, 3}, {"transformers", "megatron"}, true},
-      {Engine::kMegatron, "megatron", {0, 1}, {"megatron"}, true},
+      {Engine::kMegatron, "megatron", {0, 1, 1, 2, 3}, {"megatron"}, true},
       {Engine::kNanotron, "nanotron", {0, 1}, {"nanotron"}, true},
       {Engine::kScaling, "scaling", {0, 1}, {"scaling"}, true}};
   return engines[static_cast<std::size_t>(
