@@ -47,7 +47,7 @@ def percent(value):
 
 
 def share(part, whole):
-    return f"{100 * part / whole:.1f} %" if whole else "-"
+    return f"{100 * part / whole:.1f} %" if whole and part is not None else "-"
 
 
 def memory(count):

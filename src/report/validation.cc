@@ -58,9 +58,9 @@ std::string errors_text(const std::vector<SourceResult>& results, const Style& s
     std::string name = result.name;
     for (const auto& [label, figures] : result.errors) {
       table.add({name, label, print_count(figures.rows), print_count(figures.equal),
-                 print_count(figures.in_band), signed_percent(figures.bias),
-                 percent(figures.median), percent(figures.percentile_95),
-                 percent(figures.largest)});
+                 figures.in_band ? print_count(*figures.in_band) : "-",
+                 signed_percent(figures.bias), percent(figures.median),
+                 percent(figures.percentile_95), percent(figures.largest)});
       name.clear();
     }
   }
@@ -249,13 +249,14 @@ Json json_of(const OutcomeFigures& outcomes) {
 }
 
 Json json_of(const JudgedReading& reading) {
-  Json json = {
-      {"reading", label_of(reading.reading)},
-      {"measured_bytes", reading.reading.bytes.value().value()},
-      {"predicted_bytes", reading.predicted.value().value()},
-      {"low_bytes", reading.band.low.value().value()},
-      {"high_bytes", reading.band.high.value().value()},
-      {"error_percent", thousandths(percent_error(reading.reading.bytes, reading.predicted))}};
+  Json json = {{"reading", label_of(reading.reading)},
+               {"measured_bytes", reading.reading.bytes.value().value()},
+               {"predicted_bytes", reading.predicted.value().value()}};
+  if (reading.band) {
+    json["low_bytes"] = reading.band->low.value().value();
+    json["high_bytes"] = reading.band->high.value().value();
+  }
+  json["error_percent"] = thousandths(percent_error(reading.reading.bytes, reading.predicted));
   if (!reading.suspect.empty()) json["pile"] = reading.suspect;
   return json;
 }
@@ -308,7 +309,7 @@ Json json_of(const SourceResult& result, const ValidationView& view) {
     errors.push_back({{"reading", label},
                       {"rows", figures.rows},
                       {"equal", figures.equal},
-                      {"in_band", figures.in_band},
+                      {"in_band", figures.in_band ? Json(*figures.in_band) : Json()},
                       {"bias_percent", thousandths(figures.bias)},
                       {"median_percent", thousandths(figures.median)},
                       {"percentile_95_percent", thousandths(figures.percentile_95)},

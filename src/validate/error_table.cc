@@ -19,10 +19,10 @@ double percent_error(Bytes measured, Bytes predicted) {
   return 100.0 * (of(predicted) / of(measured) - 1.0);
 }
 
-void ErrorTable::add(Bytes measured, Bytes predicted, bool in_band) {
+void ErrorTable::add(Bytes measured, Bytes predicted, std::optional<bool> in_band) {
   errors_.push_back(percent_error(measured, predicted));
   if (measured == predicted) ++equal_;
-  if (in_band) ++in_band_;
+  if (in_band) in_band_ = in_band_.value_or(0) + (*in_band ? 1 : 0);
 }
 
 ErrorFigures ErrorTable::figures() const {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "predict/prediction.h"
@@ -19,19 +20,21 @@ double percent_error(Bytes measured, Bytes predicted);
 
 struct ErrorFigures {
   std::int64_t rows = 0;
-  std::int64_t equal = 0;    // to the byte
-  std::int64_t in_band = 0;  // measured within the predicted band
+  std::int64_t equal = 0;               // to the byte
+  std::optional<std::int64_t> in_band;  // measured within the predicted band; absent: none has one
   double bias = 0, median = 0, percentile_95 = 0, largest = 0;
 };
 
 class ErrorTable {
  public:
-  void add(Bytes measured, Bytes predicted, bool in_band);
+  // `in_band`: absent where what is predicted has no band, as a single kernel.
+  void add(Bytes measured, Bytes predicted, std::optional<bool> in_band);
   ErrorFigures figures() const;
 
  private:
   std::vector<double> errors_;
-  std::int64_t equal_ = 0, in_band_ = 0;
+  std::int64_t equal_ = 0;
+  std::optional<std::int64_t> in_band_;
 };
 
 // Runs that died and runs that ran, by what was said of them.

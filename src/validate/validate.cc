@@ -172,7 +172,6 @@ void weigh(const MappedRun& mapped, JudgedRow& row) {
           JudgedReading judged;
           judged.reading = reading;
           judged.predicted = *peak;
-          judged.band = {*peak, *peak};
           row.readings.push_back(std::move(judged));
         }
       return;
@@ -325,8 +324,9 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
         auto table = std::find_if(tables.begin(), tables.end(),
                                   [&label](const auto& known) { return known.first == label; });
         if (table == tables.end()) table = tables.insert(tables.end(), {label, {}});
-        table->second.add(reading.reading.bytes, reading.predicted,
-                          reading.band.contains(reading.reading.bytes));
+        std::optional<bool> in_band;
+        if (reading.band) in_band = reading.band->contains(reading.reading.bytes);
+        table->second.add(reading.reading.bytes, reading.predicted, in_band);
         if (farthest == nullptr || size_of_error(reading) > size_of_error(*farthest))
           farthest = &reading;
       }

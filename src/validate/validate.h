@@ -35,7 +35,7 @@ struct JudgedReading {
   // What `predicted` is made of: slack and runtime where the meter sees them.
   Piles piles;
   Bytes slack{}, runtime{};
-  Band band;  // of `predicted`
+  std::optional<Band> band;  // of `predicted`; absent: a single kernel
   // The pile that is most likely off. Of a record, whose piles are known, the one that differs most; else, of what is missing,
   // the smallest pile that is at least as large; and of what is too much, the largest pile. Empty: no pile is that large.
   std::string suspect;

@@ -10,6 +10,7 @@
 
 #include "model/decoder.h"
 #include "model/families/families.h"
+#include "model/families/image_classifier.h"
 
 namespace steelyard {
 namespace {
@@ -119,19 +120,7 @@ Architecture read_vision_tower(Config& config, bool class_token, Activation acti
     model.final_norm = behind;
   }
   model.image = tower.image;
-  // transformers' default is two classes.
-  const Checked classes =
-      config.size_or("num_labels", config.count_members("id2label").value_or(2));
-  model.vocabulary = classes.value();
-  model.head = add_linear(model.head_parameters, "classifier", tower.heads.hidden, classes,
-                          {.bias = true, .role = TensorRole::kHead});
-  Checked beside = 0;
-  for (const int index : {model.head.weight_index, model.head.bias_index}) {
-    ParameterTensor& tensor = model.head_parameters[static_cast<std::size_t>(index)];
-    tensor.beside_total = true;
-    beside += Checked(elements_of(tensor));
-  }
-  model.beside_total.push_back({"classifier", beside.value()});
+  add_image_classifier(config, model, tower.heads.hidden);
   set_layers(model, tower_layer(config, tower, activation));
   return model;
 }

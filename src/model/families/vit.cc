@@ -5,6 +5,7 @@
 
 #include "model/decoder.h"
 #include "model/families/families.h"
+#include "model/families/image_classifier.h"
 
 namespace steelyard {
 namespace {
@@ -85,19 +86,7 @@ Architecture read_vit(Config& config) {
       add_patches(model.embedding_parameters, "vit.embeddings.", heads.hidden, image, tokens);
   model.final_norm =
       add_norm(model.head_parameters, "vit.layernorm", NormKind::kLayerNorm, heads.hidden);
-  // transformers' default is two classes.
-  const Checked classes =
-      config.size_or("num_labels", config.count_members("id2label").value_or(2));
-  model.vocabulary = classes.value();
-  model.head = add_linear(model.head_parameters, "classifier", heads.hidden, classes,
-                          {.bias = true, .role = TensorRole::kHead});
-  Checked beside = 0;
-  for (const int index : {model.head.weight_index, model.head.bias_index}) {
-    ParameterTensor& tensor = model.head_parameters[static_cast<std::size_t>(index)];
-    tensor.beside_total = true;
-    beside += Checked(elements_of(tensor));
-  }
-  model.beside_total.push_back({"classifier", beside.value()});
+  add_image_classifier(config, model, heads.hidden);
   set_layers(model, std::move(layer));
   return model;
 }
