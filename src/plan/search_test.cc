@@ -175,16 +175,16 @@ void judge(unsigned seed, int problems) {
   EXPECT_GT(compared, 20 * problems);
 }
 
-// In four, for cores to share.
+// In eight, for cores to share.
 class SearchJudged : public testing::TestWithParam<unsigned> {};
-TEST_P(SearchJudged, AnswersAsWeighingEverythingDoes) { judge(GetParam(), 50); }
-INSTANTIATE_TEST_SUITE_P(Quarters, SearchJudged, testing::Values(1U, 2U, 3U, 4U));
+TEST_P(SearchJudged, AnswersAsWeighingEverythingDoes) { judge(GetParam(), 25); }
+INSTANTIATE_TEST_SUITE_P(Eighths, SearchJudged, testing::Range(1U, 9U));
 
 // STEELYARD_JUDGE_PROBLEMS=2000 asks as many more.
 TEST(Search, AnswersSoForAsManyAsAreAsked) {
   const char* asked = std::getenv("STEELYARD_JUDGE_PROBLEMS");
   if (asked == nullptr) GTEST_SKIP() << "STEELYARD_JUDGE_PROBLEMS says how many";
-  judge(5, std::stoi(asked));
+  judge(9, std::stoi(asked));
 }
 
 TEST(Search, AsksTheReadersForWhatIsAllowed) {
