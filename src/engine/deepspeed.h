@@ -72,13 +72,6 @@ class DeepSpeedModel : public EngineModel<N> {
   static N at_most(const N& elements, std::int64_t limit) {
     return plain(elements) > limit ? N(limit) : elements;
   }
-  // A number that no polynomial gives.
-  static N counted(const char* how, std::int64_t value) {
-    if constexpr (std::is_same_v<N, Traced>)
-      return Traced::opaque(how, value);
-    else
-      return N(value);
-  }
   static void pass(SlotId slot, Events& events) {
     events.push_back({slot, 1});
     events.push_back({slot, -1});

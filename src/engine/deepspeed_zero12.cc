@@ -197,7 +197,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
         this->job_.training.precision.accumulated_gradients.value_or(this->stored_);
     const N kept = owned == plain(share) || accumulated != this->stored_
                        ? share
-                       : this->counted("whole tensors of P/N", owned);
+                       : Workbook<N>::counted("whole tensors of P/N", owned);
     buffers.owned = this->slot("gradients", "owned gradients", "deepspeed.owned-gradients",
                                Pile::kGradients, kept, accumulated);
     buffers.joined =

@@ -185,7 +185,7 @@ class MegatronFsdp final : public MegatronLoop<N> {
         N part = experts ? unit->expert_elements : unit->elements - unit->expert_elements;
         if (plain(part) == 0) continue;
         if (const std::int64_t padding = padding_of(*unit, experts); padding > 0)
-          part = part + named("padding", padding);
+          part = part + Workbook<N>::counted("padding", padding);
         elements = elements + (divided ? divided_over(part, experts) : part);
       }
       buffer.set.slots.push_back(this->book_.slot({unit->name, name, rule}, pile, elements, type));
@@ -196,13 +196,6 @@ class MegatronFsdp final : public MegatronLoop<N> {
   N divided_over(const N& elements, bool experts) const {
     return ceil_divide(elements, experts ? Workbook<N>::symbol("Ne", ranks_.of_experts)
                                          : Workbook<N>::symbol("N", ranks_.dense));
-  }
-  // A number that no polynomial gives.
-  static N named(const char* how, std::int64_t value) {
-    if constexpr (std::is_same_v<N, Traced>)
-      return Traced::opaque(how, value);
-    else
-      return N(value);
   }
   // Of the first rank's shards: all that lies there is real.
   void make_states(ElementType stepped) {
@@ -393,7 +386,7 @@ class MegatronFsdp final : public MegatronLoop<N> {
   }
   N whole_layer(const Unit<N>& unit) const {
     const std::int64_t padding = padding_of(unit, false) + padding_of(unit, true);
-    return padding > 0 ? unit.elements + named("padding", padding) : unit.elements;
+    return padding > 0 ? unit.elements + Workbook<N>::counted("padding", padding) : unit.elements;
   }
   void count_gathered(const Stage<N>& stage, std::int64_t layers, std::int64_t largest,
                       std::int64_t ahead, std::int64_t outside, std::size_t kind,
@@ -418,7 +411,7 @@ class MegatronFsdp final : public MegatronLoop<N> {
     for (const Buffer& buffer : buffers_) {
       plan.padding.push_back(-1);
       if (elements <= 0) continue;
-      const N padding = named("padding", elements);
+      const N padding = Workbook<N>::counted("padding", elements);
       plan.padding.back() =
           this->book_.slot({"buckets", buffer.name.name, buffer.name.rule}, buffer.pile,
                            buffer.divided ? divided_over(padding, false) : padding, buffer.type);
@@ -443,7 +436,8 @@ class MegatronFsdp final : public MegatronLoop<N> {
     }
     if (most <= made) return -1;
     return this->book_.slot({"model", "parameters that move into buckets", "megatron-fsdp.buckets"},
-                            Pile::kTemporary, named("moving", (most - made) / width), parameter_);
+                            Pile::kTemporary, Workbook<N>::counted("moving", (most - made) / width),
+                            parameter_);
   }
 
   ShardRanks ranks_;

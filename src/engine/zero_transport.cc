@@ -11,15 +11,6 @@ namespace {
 
 constexpr std::int64_t kGroupTarget = 8000;  // CUDAQuantizer.target_group_size
 
-// A number that no polynomial gives.
-template <class N>
-N number_called(const char* how, std::int64_t value) {
-  if constexpr (std::is_same_v<N, Traced>)
-    return Traced::opaque(how, value);
-  else
-    return N(value);
-}
-
 // Python's names: what a name held goes when it has been given something else.
 class NamedTensors {
  public:
@@ -146,7 +137,8 @@ std::vector<SlotId> ZeroTransport<N>::slots_of(const Unit<N>& unit, const Group&
   slot("8-bit codes of a fetched group", kRule, Pile::kCommunication, group.padded,
        ElementType::kInt8);
   slot("scales of the codes", kRule, Pile::kCommunication,
-       number_called<N>("groups", quantised_groups(group.part)) * Workbook<N>::symbol("N", ranks_),
+       Workbook<N>::counted("groups", quantised_groups(group.part)) *
+           Workbook<N>::symbol("N", ranks_),
        ElementType::kFloat32);
   if (!alone)
     slot("flat copy of a fetched group, fp16", kRule, Pile::kTemporary, group.padded,
@@ -193,13 +185,14 @@ SlotId ZeroTransport<N>::reduction_of(std::int64_t bucket, std::int64_t copied,
                                       const std::vector<std::vector<std::int64_t>>& shapes) {
   if (!job_.parallel.quantized_reduce)
     return book_.slot({"gradients", "reduce-scatter input", "deepspeed.zero3-scatter"},
-                      Pile::kCommunication, number_called<N>("fullest bucket", copied), stored_);
+                      Pile::kCommunication, Workbook<N>::counted("fullest bucket", copied),
+                      stored_);
   // Reduced shards of the bucket wait, in fp16, until all of it is done.
   const Bytes most = bytes_of(Elements(Checked(bucket / ranks_)), ElementType::kFloat16) +
                      four_bit_exchange(shapes, ranks_, job_.cluster.devices_per_node);
   return book_.slot(
       {"gradients", "4-bit codes, sent and received, and shards", "deepspeed.quantised-reduce"},
-      Pile::kCommunication, number_called<N>("codes of two gradients", most.value().value()),
+      Pile::kCommunication, Workbook<N>::counted("codes of two gradients", most.value().value()),
       ElementType::kInt8);
 }
 

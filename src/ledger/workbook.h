@@ -79,6 +79,13 @@ class Workbook {
     else
       return N(value);
   }
+  // A number that no polynomial gives.
+  static N counted(const char* how, std::int64_t value) {
+    if constexpr (std::is_same_v<N, Traced>)
+      return Traced::opaque(how, value);
+    else
+      return N(value);
+  }
 
  private:
   SlotTensors& tensors_of(SlotId slot) {

@@ -60,6 +60,8 @@ class Composer {
   ValueId dropout(ValueId x, double probability, const char* owner);
   // Same elements in another order: a copy, forward and backward.
   ValueId copy(ValueId x, const SlotName& name);
+  // A copy in another order, whose gradient comes in that order and is passed on.
+  ValueId laid_out(ValueId x, const SlotName& name);
   // A view whose gradient comes back in another memory order and is copied (reshape after rotary embedding).
   ValueId reshaped(ValueId x, bool gradient_copied);
   // x, or `elements` of it, with other strides. The gradient of a part is a whole x of zeros with the part copied in.
@@ -281,7 +283,6 @@ class Composer {
   ValueId relative_eager(ValueId q, ValueId k, ValueId v, ValueId positions, const N& heads,
                          const N& width, const N& keys, bool causal);
   void add_positions(ValueId scores, ValueId positions, ValueId sum, ElementType added);
-  ValueId laid_out(ValueId x, const SlotName& name);
   ValueId math_attention(ValueId q, ValueId k, ValueId v, const N& heads, const N& query_width,
                          const N& value_width,
                          const CoreAttention& how);  // operators/math_attention.cc

@@ -87,22 +87,10 @@ class LocalAttentionWriter {
     graph_.hold(wide);
     probabilities = c_.dropout(probabilities, how.dropout, kOwner);
     const ValueId mixed = c_.weighted_values(probabilities, v, heads, width, type);
-    const ValueId out = laid_out(mixed, {kOwner, "output", "op.attention.transposed-copy"});
+    const ValueId out = c_.laid_out(mixed, {kOwner, "output", "op.attention.transposed-copy"});
     graph_.hold(raw);
     if (c_.recomputed.core_attention) c_.recompute_from(begin);
     return out;
-  }
-
-  // A copy whose gradient comes back as a view.
-  ValueId laid_out(ValueId x, const SlotName& name) {
-    const ValueId y = graph_.tensor(name, graph_.elements(x), graph_.type(x), true);
-    Operator copy;
-    copy.label = "copy";
-    copy.inputs = {x};
-    copy.outputs = {y};
-    copy.backward = {kAlias0};
-    graph_.add(copy);
-    return y;
   }
 
  private:
@@ -155,7 +143,7 @@ ValueId Composer<N>::local_attention(ValueId x, const GroupedAttention& attentio
   ValueId q = pieces[0], k = pieces[1];
   const bool grouped = attention.heads != attention.key_value_heads;
   // Heads of one group lie together, with their key and value behind them: as one row of heads they are a copy.
-  if (grouped) q = write.laid_out(q, {kOwner, "q, contiguous", kRule});
+  if (grouped) q = laid_out(q, {kOwner, "q, contiguous", kRule});
   for (ValueId local : {packed, q}) hold_until_return(local);
   if (attention.rotary_width > 0) {
     q = write.turned(q, {kOwner, "q, rotated", "op.rotary.output"});

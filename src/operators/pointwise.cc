@@ -79,6 +79,18 @@ ValueId Composer<N>::copy(ValueId x, const SlotName& name) {
 }
 
 template <class N>
+ValueId Composer<N>::laid_out(ValueId x, const SlotName& name) {
+  const ValueId y = graph.tensor(name, graph.elements(x), graph.type(x), graph.needs_gradient(x));
+  Operator copy;
+  copy.label = "copy";
+  copy.inputs = {x};
+  copy.outputs = {y};
+  copy.backward = {kAlias0};
+  graph.add(copy);
+  return y;
+}
+
+template <class N>
 ValueId Composer<N>::square(ValueId x, const SlotName& name) {
   // grad * 2 * x.pow(1): a copy, twice the copy, the product
   const BackwardStep copied{

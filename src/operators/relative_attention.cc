@@ -245,19 +245,6 @@ void Composer<N>::add_positions(ValueId scores, ValueId positions, ValueId sum, 
   graph.add(add);
 }
 
-// A copy in another order, whose gradient comes in that order and is passed on.
-template <class N>
-ValueId Composer<N>::laid_out(ValueId x, const SlotName& name) {
-  const ValueId y = graph.tensor(name, graph.elements(x), graph.type(x), graph.needs_gradient(x));
-  Operator copy;
-  copy.label = "copy";
-  copy.inputs = {x};
-  copy.outputs = {y};
-  copy.backward = {kAlias0};
-  graph.add(copy);
-  return y;
-}
-
 template class Composer<Checked>;
 template class Composer<Traced>;
 
