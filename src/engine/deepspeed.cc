@@ -115,7 +115,10 @@ void DeepSpeedModel<N>::hold(const FlatStates& states, Events& events) const {
 
 template <class N>
 void DeepSpeedModel<N>::step(const FlatStates& states, Events& events) const {
-  if (states.square_roots >= 0) pass(states.square_roots, events);
+  if (states.square_roots >= 0) {
+    events.push_back({states.square_roots, this->job_.foreach_lists});
+    events.push_back({states.square_roots, -this->job_.foreach_lists});
+  }
   if (states.loop_temporary < 0) return;
   events.push_back({states.loop_temporary, states.loop_times});
   events.push_back({states.loop_temporary, -states.loop_times});

@@ -91,6 +91,9 @@ class Megatron final : public MegatronLoop<N> {
                                 in_groups_ ? Tensors::kMatrices : Tensors::kAll);
     if (in_groups_) vector_states_ = this->state_slots(sharding, ranks, stepped, Tensors::kVectors);
     ranks_ = ranks;
+    if (this->job_.training.eight_bit_parameters && precision.float8_recipe != "mxfp8" &&
+        !offloads())
+      rounded_ = rounded_masters(precision.parameters);
     if (aware) {
       const std::vector<OptimizerSlot>& slots = this->job_.training.optimizer.slots;
       for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -174,6 +177,8 @@ class Megatron final : public MegatronLoop<N> {
       this->step_temporaries(states_, stage, events);
       if (in_groups_) this->step_temporaries(vector_states_, stage, events);
     }
+    this->hold(rounded_, stage, events);
+    this->hold(rounded_, stage, events, -1);
     if (contiguous_) {
       this->hold(main_gradients_, stage, events, -1);
     } else {
@@ -256,21 +261,44 @@ class Megatron final : public MegatronLoop<N> {
                : of_tensors({"", "8-bit copies of weights", "float8.weight-copies"},
                             ElementType::kInt8, bytes, true);
   }
+  // Whether 8-bit products read it: matrices of layers.
+  bool is_of_product(const Unit<N>& unit, const TensorShare<N>& share) const {
+    const ModelUnits<N>& units = this->context_.units;
+    // Modules that predict further tokens are layers among the head's tensors.
+    const bool of_layer =
+        (&unit >= units.kinds.data() && &unit < units.kinds.data() + units.kinds.size()) ||
+        (&unit == &units.head && this->predicts());
+    return of_layer && share.tensor->role == TensorRole::kMatrix && share.shape.size() >= 2;
+  }
+  // This rank's part of the master weights, rounded before it becomes 8 bits. With MXFP8 the buffer of gradients takes it.
+  SlotSet rounded_masters(ElementType type) {
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
+      N elements{};
+      TensorSum sum = this->book_.tensor_sum();
+      for (const TensorShare<N>& share : unit->tensors) {
+        if (!is_of_product(*unit, share)) continue;
+        const N each = flat_shard(share, ranks_);
+        elements = elements + N(share.copies) * each;
+        sum.add(allocated_size(bytes_of(Elements(Checked(plain(each))), type)), share.copies, 0);
+      }
+      set.slots.push_back(plain(elements) == 0
+                              ? SlotId{-1}
+                              : this->book_.slot_of_tensors(
+                                    {unit->name, "main parameters, rounded to become 8 bits",
+                                     "megatron.fp8-update"},
+                                    Pile::kTemporary, elements, type, std::move(sum)));
+    }
+    return set;
+  }
   // A tensor for each matrix of a layer, or for each of the others.
   SlotSet of_tensors(const SlotName& name, ElementType type, double bytes, bool matrices) {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
-      // Modules that predict further tokens are layers among the head's tensors.
-      const bool of_layer =
-          (unit >= this->context_.units.kinds.data() &&
-           unit < this->context_.units.kinds.data() + this->context_.units.kinds.size()) ||
-          (unit == &this->context_.units.head && this->predicts());
       N elements{};
       TensorSum sum = this->book_.tensor_sum();
       for (const TensorShare<N>& share : unit->tensors) {
-        const bool matrix =
-            of_layer && share.tensor->role == TensorRole::kMatrix && share.shape.size() >= 2;
-        if (matrix != matrices) continue;
+        if (is_of_product(*unit, share) != matrices) continue;
         const auto each =
             static_cast<std::int64_t>(static_cast<double>(plain(share.elements)) * bytes);
         elements = elements + N(share.copies * each / static_cast<std::int64_t>(bytes_each(type)));
@@ -352,7 +380,7 @@ class Megatron final : public MegatronLoop<N> {
   bool contiguous_ = true;
   ShardRanks ranks_;
   SlotSet parameters_, frozen_, gradients_, master_, remainders_, main_gradients_, left_;
-  SlotSet copies_;
+  SlotSet copies_, rounded_;
   std::vector<SlotSet> widened_, scales_;
   std::vector<Rest> rests_;
   typename EngineModel<N>::StateSlots states_;

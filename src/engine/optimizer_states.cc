@@ -260,8 +260,8 @@ void EngineModel<N>::step_temporaries(const StateSlots& states, const Stage<N>& 
       return;
     case OptimizerForm::kForeach:
       if (states.second_moment.slots.empty()) return;
-      hold(states.second_moment, stage, events, 1);
-      hold(states.second_moment, stage, events, -1);
+      hold(states.second_moment, stage, events, job_.foreach_lists);
+      hold(states.second_moment, stage, events, -job_.foreach_lists);
       return;
     case OptimizerForm::kLoop: {
       // one tensor at a time; the largest decides

@@ -97,6 +97,7 @@ void choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   }
   job.recorded = recorded_by(version);
   job.rms_norm = rms_norm_of(version);
+  job.foreach_lists = version < Version{2, 1} ? 2 : 1;
   const Value* avoid = named(document, "TORCH_NCCL_AVOID_RECORD_STREAMS");
   if (avoid == nullptr) return;
   if (!avoid->is_string()) {

@@ -1,5 +1,5 @@
-// NVIDIA's Megatron-Bridge: performance tables up to GB300 (speed; each row fits) and the memory notes of its skills (max allocated
-// of rank 0, in decimal GB that the rows have as GiB).
+// NVIDIA's Megatron-Bridge: performance tables up to GB300 (speed; each row fits) and the memory notes of its skills (max allocated,
+// in decimal GB that the rows have as GiB).
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
 
@@ -41,7 +41,9 @@ Mapped map(MeasuredRow& row) {
   if (row.says("train.recompute", "layernorm")) modules.push_back(Value::string("norms"));
   if (!modules.empty()) mapped.set("recompute.modules", Value::array(std::move(modules)));
   if (!row.complete()) return left_out(row.missing());
-  mapped.stage = 0;
+  // What Bridge logged was the last rank's, whose process has the writers, until it took the most of a pipeline
+  // (NVIDIA-NeMo/Megatron-Bridge#3645, May 2026); these notes are of #3107.
+  mapped.stage = row.need("parallel.pp") - 1;
   if (const auto bytes = row.gib("measured.peak_allocated_gib"))
     mapped.readings.push_back({Meter::kAllocated, *bytes});
   map_outcome(row, mapped);

@@ -20,7 +20,7 @@ TEST(MegatronBridge, NotesOnMemory) {
   EXPECT_EQ(row.says("recompute.modules"), R"(["mlp"])");
   ASSERT_EQ(row.mapped().readings.size(), 1U);
   EXPECT_EQ(row.reads(0), (std::pair(Meter::kAllocated, std::int64_t{55'600'499'130})));
-  EXPECT_EQ(row.mapped().stage, std::optional<std::int64_t>(0));
+  EXPECT_EQ(row.mapped().stage, std::optional<std::int64_t>(3));
   EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
 

@@ -42,6 +42,12 @@ Mapped map(MeasuredRow& row) {
                                                                        : "bf16-mixed");
   mapped.assume("environment.transformers", "4.30",
                 "Qwen's own model code moves 16-bit logits, as llama's did then");
+  if (row.says("framework.version", "PyTorch 2.0")) mapped.set("environment.torch", "2.0");
+  // finetune/ds_config_zero2.json
+  if (stage && *stage == 2) {
+    mapped.assume_switch("overlap.reduce", true, "its scripts' own ds_config_zero2.json");
+    mapped.set("buckets.reduce", 200'000'000);
+  }
   mapped.set("training.optimizer", "adamw");
   mapped.set("training.attention", "flash");
   mapped.set("recompute.mode",
