@@ -153,13 +153,13 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     }
     // It fits when every rank fits.
     const Piles& piles = reading.phases[static_cast<std::size_t>(rank.phase)].piles;
-    const Band ends{reserve.least + runtime.low, reserve.most + runtime.high};
+    // What a device that is behind withholds comes back before the allocator fails, but not before others do: a
+    // communicator or a workspace made late asks the device, which has what the allocator left.
+    const Band ends{reserve.least + runtime.low,
+                    std::max(reserve.most, rank.reserved) + runtime.high};
     // The least holds no slack that could be less.
     peak.low = std::max(peak.low, observed.widened(ends, {piles, false}).low);
     peak.high = std::max(peak.high, observed.widened(ends, {piles, true}).high);
-    // What a device that is behind withholds comes back before the allocator fails, but not before others do: a
-    // communicator or a workspace made late asks the device, which has what the allocator left.
-    peak.high = std::max(peak.high, rank.reserved + runtime.high);
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
