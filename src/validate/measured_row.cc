@@ -116,6 +116,11 @@ std::optional<Bytes> MeasuredRow::gib(std::string_view path) const {
   return printed ? bytes_of_gib(*printed) : std::nullopt;
 }
 
+std::optional<Bytes> MeasuredRow::gigabytes(std::string_view path) const {
+  const std::optional<double> printed = number(path);
+  return printed ? bytes_of_gib(*printed * 1e9 / (1 << 30)) : std::nullopt;
+}
+
 std::int64_t MeasuredRow::need(std::string_view path) {
   if (const std::optional<std::int64_t> found = count(path)) return *found;
   miss(path);

@@ -92,6 +92,7 @@ class MeasuredRow {
   std::optional<double> number(std::string_view path) const;
   std::optional<bool> truth(std::string_view path) const;
   std::optional<Bytes> gib(std::string_view path) const;
+  std::optional<Bytes> gigabytes(std::string_view path) const;  // of 10^9 bytes
 
   // The count, or 1 and a note that it is missing.
   std::int64_t need(std::string_view path);
