@@ -42,7 +42,7 @@ class Zero3Partitions : public DeepSpeedModel<N> {
   };
 
   bool persists(const TensorShare<N>& share) const {
-    return plain(share.elements) <= this->job_.buckets.persistence;
+    return this->job_.buckets.persists(plain(share.elements));
   }
   // A part of each tensor, rounded on its own. `small`: of those that stand whole from the first backward to the step, which
   // divides them again; else of all others.

@@ -51,7 +51,7 @@ class ZeroTransport {
   Group worst_group(const Unit<N>& unit) const;
   std::vector<SlotId> slots_of(const Unit<N>& unit, const Group& group);
   bool persists(const TensorShare<N>& share) const {
-    return plain(share.elements) <= job_.buckets.persistence;
+    return job_.buckets.persists(plain(share.elements));
   }
 
   const Job& job_;

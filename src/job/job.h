@@ -256,6 +256,8 @@ struct Buckets {
   bool contiguous_gradients = true;           // megatron: one buffer
   bool double_buffer =
       false;  // Megatron-FSDP: two buffers take turns for layers and their gradients
+
+  bool persists(std::int64_t elements) const { return elements <= persistence; }  // it stays whole
 };
 
 struct Assumption {
