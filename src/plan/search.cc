@@ -313,8 +313,10 @@ class Search {
     const FormFacts& facts = facts_[space_.base_of[group.form]];
     groups_->each(group, [&](const Bundle& bundle, Choice choice) {
       const Layout layout = space_.layout(bundle, choice);
-      const double seconds = std::max(bounds_.least_seconds(layout, *group.time),
-                                      bounds_.least_seconds(layout, facts));
+      double seconds = bounds_.least_seconds(layout, *group.time);
+      // Its own stages tell more than what its base knows of them.
+      if (layout.pipeline == 1 || !group.time->end)
+        seconds = std::max(seconds, bounds_.least_seconds(layout, facts));
       if (seconds > most) {
         ++found_.counts.cannot_be_faster;
         return;
