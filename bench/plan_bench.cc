@@ -17,6 +17,7 @@
 #include <string>
 
 #include "document/read.h"
+#include "plan/findings.h"
 #include "plan/layout_reader.h"
 #include "plan/question.h"
 #include "plan/recipe_changes.h"
@@ -168,7 +169,8 @@ void layout_in_its_group(benchmark::State& state) {
   Bounds bounds(asked.target, false);
   for (auto _ : state)
     for (const std::uint32_t number : numbers)
-      benchmark::DoNotOptimize(bounds.least_seconds(space.layout(number), *times.front()));
+      benchmark::DoNotOptimize(
+          bounds.least_seconds(space.layout(number), *times.front(), Findings::kNever));
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(numbers.size()));
 }
 BENCHMARK(layout_in_its_group)->Unit(benchmark::kMicrosecond);

@@ -298,9 +298,9 @@ double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) {
                                                    passage.units, times));
 }
 
-double Bounds::least_seconds(const Layout& layout, const GroupTime& time) {
+double Bounds::least_seconds(const Layout& layout, const GroupTime& time, double most) {
   const double average = least_seconds_of_average_stages(layout, time);
-  if (layout.pipeline == 1) return average;
+  if (layout.pipeline == 1 || average > most) return average;
   const std::vector<std::int64_t>& starts = starts_of(layout);
   if (starts.empty()) return average;
   return std::max(average,

@@ -79,7 +79,8 @@ class Bounds {
   Need least_need(const Layout& layout, const FormFacts& facts, const FormSwings& swings);
   // Of the whole step, at least.
   double least_seconds(const Layout& layout, const FormFacts& facts);
-  double least_seconds(const Layout& layout, const GroupTime& time);
+  // Looks no closer than it takes to see that it is more than `most`.
+  double least_seconds(const Layout& layout, const GroupTime& time, double most);
 
  private:
   double least_seconds_of_average_stages(const Layout& layout, const GroupTime& time) const;

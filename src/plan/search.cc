@@ -313,7 +313,7 @@ class Search {
     const FormFacts& facts = facts_[space_.base_of[group.form]];
     groups_->each(group, [&](const Bundle& bundle, Choice choice) {
       const Layout layout = space_.layout(bundle, choice);
-      double seconds = bounds_.least_seconds(layout, *group.time);
+      double seconds = bounds_.least_seconds(layout, *group.time, most);
       // Its own stages tell more than what its base knows of them.
       if (layout.pipeline == 1 || !group.time->end)
         seconds = std::max(seconds, bounds_.least_seconds(layout, facts));
