@@ -1,18 +1,24 @@
 // How many layouts a search answers for in a second.
 //
 //   build/release/bench/steelyard_bench --benchmark_filter=search     whole spaces, one worker: items are layouts
-//   build/release/bench/steelyard_bench --benchmark_filter=layout     one layout: read, prepared, again
 //
 // Calculon's space (Isaev et al. 2023) of GPT-3 175B on 1,024 devices has 1.69 million executions, 11.7 million with
-// offload; ours has other axes: 1.7 million, and 7 million with the optimizer or activations on the host. Counters: layouts of
-// the space, which are those refused, too_large and too_slow by a bound, and weighed (exact bytes and seconds); bases and
-// groups_timed: jobs whose kernels were timed for the bounds; peak_MB of the program so far.
+// offload; ours has other axes: 1.7 million, and 8 million with optimizer, parameters and activations on the host in every
+// combination that differs for an engine. Counters: layouts of the space, which are those refused, too_large and too_slow by
+// a bound, and weighed (exact bytes and seconds); bases and groups_timed: jobs whose kernels were timed for the bounds;
+// peak_MB of the program so far. search_doubled: times is the search on twice the devices over the one before.
+//
+//   build/release/bench/steelyard_bench --benchmark_filter=layout     one layout: alone; of a form that has been drawn; and
+//                                                                     its step's time alone, from the times of its group
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
+#include <ctime>
 #include <string>
 
 #include "document/read.h"
+#include "plan/findings.h"
+#include "plan/layout_reader.h"
 #include "plan/question.h"
 #include "plan/recipe_changes.h"
 #include "predict/prepared_job.h"
@@ -91,6 +97,29 @@ BENCHMARK_CAPTURE(search_space, deepseek_2048, kDeepSeek)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
 
+double seconds_to_search(const PlanQuestion& asked) {
+  SearchWish wish;
+  wish.best = 1;
+  wish.within = 0;
+  const std::clock_t start = std::clock();
+  benchmark::DoNotOptimize(
+      search(asked.run, asked.target, space_of(asked), wish, serial_help()).counts);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+void search_doubled(benchmark::State& state, const std::string& run, const std::string& twice) {
+  const PlanQuestion one = question(run), other = question(twice);
+  double once = 0, doubled = 0;
+  for (auto _ : state) {
+    once += seconds_to_search(one);
+    doubled += seconds_to_search(other);
+  }
+  state.counters["times"] = doubled / once;
+}
+BENCHMARK_CAPTURE(search_doubled, llama405, kLlama405, kLlama405OnTwice)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
 const std::string kOneLayout =
     R"({"model": "llama-3.1-405b", "engine": "megatron", "cluster": {"device": "h100-sxm-80gb", "devices": 16384},)"
     R"( "training": {"sequence_length": 8192, "gradient_accumulation": 64},)"
@@ -119,5 +148,31 @@ void layout_of_a_form(benchmark::State& state) {
   }
 }
 BENCHMARK(layout_of_a_form)->Unit(benchmark::kMicrosecond);
+
+// The step of a layout by the units of its group, where its order has a closed form: exact.
+void layout_in_its_group(benchmark::State& state) {
+  const PlanQuestion asked =
+      question(R"({"engine": "megatron", "parallel": {"tensor": 8, "context": 1, "pipeline": 16},)"
+               R"( "training": {"micro_batch": 1}, )" +
+               kLlama405.substr(1));
+  const Space space = space_of(asked);
+  const SearchHelp help = serial_help();
+  const LayoutReader reader(asked.run, asked.target, space, help);
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t number = 0; number < space.size(); ++number)
+    if (const Layout layout = space.layout(number);
+        layout.zero_stage == 1 && layout.schedule == PipelineSchedule::kInterleaved)
+      numbers.push_back(number);
+  if (numbers.empty()) return state.SkipWithError("no such layouts");
+  const auto times = reader.times_of_groups(space.forms[space.form_of(numbers.front())],
+                                            {{space.layout(numbers.front()), true, false}});
+  Bounds bounds(asked.target, false);
+  for (auto _ : state)
+    for (const std::uint32_t number : numbers)
+      benchmark::DoNotOptimize(
+          bounds.least_seconds(space.layout(number), *times.front(), Findings::kNever));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(numbers.size()));
+}
+BENCHMARK(layout_in_its_group)->Unit(benchmark::kMicrosecond);
 
 }  // namespace

@@ -29,13 +29,85 @@ std::vector<StepTimes> times_of(const std::vector<PartSeconds>& parts) {
   return times;
 }
 
-bool has_closed_form(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::kGPipe ||
-         schedule == PipelineSchedule::kOneForwardOneBackward ||
-         schedule == PipelineSchedule::kInterleaved;
+// Parts of a line, breadth first: when the first and the last micro-batch leave the part that was asked last.
+class BreadthFirstLine {
+ public:
+  explicit BreadthFirstLine(const PipelineShape& shape)
+      : free_(static_cast<std::size_t>(shape.ranks), 0.0),
+        others_(static_cast<double>(shape.micro_batches - 1)) {}
+
+  void pass(std::size_t part, double seconds) {
+    double& free = free_[part % free_.size()];
+    first_ = std::max(first_, free) + seconds;
+    last_ = std::max(last_ + seconds, first_ + others_ * seconds);
+    free = last_;
+  }
+  // Backward: everything has arrived.
+  void turn() { first_ = last_ = 0; }
+  double end() const { return *std::max_element(free_.begin(), free_.end()); }
+
+ private:
+  std::vector<double> free_;  // when each rank is, by its last chunk so far
+  const double others_;
+  double first_ = 0, last_ = 0;
+};
+
+double breadth_first_seconds(const PipelineShape& shape, const std::vector<PartSeconds>& parts) {
+  BreadthFirstLine line(shape);
+  for (std::size_t part = 0; part < parts.size(); ++part) line.pass(part, parts[part].forward);
+  line.turn();
+  for (std::size_t part = parts.size(); part-- > 0;)
+    line.pass(part, parts[part].input + parts[part].weight);
+  return line.end();
+}
+
+// Orders repeat after two micro-batches at most; a round of all ranks is more than that and even.
+double played_rounds_seconds(const PipelineOrder& order, const PipelineShape& shape,
+                             const std::vector<PartSeconds>& parts) {
+  const std::int64_t round = 2 * shape.ranks;
+  const std::int64_t few = 2 * round + shape.micro_batches % round;
+  if (shape.micro_batches <= few + round) return simulated_seconds(order, shape, parts);
+  PipelineShape shorter = shape;
+  shorter.micro_batches = few;
+  const double first = simulated_seconds(order, shorter, parts);
+  shorter.micro_batches = few + round;
+  const double second = simulated_seconds(order, shorter, parts);
+  const auto rounds = static_cast<double>((shape.micro_batches - few) / round);
+  return first + rounds * (second - first);
 }
 
 }  // namespace
+
+bool has_closed_form(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::kGPipe ||
+         schedule == PipelineSchedule::kOneForwardOneBackward ||
+         schedule == PipelineSchedule::kInterleaved ||
+         schedule == PipelineSchedule::kLoopedBreadthFirst;
+}
+
+double least_pipeline_seconds(const PipelineOrder& order, const PipelineShape& shape,
+                              const std::vector<PartSeconds>& parts) {
+  const auto times = static_cast<double>(micro_batches_of_chunk(order.placement, shape));
+  std::vector<PartSeconds> before = {{}};
+  for (const PartSeconds& part : parts)
+    before.push_back({before.back().forward + part.forward, before.back().input + part.input, 0});
+  double most = 0;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    PartSeconds here;
+    std::size_t first = parts.size();
+    for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk) {
+      const auto at = static_cast<std::size_t>(part_of(order.placement, shape, rank, chunk).index);
+      first = std::min(first, at);
+      here.forward += parts[at].forward;
+      here.input += parts[at].input;
+      here.weight += parts[at].weight;
+    }
+    const double both_ways = here.forward + here.input;
+    most = std::max({most, before[first].forward + times * here.total(),
+                     before[first].forward + times * both_ways + before[first].input});
+  }
+  return most;
+}
 
 double simulated_seconds(const PipelineOrder& order, const PipelineShape& shape,
                          const std::vector<PartSeconds>& parts) {
@@ -57,27 +129,19 @@ std::vector<PlayedSeconds> played_seconds(const PipelineOrder& order, const Pipe
 
 double pipeline_seconds(const PipelineOrder& order, const PipelineShape& shape,
                         const std::vector<PartSeconds>& parts) {
-  const auto micro_batches = static_cast<double>(shape.micro_batches);
-  if (has_closed_form(order.schedule)) {
-    double slowest = 0, all = 0;
-    for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
-      const double here = seconds_on(order, shape, parts, rank);
-      slowest = std::max(slowest, here);
-      all += here;
-    }
-    return micro_batches * slowest + (all - slowest) / static_cast<double>(shape.chunks);
+  if (order.schedule == PipelineSchedule::kLoopedBreadthFirst)
+    return breadth_first_seconds(shape, parts);
+  if (!has_closed_form(order.schedule))
+    return std::max(played_rounds_seconds(order, shape, parts),
+                    least_pipeline_seconds(order, shape, parts));
+  double slowest = 0, all = 0;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
+    const double here = seconds_on(order, shape, parts, rank);
+    slowest = std::max(slowest, here);
+    all += here;
   }
-  // Orders repeat after two micro-batches at most; a round of all ranks is more than that and even.
-  const std::int64_t round = 2 * shape.ranks;
-  const std::int64_t few = 2 * round + shape.micro_batches % round;
-  if (shape.micro_batches <= few + round) return simulated_seconds(order, shape, parts);
-  PipelineShape shorter = shape;
-  shorter.micro_batches = few;
-  const double first = simulated_seconds(order, shorter, parts);
-  shorter.micro_batches = few + round;
-  const double second = simulated_seconds(order, shorter, parts);
-  const auto rounds = static_cast<double>((shape.micro_batches - few) / round);
-  return first + rounds * (second - first);
+  const auto micro_batches = static_cast<double>(shape.micro_batches);
+  return micro_batches * slowest + (all - slowest) / static_cast<double>(shape.chunks);
 }
 
 }  // namespace steelyard

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace steelyard {
 namespace {
 
@@ -26,6 +28,55 @@ TEST(PipelineTime, ClosedFormsAreTheSimulationOfEqualStages) {
                     1e-9)
             << order.name << " " << ranks << " ranks, " << chunks << " chunks, " << rounds;
       }
+  }
+}
+
+class RandomParts {
+ public:
+  std::int64_t upto(std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(1, most)(random_);
+  }
+  std::vector<PartSeconds> of(const PipelineOrder& order, const PipelineShape& shape) {
+    std::vector<PartSeconds> parts = alike(order, shape, {});
+    for (PartSeconds& part : parts) {
+      const double layers = static_cast<double>(upto(4)) - (upto(4) == 1 ? 1 : 0);
+      part = {layers * 0.01, layers * 0.012, layers * 0.008 * static_cast<double>(upto(2))};
+    }
+    return parts;
+  }
+
+ private:
+  std::mt19937 random_{1};
+};
+
+TEST(PipelineTime, NoOrderOfAnyPartsTakesLessThanTheLeast) {
+  RandomParts random;
+  int asked = 0;
+  for (const PipelineOrder& order : pipeline_orders())
+    for (int i = 0; i < 300; ++i) {
+      const std::int64_t most = order.most_chunks > 0 ? order.most_chunks : 4;
+      const std::int64_t chunks =
+          order.fewest_chunks + random.upto(most) % (most - order.fewest_chunks + 1);
+      const std::int64_t ranks = 2 * random.upto(4);
+      const PipelineShape shape{ranks, chunks, ranks * random.upto(5), ranks};
+      if (order.fault && !order.fault(shape).empty()) continue;
+      ++asked;
+      const std::vector<PartSeconds> parts = random.of(order, shape);
+      EXPECT_LE(least_pipeline_seconds(order, shape, parts),
+                simulated_seconds(order, shape, parts) + 1e-9)
+          << order.name;
+    }
+  EXPECT_GT(asked, 1500);
+}
+
+TEST(PipelineTime, BreadthFirstIsTheSimulationOfAnyParts) {
+  RandomParts random;
+  const PipelineOrder& order = order_of(PipelineSchedule::kLoopedBreadthFirst);
+  for (int i = 0; i < 3000; ++i) {
+    const PipelineShape shape{1 + random.upto(7), random.upto(5), random.upto(20), 1};
+    const std::vector<PartSeconds> parts = random.of(order, shape);
+    EXPECT_NEAR(pipeline_seconds(order, shape, parts), simulated_seconds(order, shape, parts),
+                1e-9);
   }
 }
 

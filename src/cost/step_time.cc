@@ -4,8 +4,8 @@
 #include <numeric>
 #include <vector>
 
-#include "cost/optimizer_time.h"
 #include "cost/pipeline_time.h"
+#include "cost/step_end.h"
 #include "cost/stretch_time.h"
 
 namespace steelyard {
@@ -27,11 +27,11 @@ std::vector<double> elements_of(const ModelUnits<Checked>& units) {
   return elements;
 }
 
-// Megatron's interleaving and the orders without bubbles send while they compute; the others wait for every message
-// (megatron/core/pipeline_parallel/schedules.py, overlap_p2p_comm; torch's pipelines post a receive when they need it).
-bool sends_beside_compute(const Job& job) {
-  if (runs_on_torch_pipelining(job)) return false;
-  switch (job.parallel.schedule) {
+}  // namespace
+
+bool sends_beside_compute(bool on_torch, PipelineSchedule schedule) {
+  if (on_torch) return false;
+  switch (schedule) {
     case PipelineSchedule::kGPipe:
     case PipelineSchedule::kOneForwardOneBackward:
     case PipelineSchedule::kLoopedBreadthFirst:
@@ -40,8 +40,6 @@ bool sends_beside_compute(const Job& job) {
       return true;
   }
 }
-
-}  // namespace
 
 // What of a job does not depend on a device.
 struct StepClock::Prepared {
@@ -74,6 +72,14 @@ struct StepClock::Prepared {
   StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
   StepPlay play(const Device& device, const Machine& machine) const;
   Passage passage(const Device& device, const Machine& machine) const;
+  std::vector<OnUnit> on_units(const Device& device, const Machine& machine, bool split) const;
+  std::vector<OnUnit> on_units_alone(const Device& device, const Machine& machine) const;
+  double seconds_of_a_send(const Device& device, const Machine& machine) const {
+    return seconds_of_a_send(ExchangeClock(device, machine, Outlook::kExpected));
+  }
+  StepEnd end(const Device& device, const Machine& machine) const {
+    return {job, data_exchange_of(job), groups.data, device, machine, Outlook::kExpected};
+  }
 
  private:
   Prepared(const Job& asked, std::shared_ptr<const PipelineWork> work_of_parts,
@@ -107,15 +113,15 @@ struct StepClock::Prepared {
   StretchClock stretch_clock(const Device& device, const KernelClock& kernels,
                              const ExchangeClock& exchanges, Outlook outlook) const;
   bool splits_backward() const { return order.splits_backward && shape.ranks > 1; }
+  double seconds_of_a_send(const ExchangeClock& exchanges) const;
   std::vector<StretchPassages> passages_of(const StretchClock& clock) const;
   const std::vector<StretchPassages>* settled_on(const Device& device, const Machine& machine,
                                                  Outlook outlook, bool split) const;
   Parts parts_of(const StretchClock& clock, const ExchangeClock& exchanges,
                  const std::vector<StretchPassages>* known) const;
   WorkTime slowest_rank(const std::vector<WorkTime>& parts) const;
-  void end_of_step(const Device& device, const Machine& machine, const ExchangeClock& exchanges,
-                   const DataExchange& data, const WorkTime& worst, Outlook outlook,
-                   StepTime& result) const;
+  void end_of_step(const Device& device, const Machine& machine, const DataExchange& data,
+                   const WorkTime& worst, Outlook outlook, StepTime& result) const;
 
   const Job& job;
   const PipelineOrder& order;
@@ -175,6 +181,55 @@ const std::vector<StretchPassages>* StepClock::Prepared::settled_on(const Device
   return known ? &settled->stretches[split ? 1 : 0] : nullptr;
 }
 
+double StepClock::Prepared::seconds_of_a_send(const ExchangeClock& exchanges) const {
+  // With sequence parallelism each tensor rank has a part of its own anyway.
+  const bool parts = job.parallel.scattered_transfers && !job.parallel.sequence_parallel;
+  const double divided = parts ? static_cast<double>(job.parallel.tensor) : 1.0;
+  const double sent =
+      exchanges.send(boundary_bytes / divided, groups.stages_across_machines).value();
+  if (!parts) return sent;
+  return sent + exchanges.time(ExchangeKind::kAllGather, boundary_bytes, groups.tensor).value();
+}
+
+std::vector<StepClock::OnUnit> StepClock::Prepared::on_units(const Device& device,
+                                                             const Machine& machine,
+                                                             bool split) const {
+  const KernelClock kernels(device, Outlook::kExpected);
+  const ExchangeClock exchanges(device, machine, Outlook::kExpected);
+  StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
+  clock.splits_backward = split;
+  std::vector<StretchPassages> made;
+  const auto* known = settled_on(device, machine, Outlook::kExpected, split);
+  if (known == nullptr) {
+    made = passages_of(clock);
+    known = &made;
+  }
+  std::vector<OnUnit> units(elements.size());
+  for (std::size_t i = 0; i < known->size(); ++i) {
+    const WorkTime work_of_one = clock.time((*known)[i], elements_of_stretch(i));
+    const double weights = work_of_one.weight_turn.total();
+    units[static_cast<std::size_t>(work.stretches[i].unit)] = {
+        {work_of_one.forward.total(), work_of_one.backward.total() - weights, weights},
+        elements_of_stretch(i)};
+  }
+  return units;
+}
+
+std::vector<StepClock::OnUnit> StepClock::Prepared::on_units_alone(const Device& device,
+                                                                   const Machine& machine) const {
+  const KernelClock kernels(device, Outlook::kExpected);
+  const ExchangeClock exchanges(device, machine, Outlook::kExpected);
+  StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
+  clock.splits_backward = false;
+  std::vector<OnUnit> units(elements.size());
+  for (std::size_t i = 0; i < work.stretches.size(); ++i) {
+    const StretchPassages alone = clock.passages(work.stretches[i]);
+    units[static_cast<std::size_t>(work.stretches[i].unit)] = {
+        {alone.forward.terms.total(), alone.backward.terms.total(), 0}, elements_of_stretch(i)};
+  }
+  return units;
+}
+
 StepClock::Prepared::Parts StepClock::Prepared::parts_of(
     const StretchClock& clock, const ExchangeClock& exchanges,
     const std::vector<StretchPassages>* known) const {
@@ -184,16 +239,9 @@ StepClock::Prepared::Parts StepClock::Prepared::parts_of(
   std::vector<WorkTime> stretches;
   for (std::size_t i = 0; i < passages.size(); ++i)
     stretches.push_back(clock.time(passages[i], elements_of_stretch(i)));
-  double sent = 0;
-  if (job.parallel.pipeline > 1) {
-    // With sequence parallelism each tensor rank has a part of its own anyway.
-    const bool parts = job.parallel.scattered_transfers && !job.parallel.sequence_parallel;
-    const double divided = parts ? static_cast<double>(job.parallel.tensor) : 1.0;
-    sent = exchanges.send(boundary_bytes / divided, groups.stages_across_machines).value();
-    if (parts)
-      sent += exchanges.time(ExchangeKind::kAllGather, boundary_bytes, groups.tensor).value();
-  }
-  const bool hides_sends = sends_beside_compute(job);
+  const double sent = job.parallel.pipeline > 1 ? seconds_of_a_send(exchanges) : 0;
+  const bool hides_sends =
+      sends_beside_compute(runs_on_torch_pipelining(job), job.parallel.schedule);
   Parts result;
   for (std::size_t at = 0; at < work.parts.size(); ++at) {
     const std::vector<PipelineWork::Count>& counts = work.parts[at];
@@ -246,8 +294,7 @@ StepPlay StepClock::Prepared::play(const Device& device, const Machine& machine)
     play.passages.push_back(passage);
   }
   StepTime last;
-  end_of_step(device, machine, exchanges, clock.data, slowest_rank(timed.parts), Outlook::kExpected,
-              last);
+  end_of_step(device, machine, clock.data, slowest_rank(timed.parts), Outlook::kExpected, last);
   play.end = last.terms;
   return play;
 }
@@ -302,7 +349,7 @@ StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
   if (shape.ranks > 1)
     terms[TimeTerm::kBubble] +=
         std::max(0.0, pipeline_seconds(order, shape, timed.seconds) - worst.seconds() * times);
-  end_of_step(device, machine, exchanges, clock.data, worst, outlook, result);
+  end_of_step(device, machine, clock.data, worst, outlook, result);
   result.step = Seconds(terms.total());
 
   const double replicas = static_cast<double>(job.parallel.data) *
@@ -323,31 +370,15 @@ StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
 }
 
 void StepClock::Prepared::end_of_step(const Device& device, const Machine& machine,
-                                      const ExchangeClock& exchanges, const DataExchange& data,
-                                      const WorkTime& worst, Outlook outlook,
-                                      StepTime& result) const {
-  // What shows of an exchange that runs beside a passage of the pipeline, and at least what has nothing beside it.
-  const double slowdown = at(achieved_rates(device).overlap_slowdown, outlook);
-  const auto shown = [&](double whole, double least, double beside) {
-    result.hidden[TimeTerm::kData] += std::min(whole, beside);
-    return std::max(std::min(least, whole), whole - beside) + slowdown * std::min(whole, beside);
-  };
-  const auto first_bucket = [&](ExchangeKind kind, double bytes) {
-    return bytes > 0 ? exchanges.time(kind, bytes, groups.data).value() : 0;
-  };
-  double reduce = exchanges.time(data.reduction, heaviest * data.reduce, groups.data).value();
-  if (data.reduces_beside_backward)
-    reduce =
-        shown(reduce, first_bucket(data.reduction, data.exposed_bytes), worst.backward.total());
-  double gather =
-      exchanges.time(ExchangeKind::kAllGather, heaviest * data.gather, groups.data).value();
-  if (data.gathers_beside_forward)
-    gather = shown(gather, first_bucket(ExchangeKind::kAllGather, data.exposed_gather_bytes),
-                   worst.forward.total());
-  result.terms[TimeTerm::kData] += reduce + gather;
+                                      const DataExchange& data, const WorkTime& worst,
+                                      Outlook outlook, StepTime& result) const {
+  const StepEnd end(job, data, groups.data, device, machine, outlook);
+  const StepEnd::Terms terms = end.after(heaviest, worst.forward.total(), worst.backward.total());
+  result.hidden[TimeTerm::kData] += terms.hidden;
+  result.terms[TimeTerm::kData] += terms.data;
   const TimeTerm term =
       job.offload.optimizer == OffloadTarget::kNone ? TimeTerm::kOptimizer : TimeTerm::kOffload;
-  result.terms[term] += optimizer_seconds(job, heaviest, device, machine, outlook);
+  result.terms[term] += terms.optimizer;
 }
 
 StepClock::StepClock(const Job& job) {
@@ -374,6 +405,24 @@ StepPlay StepClock::play(const Device& device, const Machine& machine) const {
 
 StepClock::Passage StepClock::passage(const Device& device, const Machine& machine) const {
   return prepared_->passage(device, machine);
+}
+
+std::vector<StepClock::OnUnit> StepClock::on_units(const Device& device, const Machine& machine,
+                                                   bool split) const {
+  return prepared_->on_units(device, machine, split);
+}
+
+std::vector<StepClock::OnUnit> StepClock::on_units_alone(const Device& device,
+                                                         const Machine& machine) const {
+  return prepared_->on_units_alone(device, machine);
+}
+
+double StepClock::seconds_of_a_send(const Device& device, const Machine& machine) const {
+  return prepared_->seconds_of_a_send(device, machine);
+}
+
+StepEnd StepClock::end(const Device& device, const Machine& machine) const {
+  return prepared_->end(device, machine);
 }
 
 StepTime StepClock::read(const Device& device, const Machine& machine) const {

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "cost/achieved_rates.h"
+#include "cost/pipeline_time.h"
+#include "cost/step_end.h"
 #include "job/job.h"
 #include "machine/machine.h"
 #include "schedule/order.h"
@@ -80,6 +82,10 @@ struct StepPlay {
 
 StepTime step_time(const Job& job, const Machine& machine);
 
+// Megatron's interleaving and the orders without bubbles send while they compute; the others wait for every message
+// (megatron/core/pipeline_parallel/schedules.py, overlap_p2p_comm; torch's pipelines post a receive when they need it).
+bool sends_beside_compute(bool on_torch, PipelineSchedule schedule);
+
 // A job whose kernels are known, to be timed on one device and machine after the other. The job outlives its clock.
 class StepClock {
  public:
@@ -100,6 +106,16 @@ class StepClock {
     TimeTerms forward, input;
   };
   Passage passage(const Device& device, const Machine& machine) const;
+  // What stages are made of, as expected: a micro-batch on each unit of the model (embedding, kinds of layers, head), with or
+  // without what data ranks send beside it; what a stage sends on of it where there are stages; what comes behind the last.
+  struct OnUnit {
+    PartSeconds seconds;
+    double elements = 0;  // parameters
+  };
+  std::vector<OnUnit> on_units(const Device& device, const Machine& machine, bool split) const;
+  std::vector<OnUnit> on_units_alone(const Device& device, const Machine& machine) const;
+  double seconds_of_a_send(const Device& device, const Machine& machine) const;
+  StepEnd end(const Device& device, const Machine& machine) const;
 
  private:
   struct Prepared;

@@ -280,17 +280,34 @@ double micro_batch(const MicroBatch& none, const MicroBatch& all, double share) 
 
 }  // namespace
 
-double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) const {
-  const PassageSeconds passage = layout.micro_batch == facts.micro_batch
-                                     ? facts.smallest
-                                     : facts.of_a_sequence * layout.micro_batch;
-  return micro_batch({passage.none, passage.none_on_device},
-                     {passage.again, passage.again_on_device},
-                     computed_again(layout, facts.alike)) *
-         layout.accumulation / layout.pipeline;
+double Bounds::least_seconds(const Layout& layout, const FormFacts& facts) {
+  const bool smallest = layout.micro_batch == facts.micro_batch;
+  const PassageTime& passage = smallest ? facts.smallest : facts.widest;
+  const double times = smallest ? 1
+                                : static_cast<double>(layout.micro_batch) /
+                                      static_cast<double>(facts.widest_micro_batch);
+  const double joint = layout.pipeline > 1 ? passage.joint : 0;
+  const double average = micro_batch({passage.none - joint, passage.none_on_device - joint},
+                                     {passage.again - joint, passage.again_on_device - joint},
+                                     computed_again(layout, facts.alike)) *
+                         times * layout.accumulation / layout.pipeline;
+  if (layout.pipeline == 1) return average;
+  const std::vector<std::int64_t>& starts = starts_of(layout);
+  if (starts.empty()) return average;
+  return std::max(average, least_seconds_of_stages({layout, shape_of(layout), starts, layers_},
+                                                   passage.units, times));
 }
 
-double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const {
+double Bounds::least_seconds(const Layout& layout, const GroupTime& time, double most) {
+  const double average = least_seconds_of_average_stages(layout, time);
+  if (layout.pipeline == 1 || average > most) return average;
+  const std::vector<std::int64_t>& starts = starts_of(layout);
+  if (starts.empty()) return average;
+  return std::max(average,
+                  least_seconds_of_stages({layout, shape_of(layout), starts, layers_}, time));
+}
+
+double Bounds::least_seconds_of_average_stages(const Layout& layout, const GroupTime& time) const {
   const double share = computed_again(layout, time.alike);
   const GroupTime::Again& none = time.none;
   const double micro =
@@ -311,9 +328,7 @@ double Bounds::least_seconds(const Layout& layout, const GroupTime& time) const 
   const PipelineOrder& order = order_of(layout.schedule);
   if (!order.splits_backward) {
     // Breadth first, a rank of large chunks may wait for small ones alone.
-    const std::int64_t parts = std::int64_t{1} * layout.pipeline * layout.chunks;
-    const bool even = !stages_are_stated_ && target_.model->layers % parts == 0;
-    if (layout.schedule == PipelineSchedule::kLoopedBreadthFirst && !even) return seconds;
+    if (layout.schedule == PipelineSchedule::kLoopedBreadthFirst) return seconds;
     return seconds + micro * (1 - 1.0 / layout.pipeline) / layout.chunks;
   }
   const PipelineShape shape = shape_of(layout);

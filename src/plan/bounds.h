@@ -21,9 +21,11 @@
 // takes the longer and a part of the shorter. So a micro-batch that all others are divisors of bounds them all, for each
 // sequence, but for the smallest one, of which some operators make views where others copy: that is timed itself. With its
 // data ranks (a group of layouts) the form also tells what they exchange and how long the optimizer takes, of which the
-// fullest stage has no less than the average one; and where backward is not split, one passage through the other stages is
-// waited for, divided by the chunks of a stage (breadth first, only where they are even). Where it is split, the last
-// micro-batch of any part has all of them before it there, and goes through the other parts, and back through all of them.
+// fullest stage has no less than the average one; where it is known how layers are cut, the stages are summed one by one
+// (plan/group_time.h). Where it is not, and backward is not split, one passage through the other stages is waited for,
+// divided by the chunks of a stage (but breadth first, where a rank of large chunks may wait for small ones alone). Where
+// it is split, the last micro-batch of any part has all of them before it there, and goes through the other parts, and
+// back through all of them.
 //
 // search_test.cc holds both to whole small spaces, layout by layout.
 #pragma once
@@ -35,29 +37,18 @@
 
 #include "machine/runtime.h"
 #include "plan/form_facts.h"
+#include "plan/group_time.h"
 #include "plan/passages.h"
 #include "plan/space.h"
 
 namespace steelyard {
-
-// The time of a group of layouts: the same form with the same data ranks, cut into any stages.
-struct GroupTime {
-  struct Again {
-    double micro = 0;               // of one micro-batch
-    double device = 0;              // of that, on the device
-    double rest = 0;                // of the step: what data ranks exchange, and the optimizer
-    double forward = 0, input = 0;  // of one micro-batch on the device, where backward is split
-  };
-  Again none, all;              // layers computed again
-  double rest_beside_data = 0;  // of the rest, what is no exchange
-  bool alike = true;
-};
 
 class Bounds {
  public:
   Bounds(const PlanTarget& target, bool stages_are_stated)
       : target_(target),
         stages_are_stated_(stages_are_stated),
+        layers_(*target.model),
         context_(context_bytes(*target.device)) {}
 
   // Bytes on the fullest device, at least. `facts` of the form with the smallest micro-batch, which is `micro_batch`.
@@ -87,10 +78,12 @@ class Bounds {
   };
   Need least_need(const Layout& layout, const FormFacts& facts, const FormSwings& swings);
   // Of the whole step, at least.
-  double least_seconds(const Layout& layout, const FormFacts& facts) const;
-  double least_seconds(const Layout& layout, const GroupTime& time) const;
+  double least_seconds(const Layout& layout, const FormFacts& facts);
+  // Looks no closer than it takes to see that it is more than `most`.
+  double least_seconds(const Layout& layout, const GroupTime& time, double most);
 
  private:
+  double least_seconds_of_average_stages(const Layout& layout, const GroupTime& time) const;
   // The share of all layers' second forward that this layout runs, at least.
   double computed_again(const Layout& layout, bool alike) const;
   struct Flight {
@@ -102,6 +95,7 @@ class Bounds {
 
   const PlanTarget& target_;
   bool stages_are_stated_;
+  const LayerCounts layers_;
   const RuntimeBytes context_;  // of the device; communicators come on top
   std::unordered_map<std::uint64_t, Flight> flights_;
   std::unordered_map<std::uint64_t, std::vector<std::int64_t>> starts_;

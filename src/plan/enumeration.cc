@@ -57,6 +57,7 @@ class Enumeration {
       layout.engine = engine;
       for (std::size_t recipe = 0; recipe < space_.recipes.size(); ++recipe) {
         layout.recipe = static_cast<std::uint8_t>(recipe);
+        if (is_said_twice(layout)) continue;
         tensors(layout);
       }
     }
@@ -395,17 +396,24 @@ class Enumeration {
   static FormKey form_key(const Layout& layout) {
     return {layout.implementation, layout.micro_batch, mode_of_form(layout), layout.data > 1};
   }
+  bool offloads(const Layout& layout, KeyId id) const {
+    for (const auto& [path, value] : space_.recipes[layout.recipe].keys)
+      if (path == key_of(id).path) return true;
+    return fixed_.name(id).value_or(0) != 0;
+  }
+  // FSDP's policies take parameters and optimizer together: that is the recipe with the optimizer alone.
+  bool is_said_twice(const Layout& layout) const {
+    const bool fsdp = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
+    const auto& keys = space_.recipes[layout.recipe].keys;
+    return fsdp && std::any_of(keys.begin(), keys.end(), [](const auto& key) {
+             return key.first == key_of(KeyId::kOffloadParameters).path;
+           });
+  }
   // The least that the engine asks for where something waits on the host.
   std::uint8_t stage_of_form(const Layout& layout) const {
-    const auto offloads = [&](KeyId id) {
-      for (const auto& [path, value] : space_.recipes[layout.recipe].keys)
-        if (path == key_of(id).path) return true;
-      return fixed_.name(id).value_or(0) != 0;
-    };
     if (layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2) return 3;
-    if (offloads(KeyId::kOffloadParameters)) return 3;
-    if (!offloads(KeyId::kOffloadOptimizer)) return 0;
-    return layout.engine == Engine::kDeepSpeed ? 2 : 1;
+    if (offloads(layout, KeyId::kOffloadParameters)) return 3;
+    return offloads(layout, KeyId::kOffloadOptimizer) ? 1 : 0;
   }
   Layout form_of(const Layout& layout) const {
     Layout form = layout;

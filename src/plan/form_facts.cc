@@ -50,9 +50,9 @@ std::vector<double> summed(const std::vector<int>& kinds, const std::vector<doub
 
 }  // namespace
 
-FormFacts memory_facts(const Job& job, const Job* again) {
+FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const Job* job_again,
+                       const StagePrograms<Checked>* again) {
   FormFacts facts;
-  StagePrograms<Checked> programs(job);
   const Architecture& model = *job.model;
   facts.alike = model.kinds.size() == 1;
   std::vector<double> kept, elements;
@@ -67,12 +67,11 @@ FormFacts memory_facts(const Job& job, const Job* again) {
   facts.kept_again.assign(facts.kept.size(), 0.0);
   if (again != nullptr) {
     // Adapters may make other kinds of layers where they are computed again.
-    const StagePrograms<Checked> computed(*again);
-    const std::vector<int> kinds_again = kind_of_each_layer(*again->model);
+    const std::vector<int> kinds_again = kind_of_each_layer(*job_again->model);
     for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
       const double whole = kept[static_cast<std::size_t>(kinds[layer])];
       const double less =
-          std::min(whole, bytes_kept(computed, static_cast<std::size_t>(kinds_again[layer]), true));
+          std::min(whole, bytes_kept(*again, static_cast<std::size_t>(kinds_again[layer]), true));
       facts.kept_again[layer + 1] = facts.kept_again[layer] + less;
       facts.largest_again = std::max(facts.largest_again, whole - less);
     }

@@ -9,21 +9,21 @@
 #include <vector>
 
 #include "cost/step_time.h"
+#include "engine/stage_program.h"
 #include "job/job.h"
+#include "plan/group_time.h"
 
 namespace steelyard {
 
 // Tensors are rounded up to 512 bytes; those of a layer are far larger, and few.
 constexpr double kWithoutRounding = 0.99;
 
-// The least time of one micro-batch: nothing, all layers computed again.
-struct PassageSeconds {
+// The least time of one micro-batch: nothing, all layers computed again; and by unit of the model.
+struct PassageTime {
   double none = 0, again = 0;
   double none_on_device = 0, again_on_device = 0;  // of these, on the device
-  friend PassageSeconds operator*(const PassageSeconds& one, double times) {
-    return {one.none * times, one.again * times, one.none_on_device * times,
-            one.again_on_device * times};
-  }
+  UnitTimes units;
+  double joint = 0;  // of all of these but the units: what stages may do without
 };
 
 // What a base tells of all layouts that have it.
@@ -41,9 +41,11 @@ struct FormFacts {
   double largest = 0;             // parameters of the largest layer
   double kept_of_head = 0;        // bytes
   std::int64_t micro_batch = 1;   // of the base: the smallest
-  PassageSeconds smallest, of_a_sequence;  // with that; of each sequence in any other
-  bool alike = true;                       // one kind of layer
-  std::string code, words;                 // refused by the readers
+  PassageTime smallest;           // with that
+  PassageTime widest;  // with a multiple of any other: each takes no less for each sequence
+  std::int64_t widest_micro_batch = 1;
+  bool alike = true;        // one kind of layer
+  std::string code, words;  // refused by the readers
 
   // `twice`: of the same base with twice the sequences. What does not grow with them is left out from here on.
   void keep_growth(const FormFacts& twice);
@@ -51,8 +53,10 @@ struct FormFacts {
 // Whether layers keep what does not grow with the micro-batch: weights in the type of their product.
 bool keeps_copies_of_weights(const Job& job);
 
-// `again` is the form's job with every layer computed again; null: the engine cannot.
-FormFacts memory_facts(const Job& job, const Job* again);
+// `again`: the graphs of the same job with every layer computed again, whose layers those of `programs` may be, too; null: the
+// engine cannot.
+FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const Job* job_again,
+                       const StagePrograms<Checked>* again);
 // Seconds of one micro-batch through all layers, of a layout without pipeline and with one micro-batch.
 // What the host's launches add to the device's time belongs to whole stretches, and is no sum of layers.
 double micro_batch_seconds(const TimeTerms& of_form, bool with_host = true);

@@ -39,8 +39,9 @@ LayoutGroups::LayoutGroups(const Space& space, const OpenLayouts& open, const Bo
   std::vector<std::vector<LayoutGroup>> pieces((blocks_.size() + kPiece - 1) / kPiece);
   help.share(pieces.size(), [&](std::size_t piece) {
     const std::size_t end = std::min(blocks_.size(), (piece + 1) * kPiece);
+    Bounds own = bounds;
     for (std::size_t block = piece * kPiece; block < end; ++block)
-      add_groups(static_cast<std::uint32_t>(block), bounds, facts, pieces[piece]);
+      add_groups(static_cast<std::uint32_t>(block), own, facts, pieces[piece]);
   });
   // What decides kernels beside the form: gradients that are added to, and when they are synchronised.
   using FamilyKey = std::tuple<std::uint32_t, std::uint8_t, bool, bool>;
@@ -59,17 +60,21 @@ LayoutGroups::LayoutGroups(const Space& space, const OpenLayouts& open, const Bo
     }
 }
 
-void LayoutGroups::add_groups(std::uint32_t block, const Bounds& bounds,
+void LayoutGroups::add_groups(std::uint32_t block, Bounds& bounds,
                               const std::vector<FormFacts>& facts,
                               std::vector<LayoutGroup>& made) const {
   const Bundle& front = space_.bundles[blocks_[block].front()];
+  const std::size_t ways = space_.recomputations[front.recomputations].size();
+  // By bundle and what is computed again: however states are divided. Below 0: not asked yet.
+  std::vector<double> seconds(blocks_[block].size() * ways);
   Choice choice;
-  for (; choice.round < space_.rounds[front.rounds].size(); ++choice.round)
+  for (; choice.round < space_.rounds[front.rounds].size(); ++choice.round) {
+    std::fill(seconds.begin(), seconds.end(), -1.0);
     for (choice.division = 0; choice.division < space_.divisions[front.divisions].size();
          ++choice.division) {
       std::array<LayoutGroup, Space::kKindsOfForm> groups;
-      for (const std::uint32_t at : blocks_[block]) {
-        const Bundle& bundle = space_.bundles[at];
+      for (std::size_t at = 0; at < blocks_[block].size(); ++at) {
+        const Bundle& bundle = space_.bundles[blocks_[block][at]];
         open_.each_of_slot(bundle, choice, [&](Choice open) {
           const Layout layout = space_.layout(bundle, open);
           LayoutGroup& here = groups[Space::kind_of_form(layout.recompute)];
@@ -78,8 +83,9 @@ void LayoutGroups::add_groups(std::uint32_t block, const Bounds& bounds,
             here.form = space_.form_of(bundle, open);
             here.unusual = is_unusual(layout);
           }
-          here.seconds = std::min(here.seconds,
-                                  bounds.least_seconds(layout, facts[space_.base_of[here.form]]));
+          double& least = seconds[at * ways + open.recomputation];
+          if (least < 0) least = bounds.least_seconds(layout, facts[space_.base_of[here.form]]);
+          here.seconds = std::min(here.seconds, least);
           here.again = here.again || recomputes_layers(layout.recompute);
           here.splits =
               here.splits || (layout.pipeline > 1 && order_of(layout.schedule).splits_backward);
@@ -94,6 +100,7 @@ void LayoutGroups::add_groups(std::uint32_t block, const Bounds& bounds,
         made.push_back(groups[kind]);
       }
     }
+  }
 }
 
 }  // namespace steelyard

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "plan/bounds.h"
@@ -23,8 +23,8 @@ struct LayoutGroup {
   std::int64_t layouts = 0;
   double seconds = std::numeric_limits<double>::infinity();  // of the fastest, at least
   bool unusual = false;
-  bool again = false, splits = false;  // some of them compute layers again, or split backward
-  std::optional<GroupTime> time;
+  bool again = false, splits = false;     // some of them compute layers again, or split backward
+  std::shared_ptr<const GroupTime> time;  // null: not asked yet
 };
 
 class LayoutGroups {
@@ -50,7 +50,7 @@ class LayoutGroups {
   }
 
  private:
-  void add_groups(std::uint32_t block, const Bounds& bounds, const std::vector<FormFacts>& facts,
+  void add_groups(std::uint32_t block, Bounds& bounds, const std::vector<FormFacts>& facts,
                   std::vector<LayoutGroup>& made) const;
 
   const Space& space_;

@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "engine/stage_program.h"
+#include "engine/units.h"
 #include "machine/machine.h"
 #include "predict/prepared_job.h"
 #include "quantity/checked.h"
@@ -38,6 +40,43 @@ Job with_all_computed_again(Job job) {
   return job;
 }
 
+// What stages may do without, and the units without it: a table that is used at both ends sums its gradients where both
+// stand on one stage; on two stages each has its own.
+double take_joint(const Job& job, std::vector<StepClock::OnUnit>& units) {
+  if (!head_reads_embedding(*job.model) || units.empty()) return 0;
+  PartSeconds& embedding = units.front().seconds;
+  return std::exchange(embedding.input, 0.0) + std::exchange(embedding.weight, 0.0);
+}
+
+PassageTime passage_of(const Job& job, const StepClock& plain, const StepClock* again) {
+  const Device& device = *job.cluster.device;
+  const Machine* machine = usual_machine(device);
+  if (machine == nullptr) return {};
+  PassageTime time;
+  const TimeTerms terms = plain.read(device, *machine, Outlook::kExpected).terms;
+  time.none = time.again = micro_batch_seconds(terms);
+  time.none_on_device = time.again_on_device = micro_batch_seconds(terms, false);
+  if (again != nullptr) {
+    const TimeTerms longer = again->read(device, *machine, Outlook::kExpected).terms;
+    time.again = micro_batch_seconds(longer);
+    time.again_on_device = micro_batch_seconds(longer, false);
+  }
+  if (job.trains_in_part()) return time;
+  time.units.none = plain.on_units_alone(device, *machine);
+  time.units.all = again == nullptr ? time.units.none : again->on_units_alone(device, *machine);
+  time.joint = take_joint(job, time.units.none);
+  take_joint(job, time.units.all);
+  return time;
+}
+
+PassageTime passage_of(const Job& job, StagePrograms<Checked>& programs, const Job* job_again,
+                       StagePrograms<Checked>& again) {
+  const StepClock plain(job, programs);
+  if (job_again == nullptr) return passage_of(job, plain, nullptr);
+  const StepClock longer(*job_again, again);
+  return passage_of(job, plain, &longer);
+}
+
 }  // namespace
 
 LayoutReader::LayoutReader(const Value& run, const PlanTarget& target, const Space& space,
@@ -65,24 +104,42 @@ ReadJob LayoutReader::job_of_form(const Layout& form) const {
   return without_words(help_.read(run_of(run, form, space_, target_.model->layers)));
 }
 
-FormFacts LayoutReader::facts_of(const Layout& base, const Job& job) const {
-  if (base.recompute != RecomputeMode::kNone) return memory_facts(job, nullptr);
-  Layout all = base;
-  all.recompute = RecomputeMode::kFull;
-  const ReadJob again = job_of_form(all);
-  return memory_facts(job, again ? &*again : nullptr);
+FormFacts LayoutReader::facts_of(const Layout& base, const Job& job, bool timed) const {
+  ReadJob again;
+  const bool asks_again = base.recompute == RecomputeMode::kNone;
+  if (asks_again) {
+    Layout all = base;
+    all.recompute = RecomputeMode::kFull;
+    again = job_of_form(all);
+  }
+  if (!asks_again || !again) {
+    StagePrograms<Checked> programs(job);
+    FormFacts facts = memory_facts(job, programs, nullptr, nullptr);
+    if (timed) facts.smallest = passage_of(job, programs, nullptr, programs);
+    return facts;
+  }
+  // Graphs are drawn once; but where layers are adapted, other kinds of them may be computed again.
+  const bool shared = !job.trains_in_part();
+  StagePrograms<Checked> drawn(*again, SlotDetail::kSums, shared);
+  std::optional<StagePrograms<Checked>> apart;
+  if (!shared) apart.emplace(job);
+  StagePrograms<Checked>& plain = shared ? drawn : *apart;
+  FormFacts facts = memory_facts(job, plain, &*again, &drawn);
+  if (timed) facts.smallest = passage_of(job, plain, &*again, drawn);
+  return facts;
 }
 
-FormFacts LayoutReader::memory_of(const Layout& base) const {
+FormFacts LayoutReader::facts_of(const Layout& base, bool timed) const {
   FormFacts facts;
   try {
     if (const ReadJob job = job_of_form(base)) {
-      facts = facts_of(base, *job);
+      facts = facts_of(base, *job, timed);
       Layout twice = base;
       twice.micro_batch *= 2;
       const bool open = run_.at(key_of(KeyId::kMicroBatch).path) == nullptr;
       if (open && keeps_copies_of_weights(*job))
-        if (const ReadJob wider = job_of_form(twice)) facts.keep_growth(facts_of(twice, *wider));
+        if (const ReadJob wider = job_of_form(twice))
+          facts.keep_growth(facts_of(twice, *wider, false));
     } else {
       facts = refused(job.error().front());
     }
@@ -115,30 +172,23 @@ struct LayoutReader::Clocks {
   std::optional<StepClock> plain, again;
 };
 
-PassageSeconds LayoutReader::time_of(const Layout& form, bool again) const {
+PassageTime LayoutReader::time_of(const Layout& form, bool again) const {
   try {
     const ReadJob job = job_of_form(form);
     if (!job) return {};
-    const Device& device = *job->cluster.device;
-    const Machine* machine = usual_machine(device);
-    if (machine == nullptr) return {};
     const Clocks clocks(*job, again);
-    const TimeTerms plain = clocks.plain->read(device, *machine, Outlook::kExpected).terms;
-    const TimeTerms longer =
-        again ? clocks.again->read(device, *machine, Outlook::kExpected).terms : plain;
-    return {micro_batch_seconds(plain), micro_batch_seconds(longer),
-            micro_batch_seconds(plain, false), micro_batch_seconds(longer, false)};
+    return passage_of(*job, *clocks.plain, again ? &*clocks.again : nullptr);
   } catch (const OverflowError&) {
     return {};
   }
 }
 
-std::vector<GroupTime> LayoutReader::times_of_groups(const Layout& form,
-                                                     const std::vector<AskedGroup>& groups) const {
+std::vector<std::shared_ptr<const GroupTime>> LayoutReader::times_of_groups(
+    const Layout& form, const std::vector<AskedGroup>& groups) const {
   // Orders of micro-batches make several groups of the same data ranks.
   struct Alike {
     AskedGroup group;
-    GroupTime time;
+    std::shared_ptr<const GroupTime> time;
   };
   const auto key_of = [](const Layout& layout) {
     return std::tuple(layout.data, layout.zero_stage, layout.replicate, layout.accumulation);
@@ -151,9 +201,10 @@ std::vector<GroupTime> LayoutReader::times_of_groups(const Layout& form,
     again = again || group.again;
   }
   std::unique_ptr<Clocks> clocks;
-  for (auto& [key, one] : alike) one.time = time_of_group(form, one.group, again, clocks);
-  std::vector<GroupTime> times;
-  for (const AskedGroup& group : groups) times.push_back(alike[key_of(group.first)].time);
+  for (auto& [key, one] : alike)
+    one.time = std::make_shared<const GroupTime>(time_of_group(form, one.group, again, clocks));
+  std::vector<std::shared_ptr<const GroupTime>> times;
+  for (const AskedGroup& group : groups) times.push_back(alike.at(key_of(group.first)).time);
   return times;
 }
 
@@ -185,6 +236,9 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
       clocks = std::make_unique<Clocks>(job, again);
       clocks->settle(device, *machine);
     }
+    // Where layers are adapted, other kinds of them may be computed again.
+    const bool has_units = group.first.pipeline > 1 && !job.trains_in_part();
+    std::vector<StepClock::OnUnit> units, split_units;
     const auto measure = [&](const Job& timed, const StepClock& clock, GroupTime::Again& times_of) {
       const StepClock own(timed, clock);
       const StepTime answer = own.read(device, *machine, Outlook::kExpected);
@@ -193,14 +247,35 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
       times_of.device = micro_batch_seconds(answer.terms, false) / times;
       times_of.rest = std::max(0.0, answer.step.value() - times_of.micro * times);
       time.rest_beside_data = std::max(0.0, times_of.rest - answer.terms[TimeTerm::kData]);
+      if (has_units) {
+        units = own.on_units(device, *machine, false);
+        const double joint = take_joint(timed, units);
+        times_of.micro -= joint;
+        times_of.device -= joint;
+      }
+      double joint_input = 0;
+      if (has_units && group.splits) {
+        split_units = own.on_units(device, *machine, true);
+        joint_input = take_joint(timed, split_units);
+      }
       if (!group.splits) return;
       const StepClock::Passage passage = own.passage(device, *machine);
       times_of.forward = micro_batch_seconds(passage.forward, false);
-      times_of.input = micro_batch_seconds(passage.input, false);
+      times_of.input = std::max(0.0, micro_batch_seconds(passage.input, false) - joint_input);
     };
     measure(job, *clocks->plain, time.none);
     time.all = time.none;
-    if (group.again) measure(with_all_computed_again(job), *clocks->again, time.all);
+    time.units = {units, units};
+    time.split_units = {split_units, split_units};
+    if (group.again) {
+      measure(with_all_computed_again(job), *clocks->again, time.all);
+      time.units.all = std::move(units);
+      time.split_units.all = std::move(split_units);
+    }
+    if (!has_units) return time;
+    const StepClock own(job, *clocks->plain);
+    time.send = own.seconds_of_a_send(device, *machine);
+    time.end.emplace(own.end(device, *machine));
   } catch (const OverflowError&) {
     return {};
   }

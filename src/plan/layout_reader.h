@@ -1,7 +1,7 @@
 // The readers' answers to layouts: the jobs that a search weighs, and those that stand for many of them.
 //
 //   reader.job_of(layout)         the run file with the layout's keys laid over, read
-//   reader.memory_of(base)        what bounds the memory of every layout with this base
+//   reader.facts_of(base)         what bounds the memory and the time of every layout with this base
 //   reader.time_of(form)          one micro-batch of layouts with this form
 //   reader.times_of_groups(...)   the same with its data ranks
 #pragma once
@@ -21,9 +21,10 @@ class LayoutReader {
   ReadJob job_of(const Layout& layout) const;
   // Whether the run file says how layers are cut into stages.
   bool stages_are_stated() const;
-  FormFacts memory_of(const Layout& base) const;
+  // `timed`: somebody will ask for time, too.
+  FormFacts facts_of(const Layout& base, bool timed) const;
   // `again`: some of its layouts compute layers again. All 0 where nothing is known.
-  PassageSeconds time_of(const Layout& form, bool again) const;
+  PassageTime time_of(const Layout& form, bool again) const;
   // Groups of one form that differ only in data ranks, replicas, how many rounds there are, if more than one, and how many
   // stages, if more than one: their kernels are the same. `first`: any layout of the group.
   struct AskedGroup {
@@ -31,15 +32,15 @@ class LayoutReader {
     bool again = false;   // some compute layers again
     bool splits = false;  // some split backward
   };
-  std::vector<GroupTime> times_of_groups(const Layout& form,
-                                         const std::vector<AskedGroup>& groups) const;
+  std::vector<std::shared_ptr<const GroupTime>> times_of_groups(
+      const Layout& form, const std::vector<AskedGroup>& groups) const;
 
  private:
   struct Clocks;
   GroupTime time_of_group(const Layout& form, const AskedGroup& group, bool again,
                           std::unique_ptr<Clocks>& clocks) const;
   ReadJob job_of_form(const Layout& form) const;
-  FormFacts facts_of(const Layout& base, const Job& job) const;
+  FormFacts facts_of(const Layout& base, const Job& job, bool timed) const;
 
   const Value& run_;
   const PlanTarget& target_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "plan/recipe_changes.h"
 #include "quantity/checked.h"
@@ -13,17 +14,23 @@ namespace {
 // Rows are confirmed with the allocator simulated, and some fall: so many more are tried.
 constexpr std::size_t kSpare = 4;
 
+using Work = std::function<void()>;
+
+// `beside`: what else there is to do meanwhile.
 std::vector<PlanRow> confirmed(const PlanQuestion& question, const Space& space,
                                const std::vector<WeighedLayout>& candidates, std::size_t wanted,
-                               const SearchHelp& help) {
+                               const SearchHelp& help, std::vector<Work> beside = {}) {
   std::vector<std::optional<PlanRow>> weighed(candidates.size());
   std::vector<PlanRow> rows;
   // In rounds: most of the time the first are enough.
-  for (std::size_t from = 0; from < candidates.size() && rows.size() < wanted;) {
+  for (std::size_t from = 0;
+       !beside.empty() || (from < candidates.size() && rows.size() < wanted);) {
     const std::size_t count = std::min(candidates.size() - from, wanted - rows.size());
-    help.share(count, [&](std::size_t i) {
+    help.share(count + beside.size(), [&](std::size_t i) {
+      if (i >= count) return beside[i - count]();
       weighed[from + i] = row_of(question, space, layout_of(space, candidates[from + i]), help);
     });
+    beside.clear();
     for (std::size_t i = from; i < from + count; ++i)
       if (weighed[i] && weighed[i]->prediction.verdict == Verdict::kFits)
         rows.push_back(std::move(*weighed[i]));
@@ -184,7 +191,7 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
   };
   for (const AllowedChange& step : recipe_changes()) {
     // Products in 8 bits spare time, not memory.
-    if (step.word == "fp8") continue;
+    if (step.word == "fp8" || !step.is_way_out) continue;
     PlanQuestion asked = question;
     // Every layout has the change; what the layouts of the question were is known already.
     for (const auto& [path, value] : step.change.keys) {
@@ -252,15 +259,8 @@ namespace {
 
 // What nearly fits by the search's estimate of the allocator may fit once it is simulated. The fastest of the others is
 // shown as what to try.
-void add_tight_ones(const PlanQuestion& question, std::size_t wanted, const SearchHelp& help,
+void add_tight_ones(std::vector<std::optional<PlanRow>> weighed, std::size_t wanted,
                     PlanAnswer& answer) {
-  const WeighedLayout* best = answer.result.best();
-  const auto tight = best_unlike(answer.result, answer.space, kSpare, Fate::kTight);
-  std::vector<std::optional<PlanRow>> weighed(tight.size());
-  help.share(tight.size(), [&](std::size_t i) {
-    if (best == nullptr || tight[i].seconds < best->seconds)
-      weighed[i] = row_of(question, answer.space, layout_of(answer.space, tight[i]), help);
-  });
   for (std::optional<PlanRow>& row : weighed) {
     if (!row) continue;
     if (row->prediction.verdict == Verdict::kFits)
@@ -275,6 +275,14 @@ void add_tight_ones(const PlanQuestion& question, std::size_t wanted, const Sear
       answer.faster_but_tight && !answer.rows.empty() &&
       answer.faster_but_tight->time.step.value() < 0.98 * answer.rows.front().time.step.value();
   if (!is_faster) answer.faster_but_tight.reset();
+}
+
+// Of a layout that may be among the rows.
+std::optional<PlanRow> row_with(const Layout& layout, const PlanQuestion& question,
+                                const SearchHelp& help, const PlanAnswer& answer) {
+  for (const PlanRow& row : answer.rows)
+    if (row.layout == layout) return row;
+  return row_of(question, answer.space, layout, help);
 }
 
 }  // namespace
@@ -323,21 +331,32 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   asked.best += kSpare;
   answer.result = search(question.run, question.target, answer.space, asked, help);
   const SearchResult& result = answer.result;
+  std::vector<WeighedLayout> tight = best_unlike(result, answer.space, kSpare, Fate::kTight);
+  if (const WeighedLayout* best = result.best())
+    std::erase_if(tight, [&](const WeighedLayout& one) { return one.seconds >= best->seconds; });
+  std::vector<std::optional<PlanRow>> tight_rows(tight.size());
+  std::vector<Work> beside;
+  if (wish.explain) {
+    beside.push_back([&] { answer.rule_of_thumb = rule_of_thumb(question, answer.space, help); });
+    beside.push_back([&] { answer.first_question = first_question(question, help); });
+  }
+  for (std::size_t i = 0; i < tight.size(); ++i)
+    beside.push_back([&, i] {
+      tight_rows[i] = row_of(question, answer.space, layout_of(answer.space, tight[i]), help);
+    });
   answer.rows = confirmed(question, answer.space,
                           best_unlike(result, answer.space, wish.search.best + kSpare),
-                          wish.search.best, help);
-  add_tight_ones(question, wish.search.best, help, answer);
+                          wish.search.best, help, std::move(beside));
+  add_tight_ones(std::move(tight_rows), wish.search.best, answer);
   if (wish.search.front)
     answer.front = confirmed(question, answer.space, front_of(result), 16, help);
   if (!answer.rows.empty()) {
     if (const WeighedLayout* simple = simplest_within(result, answer.space, wish.search.within))
       if (complexity_of(layout_of(answer.space, *simple)) <
           complexity_of(answer.rows.front().layout))
-        answer.simplest = row_of(question, answer.space, layout_of(answer.space, *simple), help);
+        answer.simplest = row_with(layout_of(answer.space, *simple), question, help, answer);
   }
   if (!wish.explain) return answer;
-  answer.rule_of_thumb = rule_of_thumb(question, answer.space, help);
-  answer.first_question = first_question(question, help);
   if (result.interrupted) {
     // Searches that follow have no time left; what needs none is still said.
     if (!answer.rows.empty())

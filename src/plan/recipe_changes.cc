@@ -5,8 +5,9 @@ namespace {
 
 using Keys = std::vector<std::pair<KeyId, Value>>;
 
-AllowedChange changed(std::string word, std::string name, Keys keys, std::string cost) {
-  AllowedChange allowed{std::move(word), {std::move(name), {}}, std::move(cost)};
+AllowedChange changed(std::string word, std::string name, Keys keys, std::string cost,
+                      bool is_way_out = true) {
+  AllowedChange allowed{std::move(word), {std::move(name), {}}, std::move(cost), is_way_out};
   for (auto& [id, value] : keys) allowed.change.keys.emplace_back(key_of(id).path, value);
   return allowed;
 }
@@ -23,6 +24,19 @@ const std::vector<AllowedChange>& recipe_changes() {
       changed("offload", "offload.optimizer + activations = cpu",
               {{KeyId::kOffloadOptimizer, word("cpu")}, {KeyId::kOffloadActivations, word("cpu")}},
               "the step waits for the host, and so do activations"),
+      changed("offload", "offload.parameters = cpu", {{KeyId::kOffloadParameters, word("cpu")}},
+              "every layer comes from the host", false),
+      changed("offload", "offload.optimizer + parameters = cpu",
+              {{KeyId::kOffloadOptimizer, word("cpu")}, {KeyId::kOffloadParameters, word("cpu")}},
+              "the step waits for the host, and every layer comes from there"),
+      changed("offload", "offload.parameters + activations = cpu",
+              {{KeyId::kOffloadParameters, word("cpu")}, {KeyId::kOffloadActivations, word("cpu")}},
+              "every layer comes from the host, activations wait there", false),
+      changed("offload", "offload.optimizer + parameters + activations = cpu",
+              {{KeyId::kOffloadOptimizer, word("cpu")},
+               {KeyId::kOffloadParameters, word("cpu")},
+               {KeyId::kOffloadActivations, word("cpu")}},
+              "the device holds what is computed with, and nothing else"),
       changed("fp8", "precision = fp8-tensorwise", {{KeyId::kPrecision, word("fp8-tensorwise")}},
               "products in 8 bits: accuracy"),
       changed("8-bit-optimizer", "optimizer = adamw-8bit",

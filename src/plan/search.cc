@@ -70,8 +70,9 @@ class Search {
   void bound_memory() {
     std::vector<FormFacts>& facts = facts_;
     facts.resize(space_.bases.size());
-    help_.share(facts.size(),
-                [&](std::size_t i) { facts[i] = reader_.memory_of(space_.bases[i]); });
+    help_.share(facts.size(), [&](std::size_t i) {
+      facts[i] = reader_.facts_of(space_.bases[i], !wish_.first_that_fits);
+    });
     struct Excluded {
       std::int64_t layouts = 0;
       std::uint32_t nearest = 0;
@@ -132,12 +133,12 @@ class Search {
       }
   }
 
-  // A base is timed once or twice; that bounds the time of every layout that has it.
+  // A base is timed with its smallest micro-batch, and with one that is a multiple of all others that are open: that bounds
+  // the time of every layout that has it.
   void bound_time() {
     struct Wanted {
-      bool again = false;  // whole layers are computed again, too
-      std::int64_t smallest = 0,
-                   widest = 0;  // micro-batches; a multiple of all others. 0: not wanted
+      bool again = false;       // whole layers are computed again, too
+      std::int64_t widest = 0;  // micro-batch; 0: not wanted
     };
     std::vector<Wanted> wanted(space_.bases.size());
     std::vector<bool> open(space_.forms.size(), false);
@@ -149,25 +150,22 @@ class Search {
       if (open[form]) return;
       open[form] = true;
       const std::int64_t micro_batch = space_.forms[form].micro_batch;
-      if (micro_batch == space_.bases[space_.base_of[form]].micro_batch)
-        base.smallest = micro_batch;
-      else
+      if (micro_batch != space_.bases[space_.base_of[form]].micro_batch)
         base.widest = std::lcm(std::max<std::int64_t>(1, base.widest), micro_batch);
     });
     std::vector<std::uint32_t> bases;
     for (std::uint32_t i = 0; i < wanted.size(); ++i)
-      if (wanted[i].smallest + wanted[i].widest > 0) bases.push_back(i);
+      if (wanted[i].widest > 0 && wanted[i].widest <= kWidest) bases.push_back(i);
     help_.share(bases.size(), [&](std::size_t at) {
       const Wanted& base = wanted[bases[at]];
       FormFacts& facts = facts_[bases[at]];
       Layout form = space_.bases[bases[at]];
-      if (base.smallest > 0) facts.smallest = reader_.time_of(form, base.again);
-      if (base.widest == 0 || base.widest > kWidest) return;
       form.micro_batch = static_cast<std::int32_t>(base.widest);
-      facts.of_a_sequence =
-          reader_.time_of(form, base.again) * (1.0 / static_cast<double>(base.widest));
+      facts.widest = reader_.time_of(form, base.again);
+      facts.widest_micro_batch = base.widest;
     });
-    found_.counts.bases = static_cast<std::int64_t>(bases.size());
+    found_.counts.bases = std::count_if(facts_.begin(), facts_.end(),
+                                        [](const FormFacts& facts) { return facts.code.empty(); });
   }
   template <class Visit>
   void each_open(Visit visit) const {
@@ -305,7 +303,7 @@ class Search {
       groups.push_back({space_.layout(group.first), group.again, group.splits});
     }
     const Layout& form = space_.forms[groups_->all[which.front()].form];
-    const std::vector<GroupTime> times = reader_.times_of_groups(form, groups);
+    const auto times = reader_.times_of_groups(form, groups);
     for (std::size_t i = 0; i < times.size(); ++i) groups_->all[which[i]].time = times[i];
   }
 
@@ -315,8 +313,10 @@ class Search {
     const FormFacts& facts = facts_[space_.base_of[group.form]];
     groups_->each(group, [&](const Bundle& bundle, Choice choice) {
       const Layout layout = space_.layout(bundle, choice);
-      const double seconds = std::max(bounds_.least_seconds(layout, *group.time),
-                                      bounds_.least_seconds(layout, facts));
+      double seconds = bounds_.least_seconds(layout, *group.time, most);
+      // Its own stages tell more than what its base knows of them.
+      if (layout.pipeline == 1 || !group.time->end)
+        seconds = std::max(seconds, bounds_.least_seconds(layout, facts));
       if (seconds > most) {
         ++found_.counts.cannot_be_faster;
         return;

@@ -57,7 +57,8 @@ class Problems {
         R"("engine": "{}",)",
         one_of("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "megatron", "nanotron", "fsdp2"));
     if (one_of(0, 0, 0, 0, 0, 1) == 1)
-      fixed += fmt::format(R"( "offload": {{"{}": "cpu"}},)", one_of("optimizer", "activations"));
+      fixed += fmt::format(R"( "offload": {{"{}": "cpu"}},)",
+                           one_of("optimizer", "activations", "parameters"));
     const std::string precision = one_of("bf16-mixed", "bf16-mixed", "bf16-autocast", "fp32");
     std::string parallel;
     if (one_of(0, 1, 2) > 0) parallel += fmt::format(R"("tensor": {})", one_of(1, 1, 2, 4));
@@ -125,8 +126,9 @@ void judge(unsigned seed, int problems) {
     const auto document = read_json(problem, "problem");
     ASSERT_TRUE(document) << problem;
     std::vector<RecipeChange> allowed;
-    if (i % 10 == 0 && document->find("offload") == nullptr)
-      allowed.push_back(recipe_changes().front().change);
+    // Each offload in turn.
+    if (i % 5 == 0 && document->find("offload") == nullptr)
+      allowed.push_back(recipe_changes()[static_cast<std::size_t>(i / 5) % 7].change);
     const auto question = question_of(*document, serial_help(), allowed);
     if (!question) continue;
     const Space space = space_of(*question);

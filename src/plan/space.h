@@ -11,7 +11,8 @@
 //   micro-batch     divisors of a data rank's share of the global batch, up to 64
 //   recompute       none, selective, full; one layer in 2, 3, 4 (torch); the first n layers of a stage (megatron): every n,
 //                   in four ranges; of a range the fewest layers that fit (plan/fewest_recomputed.h)
-//   recipe          as asked; and with each change that is allowed (plan/recipe_changes.h)
+//   recipe          as asked; and with each change that is allowed (plan/recipe_changes.h): offload of the optimizer, of
+//                   parameters, of activations, in every combination that differs for the engine
 //
 // What is enumerated here and refused by the readers of src/job is counted as not allowed, with their reason.
 #pragma once
