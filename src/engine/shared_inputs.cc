@@ -125,9 +125,11 @@ class Inputs {
         job_.implementation == Implementation::kScaling)
       return;
     std::int64_t width = 0;
-    bool in_float32 = false, halved = false, repeated = false;
+    bool in_float32 = false, halved = false, repeated = false, complex = false;
     for (const Layer& layer : model_.kinds) {
       width = std::max(width, rotary_width(layer));
+      const auto* latent = std::get_if<LatentAttention>(&layer.attention);
+      complex = complex || (transformers && latent != nullptr && latent->complex_rotary);
       const GroupedAttention* attention = grouped(layer);
       if (attention == nullptr) continue;
       in_float32 = in_float32 || attention->rotary_in_float32;
@@ -137,15 +139,16 @@ class Inputs {
     if (width == 0) return;
     N elements = sizes_.sequence * Workbook<N>::symbol("d", width);
     if (halved) elements = elements / N(2);
-    const ElementType type = in_float32 ? ElementType::kFloat32 : style_.residual;
+    const ElementType type = in_float32 || complex ? ElementType::kFloat32 : style_.residual;
+    const char* name = complex ? "cos and sin, complex" : "cos or sin";
     // cos and sin. Of two tables the windowed layers read one, the others the other.
     for (std::int64_t table = 0; table < model_.rotary_tables; ++table)
-      add({"inputs", "cos or sin", "op.rotary.table"}, elements, type, again_ || !repeated,
+      add({"inputs", name, "op.rotary.table"}, elements, type, again_ || !repeated,
           readers_of(model_,
                      [&](const Layer& layer) {
                        return model_.rotary_tables == 1 || is_windowed(layer) == (table == 1);
                      }),
-          2);
+          complex ? 1 : 2);
   }
 
   const Job& job_;
