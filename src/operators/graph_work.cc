@@ -188,11 +188,12 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
           cast.bytes = of_slot(book_.program.slot_at(slots.computed).bytes) + bytes;
           kernels.push_back(cast);
         }
-        if (policy == GradientPolicy::kAdd) sum(bytes);
+        if (uses_at_once(policy)) sum(bytes);
         break;
       }
       case BackwardStep::kFreeOutputGradient:
       case BackwardStep::kReturned:
+      case BackwardStep::kFreeTemporaries:
         break;
     }
   }
