@@ -31,7 +31,11 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (stage.head) start.push_back({labels_, 1});
   }
   hold_whole_inputs(stage, 1, start);
-  for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
+  for (const SharedInput& input : inputs_) {
+    append(start, input.making);
+    start.push_back({input.slot, input.count});
+    append(start, input.made);
+  }
   engine_->begin_forward(stage, first, start);
   // LitGPT's loop has a name for the loss of the micro-batch before until that of this one is there, and so its graph.
   std::vector<Event> of_graph_before;
