@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "allocator/slot_streams.h"
 
@@ -94,7 +97,8 @@ class Player {
     std::int32_t woven = 0;
     StreamId stream = 0;
     bool recorded = false;
-    std::vector<Live> live;  // oldest first
+    std::vector<Live> live;             // oldest first
+    std::optional<std::size_t> oldest;  // of `live`: goes first while a tape passes the slot on
     // Of `live`, while it stays as it is and none of its micro-batches is ahead any more.
     mutable std::optional<StateDigest> settled;
   };
@@ -163,6 +167,8 @@ class Player {
     note(phase);
     enter(tape, 0);
     const std::span<const Event> events = played_->events(tape);
+    const std::vector<SlotId>& passed_on = passed_on_by(id, events);
+    for (const SlotId slot : passed_on) note_oldest(slot);
     const std::int64_t before = launched_, launches = launches_of(id);
     for (std::size_t i = 0; i < events.size() && !stopped_;) {
       const std::span<const Event> group = events.subspan(i, woven_from(events, i));
@@ -178,10 +184,34 @@ class Player {
                                static_cast<std::int64_t>(events.size());
       catch_up();
     }
+    for (const SlotId slot : passed_on) played(slot).oldest.reset();
     launched_ = before + launches;
     catch_up();
     free_what_went();
     leave();
+  }
+
+  // Slots that a tape makes and frees alike.
+  const std::vector<SlotId>& passed_on_by(NodeId tape, std::span<const Event> events) {
+    const auto known = passed_on_.find(tape);
+    if (known != passed_on_.end()) return known->second;
+    std::map<SlotId, std::pair<std::int64_t, std::int64_t>> counts;  // net, made
+    for (const Event& event : events) {
+      counts[event.slot].first += event.count;
+      if (event.count > 0) counts[event.slot].second += event.count;
+    }
+    std::vector<SlotId> slots;
+    for (const auto& [slot, count] : counts)
+      if (count.first == 0 && count.second > 0) slots.push_back(slot);
+    return passed_on_.emplace(tape, std::move(slots)).first->second;
+  }
+  // Where one of this micro-batch is there when the tape begins, it is what goes first.
+  void note_oldest(SlotId id) {
+    PlayedSlot& slot = played(id);
+    const std::size_t tensors = sizes_played_->of(id).size();
+    if (micro_batch_ > 0 && !slot.live.empty() && slot.live.size() >= tensors &&
+        slot.live.back().micro_batch == micro_batch_)
+      slot.oldest = slot.live.size() - tensors;
   }
 
   void begin_step(int step) {
@@ -269,7 +299,9 @@ class Player {
     const std::size_t tensors = sizes_played_->of(id).size();
     for (std::size_t tensor = 0; tensor < tensors && !live.empty(); ++tensor) {
       auto freed = std::prev(live.end());
-      if (freed->micro_batch != micro_batch_) {
+      if (slot.oldest && *slot.oldest < live.size())
+        freed = live.begin() + static_cast<std::ptrdiff_t>(*slot.oldest);
+      else if (freed->micro_batch != micro_batch_) {
         const auto own = std::find_if(live.rbegin(), live.rend(), [&](const Live& other) {
           return other.micro_batch == micro_batch_;
         });
@@ -382,6 +414,7 @@ class Player {
   bool stopped_ = false;
   std::vector<PlayedSlot> slots_;
   std::vector<BlockIndex> went_;  // not yet handed back
+  std::unordered_map<NodeId, std::vector<SlotId>> passed_on_;
   std::int64_t forwards_ = 0, backwards_ = 0;
   std::int64_t micro_batch_ = 0;  // 0: outside of forward and backward
   ProgramReserve result_;

@@ -7,7 +7,8 @@
 //
 // 1. Which instance goes. Slots are counted, but it matters which of several equal blocks is freed. The newest goes
 //    first, as backward undoes forward. Where several micro-batches are in flight, the k-th "backward" frees what the
-//    k-th "forward" made, and of that the newest.
+//    k-th "forward" made, and of that the newest. What a tape both frees and makes it passes on, as layers do hidden
+//    states: of that the oldest goes first, the one that was there when the tape began.
 // 2. One block for each slot's instance, unless `tensors` says of which it is made; they appear in that order. Slots that
 //    are woven and follow one another with equal counts appear tensor by tensor.
 // 3. Each slot has one stream (allocator/slot_streams.h), and a freed block can be used at once; but for those that a

@@ -94,6 +94,16 @@ TEST_F(ReplayProgramTest, TheOldestMicroBatchGoesFirst) {
   EXPECT_EQ(replay_in_allocator(program_, without).statistics.all.reserved.bytes.peak, 20 << 20);
 }
 
+// A layer reads one and gives another: what it has read goes, and the block that it gave stands where it stood. The first
+// layer's 5 free the beginning of the segment of 20, so that 5 and 5 are free apart and 9 need another one.
+TEST_F(ReplayProgramTest, WhatATapePassesOnGoesOldestFirst) {
+  const SlotId hidden = slot(5), kept = slot(5), passing = slot(9);
+  const StepPlan plan{{forward({tape({{hidden, 1}, {kept, 1}}),
+                                tape({{hidden, 1}, {hidden, -1}, {passing, 1}, {passing, -1}})})},
+                      {}};
+  EXPECT_EQ(replay_in_allocator(program_, plan).statistics.all.reserved.bytes.peak, 40 << 20);
+}
+
 TEST_F(ReplayProgramTest, StreamsOfCommunicationCacheForThemselves) {
   const SlotId gathered = slot(30, "fsdp2.all-gather-output", Pile::kCommunication);
   const SlotId shard = slot(30, "fsdp2.gradient-shard", Pile::kGradients);

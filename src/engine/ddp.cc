@@ -39,19 +39,31 @@ class Ddp final : public EngineModel<N> {
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
     // LOMO applies a gradient as soon as it appears and drops it.
-    if (this->steps_in_backward()) return GradientPolicy::kAdd;
+    if (this->steps_in_backward())
+      return makes_states_ ? GradientPolicy::kFirstStep : GradientPolicy::kAdd;
     return first_micro_batch ? GradientPolicy::kKeep : GradientPolicy::kAdd;
   }
 
+  bool learns_from_first() const override { return makes_states_in_backward(); }
+  void in_very_first(bool yes) override { makes_states_ = yes; }
+  bool makes_states_in_backward() const override {
+    return this->job_.training.optimizer_in_backward;
+  }
+
   void load(const Stage<N>& stage, Events& events) override {
-    this->hold(parameters_, stage, events);
-    this->hold(frozen_, stage, events);
+    load_with_buffers(stage, {}, events);
+  }
+  void load_with_buffers(const Stage<N>& stage, const Events& buffers, Events& events) override {
+    std::vector<const SlotSet*> sets = {&parameters_};
+    for (const SlotSet& set : frozen_) sets.push_back(&set);
+    this->hold_as_quantised(sets, stage, events);
+    events.insert(events.end(), buffers.begin(), buffers.end());
     this->hold(buckets_, stage, events);
     this->hold(accumulated_, stage, events);
     this->hold(master_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
-    this->hold_states(states_, stage, events);
+    if (!makes_states_in_backward()) this->hold_states(states_, stage, events);
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->clips())
@@ -69,6 +81,7 @@ class Ddp final : public EngineModel<N> {
   SlotSet parameters_, master_, accumulated_, buckets_;
   std::vector<SlotSet> frozen_;
   typename EngineModel<N>::StateSlots states_;
+  bool makes_states_ = false;  // in the backward that is being written
 };
 
 }  // namespace

@@ -106,6 +106,8 @@ class EngineModel {
   virtual Events states_behind_largest(const Stage<N>& stage, Events& states) const;
   // Whether the states are there before the first step: made on construction, not by the first step().
   virtual bool makes_states_at_load() const { return false; }
+  // Or each by the hook that steps its tensor in the first backward (GradientPolicy::kFirstStep).
+  virtual bool makes_states_in_backward() const { return false; }
   virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
   virtual void before_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
@@ -191,6 +193,9 @@ class EngineModel {
             std::int32_t times = 1) const {
     for (const SlotSet& set : sets) hold(set, stage, events, times);
   }
+  // The model's own, where matrices in few bits are quantised as they come (engine/quantised_load.cc).
+  void hold_as_quantised(const std::vector<const SlotSet*>& sets, const Stage<N>& stage,
+                         Events& events);
   // Optimizers may take matrices and vectors in groups of their own.
   enum class Tensors : std::uint8_t { kAll, kMatrices, kVectors };
   static bool is_meant(const TensorShare<N>& share, Tensors which) {
@@ -248,6 +253,8 @@ class EngineModel {
 
  private:
   SlotSet constants_set(const QuantisationConstants& constants);
+  N constant_elements(const QuantisationConstants& constants, const TensorShare<N>& share) const;
+  int last_quantised_kind(const Stage<N>& stage) const;
   SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, const ShardRanks& ranks,
                         ElementType stepped);
   // The unit whose temporaries of the loop are largest; -1: none has any.
@@ -259,9 +266,6 @@ class EngineModel {
   SlotSet loop_temporary_;
   std::vector<Bytes> paged_;  // by unit
 };
-
-// The form that runs: some optimizers have only one.
-OptimizerForm form_of(const Training& training);
 
 template <class N>
 std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context);

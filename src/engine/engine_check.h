@@ -46,6 +46,7 @@ inline void expect_sound(const Job& job) {
     stages.hold_gradients_of_received(stage, held);
     std::vector<Event> states;
     stages.engine().states(stages.stage_of(stage), states);
+    stages.hold_states_of_backward(stages.stage_of(stage), states);
     const auto late = stages.engine().states_behind_largest(stages.stage_of(stage), states);
     for (const auto* some : {&std::as_const(states), &late})
       held.insert(held.end(), some->begin(), some->end());

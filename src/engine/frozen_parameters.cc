@@ -106,9 +106,17 @@ std::vector<SlotSet> EngineModel<N>::constants_sets() {
 }
 
 template <class N>
-SlotSet EngineModel<N>::constants_set(const QuantisationConstants& constants) {
+N EngineModel<N>::constant_elements(const QuantisationConstants& constants,
+                                    const TensorShare<N>& share) const {
+  if (constants.by_row) return N(share.tensor->shape.front());
+  if (constants.block == 0) return N(constants.count);
   const std::int64_t packed =
       packs_quantised(job_) ? 16 / bits_of(job_.adapter->linear) : std::int64_t{1};
+  return ceil_divide(share.elements * N(packed), N(constants.block));
+}
+
+template <class N>
+SlotSet EngineModel<N>::constants_set(const QuantisationConstants& constants) {
   SlotSet set;
   for (const Unit<N>* unit : all_units(Of::kFrozen)) {
     N elements{};
@@ -117,10 +125,7 @@ SlotSet EngineModel<N>::constants_set(const QuantisationConstants& constants) {
     for (const TensorShare<N>& share : unit->tensors) {
       place += share.copies;
       if (!share.tensor->stored || !is_quantised(*share.tensor->stored)) continue;
-      const N here = constants.by_row ? N(share.tensor->shape.front())
-                     : constants.block > 0
-                         ? ceil_divide(share.elements * N(packed), N(constants.block))
-                         : N(constants.count);
+      const N here = constant_elements(constants, share);
       elements = elements + N(share.copies) * here;
       sum.add(allocated_size(bytes_of(Elements(Checked(plain(here))), constants.type)),
               share.copies, place - share.copies);

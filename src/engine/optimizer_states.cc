@@ -72,12 +72,13 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
     states.sets.push_back(std::move(set));
   }
   if (!states.quantised.empty())
-    states.value_table = book_.slot({"optimizer", "values of 8 bits", "optimizer.value-table"},
-                                    Pile::kOptimizerMoments, N(256), ElementType::kFloat32);
+    states.value_table =
+        book_.slot({"optimizer", "values of 8 bits", "optimizer.value-table"},
+                   Pile::kOptimizerMoments, N(kValuesOf8Bits), ElementType::kFloat32);
   const OptimizerForm form = form_of(job_.training);
   const bool torch_optimizer =
       job_.engine != Engine::kMegatron && job_.engine != Engine::kDeepSpeed;
-  if (form == OptimizerForm::kFused && optimizer.step_on_device_when_fused && torch_optimizer) {
+  if (torch_optimizer && counts_steps_on_device(job_.training)) {
     SlotSet steps;
     for (const Unit<N>* unit : units) {
       TensorSum counters = book_.tensor_sum();
@@ -171,12 +172,6 @@ SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding,
   return book_.slot_of_tensors(
       {unit.name, "temporaries of the largest tensor", "optimizer.loop-temporary"},
       Pile::kTemporary, N(elements.value()), type, std::move(most));
-}
-
-OptimizerForm form_of(const Training& training) {
-  if (training.optimizer.only_form == "loop") return OptimizerForm::kLoop;
-  if (training.optimizer.only_form == "fused") return OptimizerForm::kFused;
-  return training.optimizer_form;
 }
 
 template <class N>

@@ -67,8 +67,13 @@ class Inputs {
            const Readers& readers, std::int32_t count = 1) {
     // Saved copies of it are on the host; only what runs again asks for the tensor itself.
     const bool stays = kept && (again_ || !style_.offloads_saved);
-    inputs_.push_back(
-        {book_.slot(name, Pile::kActivations, elements, type), count, stays, false, readers});
+    inputs_.push_back({book_.slot(name, Pile::kActivations, elements, type),
+                       count,
+                       stays,
+                       false,
+                       readers,
+                       {},
+                       {}});
   }
   Readers all() const {
     return readers_of(model_, [](const Layer&) { return true; });
@@ -125,9 +130,11 @@ class Inputs {
         job_.implementation == Implementation::kScaling)
       return;
     std::int64_t width = 0;
-    bool in_float32 = false, halved = false, repeated = false;
+    bool in_float32 = false, halved = false, repeated = false, complex = false;
     for (const Layer& layer : model_.kinds) {
       width = std::max(width, rotary_width(layer));
+      const auto* latent = std::get_if<LatentAttention>(&layer.attention);
+      complex = complex || (transformers && latent != nullptr && latent->complex_rotary);
       const GroupedAttention* attention = grouped(layer);
       if (attention == nullptr) continue;
       in_float32 = in_float32 || attention->rotary_in_float32;
@@ -137,15 +144,38 @@ class Inputs {
     if (width == 0) return;
     N elements = sizes_.sequence * Workbook<N>::symbol("d", width);
     if (halved) elements = elements / N(2);
-    const ElementType type = in_float32 ? ElementType::kFloat32 : style_.residual;
+    const ElementType type = in_float32 || complex ? ElementType::kFloat32 : style_.residual;
+    const char* name = complex ? "cos and sin, complex" : "cos or sin";
     // cos and sin. Of two tables the windowed layers read one, the others the other.
-    for (std::int64_t table = 0; table < model_.rotary_tables; ++table)
-      add({"inputs", "cos or sin", "op.rotary.table"}, elements, type, again_ || !repeated,
+    for (std::int64_t table = 0; table < model_.rotary_tables; ++table) {
+      add({"inputs", name, "op.rotary.table"}, elements, type, again_ || !repeated,
           readers_of(model_,
                      [&](const Layer& layer) {
                        return model_.rotary_tables == 1 || is_windowed(layer) == (table == 1);
                      }),
-          2);
+          complex ? 1 : 2);
+      if (transformers && !halved && !complex) note_making(elements, type);
+    }
+  }
+
+  // LlamaRotaryEmbedding.forward: angles of half the width, twice beside one another, cos and sin of these and both scaled;
+  // in fp32, and then cast.
+  void note_making(const N& elements, ElementType type) {
+    const auto slot = [&](const char* name, const N& size) {
+      return book_.slot({"rotary embedding", name, "op.rotary.table-making"}, Pile::kTemporary,
+                        size, ElementType::kFloat32);
+    };
+    const SlotId positions = slot("positions", sizes_.sequence),
+                 angles = slot("angles", elements / N(2)), whole = slot("angles, twice", elements),
+                 wave = slot("cos or sin", elements), scaled = slot("cos or sin, scaled", elements);
+    const bool cast = type != ElementType::kFloat32;
+    SharedInput& table = inputs_.back();
+    table.making = {{positions, 1}, {angles, 1}, {whole, 1}, {wave, 1}};
+    if (cast)
+      for (const Event& event : {Event{scaled, 1}, {wave, -1}, {wave, 1}, {scaled, 1}, {wave, -1}})
+        table.making.push_back(event);
+    table.made = {{positions, -1}, {angles, -1}, {whole, -1}};
+    table.made.push_back(cast ? Event{scaled, -2} : Event{wave, -1});
   }
 
   const Job& job_;

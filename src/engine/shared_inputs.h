@@ -17,9 +17,10 @@ namespace steelyard {
 struct SharedInput {
   SlotId slot = -1;
   std::int32_t count = 1;
-  bool kept = false;          // for backward
-  bool of_the_loop = false;   // the training loop's: stays while head and loss run
-  std::vector<bool> readers;  // the kinds of layers that are given it
+  bool kept = false;                // for backward
+  bool of_the_loop = false;         // the training loop's: stays while head and loss run
+  std::vector<bool> readers;        // the kinds of layers that are given it
+  std::vector<Event> making, made;  // what it is made of: before it is there, and what then goes
 };
 template <class N>
 std::vector<SharedInput> shared_inputs(const Job& job, const OperatorStyle& style,

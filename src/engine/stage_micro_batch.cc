@@ -31,7 +31,11 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (stage.head) start.push_back({labels_, 1});
   }
   hold_whole_inputs(stage, 1, start);
-  for (const SharedInput& input : inputs_) start.push_back({input.slot, input.count});
+  for (const SharedInput& input : inputs_) {
+    append(start, input.making);
+    start.push_back({input.slot, input.count});
+    append(start, input.made);
+  }
   engine_->begin_forward(stage, first, start);
   // LitGPT's loop has a name for the loss of the micro-batch before until that of this one is there, and so its graph.
   std::vector<Event> of_graph_before;
@@ -140,11 +144,13 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
 template <class N>
 std::int32_t StagePrograms<N>::leaving_of(const std::vector<Group>& groups) const {
   if (!loop_.kept || !style_.offloads_saved) return 0;
-  constexpr std::int64_t kStash = 5;
+  // Numbers of saved tensors, of which a checkpoint takes two: for the input and for the empty tensor beside it.
+  constexpr std::int64_t kStash = 5, kOfCheckpoint = 2;
   std::int64_t layers = 0;
   for (const Group& group : groups)
     for (const Run& run : group.runs) layers += run.count * group.times;
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(layers - 1, 0, kStash - 1));
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(layers - 1, 0, (kStash - 1) / kOfCheckpoint));
 }
 
 template <class N>
@@ -169,6 +175,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   Edge edge = edge_of(stage, all_groups);
   // Where the first layer stands below what is trained, another one is backward's last.
   edge.input = edge.input && !is_untouched(all_groups.front().runs.front().variant);
+  edge.top = returns_late();
   const GradientPolicy policy = engine_->gradient_policy(first);
   std::vector<Event> start;
   const bool sends = torch_pipeline_ && !stage.embedding && stage.input_gradient;
@@ -204,6 +211,12 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
       finish.push_back({hidden_gradient_, -1});
   } else if (stage.input_gradient && !torch_pipeline_ && !chunk.hands_in) {
     finish.push_back({hidden_gradient_, -1});
+  }
+  if (returns_late() && !groups.empty()) {
+    std::vector<SlotId> returned = embedding_.composer->graph.returned_last();
+    if (returned.empty())
+      returned = tapes(groups.front().runs.front().variant).composer->graph.returned_last();
+    for (const SlotId slot : returned) finish.push_back({slot, -1});
   }
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   if (part == BackwardPart::kWhole) engine_->end_backward(stage, last, first, finish);

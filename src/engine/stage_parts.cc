@@ -138,6 +138,20 @@ std::int64_t StagePrograms<N>::last_alike(std::int64_t stage) const {
 }
 
 template <class N>
+void StagePrograms<N>::left_by_backward(std::vector<SlotId> Tapes::*of, const Stage<N>& stage,
+                                        std::int32_t sign, std::vector<Event>& events) {
+  for (const std::int64_t part : parts_on(stage.index))
+    for (const Group& group : groups_of(part))
+      for (const Run& run : group.runs)
+        for (SlotId slot : tapes(run.variant).*of)
+          events.push_back({slot, static_cast<std::int32_t>(sign * run.count * group.times)});
+  if (stage.head)
+    for (SlotId slot : head_.*of) events.push_back({slot, sign});
+  if (stage.embedding)
+    for (SlotId slot : embedding_.*of) events.push_back({slot, sign});
+}
+
+template <class N>
 std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   Parts parts;
   std::vector<Chunk> wanted;
@@ -164,6 +178,7 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
     build_nodes(stage_with(index, {parts_on(index)[chunk]}), wanted[chunk]);
     chunks_.push_back(std::move(wanted[chunk]));
   }
+  hold_states_of_backward(stage, states);
   Program& program = book_.program;
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
   parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
@@ -198,17 +213,8 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   parts.prepared = program.tape(Phase::kOptimizer, "optimizer", prepared);
   engine_->optimizer(stage, optimizer);
   if (loop_.kept) optimizer.push_back({loop_.sums, -2});
-  if (engine_->keeps_gradients()) {  // zero_grad
-    for (const std::size_t chunk : parts.chunks)
-      for (const Group& group : chunks_[chunk].groups)
-        for (const Run& run : group.runs)
-          for (SlotId slot : tapes(run.variant).gradients)
-            optimizer.push_back({slot, static_cast<std::int32_t>(-run.count * group.times)});
-    if (stage.head)
-      for (SlotId slot : head_.gradients) optimizer.push_back({slot, -1});
-    if (stage.embedding)
-      for (SlotId slot : embedding_.gradients) optimizer.push_back({slot, -1});
-  }
+  if (engine_->keeps_gradients())  // zero_grad
+    left_by_backward(&Tapes::gradients, stage, -1, optimizer);
   engine_->checkpoint(stage, save);
   parts.reduce = program.sequence("", {program.tape(Phase::kBackward, "reduce", reduce),
                                        program.moment(Phase::kOptimizer, "optimizer")});

@@ -284,7 +284,7 @@ StageProgram StagePrograms<N>::build(std::int64_t index) {
   const NodeId first_gradients = line.sequence(
       "", {micro_batches(line, index, parts, order, true), parts.reduce, parts.prepared});
   result.first_step =
-      engine_->makes_states_at_load()
+      engine_->makes_states_at_load() || engine_->makes_states_in_backward()
           ? line.sequence("", {later.start, first_gradients, parts.optimizer, parts.left})
           : line.sequence("", {later.start, first_gradients, parts.states, parts.optimizer,
                                parts.late_states, parts.left});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/sequence.h"
 #include "operators/ends.h"
 
 namespace steelyard {
@@ -217,13 +218,9 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
 }
 
 template <class N>
-void StagePrograms<N>::play(Tapes& tapes) {
+void StagePrograms<N>::play(Tapes& tapes, bool leaves_device) {
   Graph<N>& graph = tapes.composer->graph;
-  // Of torchtune's head nothing leaves the device: the last five that were saved have not gone when backward begins.
-  if (tapes.composer->style.offloads_saved &&
-      (tapes.composer->in_layer ||
-       tapes.composer->style.implementation != Implementation::kTorchtune))
-    graph.offload_saved();
+  if (tapes.composer->style.offloads_saved && leaves_device) graph.offload_saved();
   graph.finish();
   tapes.host_copies = graph.host_copies();
   tapes.forward = graph.forward();
@@ -233,6 +230,7 @@ void StagePrograms<N>::play(Tapes& tapes) {
   tapes.named = graph.named();
   tapes.by_nodes = graph.kept_by_nodes();
   tapes.gradients = graph.parameter_gradients();
+  tapes.states = graph.optimizer_states();
 }
 
 template <class N>
@@ -284,6 +282,7 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
     graph.keep_chosen_outputs(job_.implementation != Implementation::kTorchtitan);
   if (torch_pipeline_) graph.keep_graph_between_parts();
   play(tapes);
+  if (returns_late()) graph.return_late(edge.top ? head_.outliving : graph.returned_last());
   gradients_of_kind_[kind] = tapes.gradients;
 }
 
@@ -319,7 +318,8 @@ void StagePrograms<N>::compose_ends() {
                                   Pile::kTemporary, N(1), ElementType::kFloat32);
     }
     if (torch_pipeline_) graph.keep_graph_between_parts();
-    play(head_);
+    // Of torchtune's head nothing leaves the device: the last five that were saved have not gone when backward begins.
+    play(head_, !loop_.kept);
     head_.model_returns = graph.forward_events_before(head_.composer->head_operators_of_model);
   }
   embedding_.composer =
@@ -341,9 +341,15 @@ void StagePrograms<N>::compose_ends() {
   graph.result(y, hidden_);
   graph.gradient_slot(y, hidden_gradient_);
   play(embedding_);
+  if (returns_late()) {
+    const auto lowest = static_cast<std::size_t>(kind_of_each_layer(model).front());
+    graph.return_late(layers_[lowest * 2 + 1].composer->graph.returned_last());
+  }
   if (stacks_)
-    embedding_.gradients.insert(embedding_.gradients.end(), stacks_->bridge.gradients.begin(),
-                                stacks_->bridge.gradients.end());
+    for (const auto part : {&Tapes::gradients, &Tapes::states})
+      (embedding_.*part)
+          .insert((embedding_.*part).end(), (stacks_->bridge.*part).begin(),
+                  (stacks_->bridge.*part).end());
 }
 
 template <class N>

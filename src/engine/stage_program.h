@@ -107,6 +107,10 @@ class StagePrograms {
   void hold_full_buffers(const Stage<N>& stage, std::int32_t times,
                          std::vector<Event>& events) const;
   void hold_received(const Stage<N>& stage, std::vector<Event>& events) const;
+  // Where hooks step each tensor in backward: what the first one makes of the optimizer.
+  void hold_states_of_backward(const Stage<N>& stage, std::vector<Event>& events) {
+    if (engine_->makes_states_in_backward()) left_by_backward(&Tapes::states, stage, 1, events);
+  }
   // What the first step leaves on them where backward is split.
   void hold_gradients_of_received(std::int64_t rank, std::vector<Event>& events) const {
     hold_gradients_of_received(rank, order_.rank_order(shape_, rank), events);
@@ -116,10 +120,11 @@ class StagePrograms {
   struct Tapes {
     std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
     std::vector<Event> forward;
-    std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
-    std::array<SplitTapes, 3> split;
-    std::array<std::size_t, 3> before_products{};
-    std::vector<SlotId> kept, lingering, outliving, named, gradients, by_nodes;
+    std::array<std::vector<Event>, kGradientPolicies>
+        backward;  // by policy, played when first asked for
+    std::array<SplitTapes, kGradientPolicies> split;
+    std::array<std::size_t, kGradientPolicies> before_products{};
+    std::vector<SlotId> kept, lingering, outliving, named, gradients, states, by_nodes;
     std::size_t model_returns = 0;  // events of the head's forward that the model's own runs
     std::vector<Bytes> host_copies;
     const std::vector<Event>& backward_under(GradientPolicy policy) {
@@ -213,6 +218,9 @@ class StagePrograms {
 
   void hold_gradients_of_received(std::int64_t rank, const RankOrder& order,
                                   std::vector<Event>& events) const;
+  // All tensors of one sort that backward leaves on this stage.
+  void left_by_backward(std::vector<SlotId> Tapes::*of, const Stage<N>& stage, std::int32_t sign,
+                        std::vector<Event>& events);
   // --- an encoder and a decoder (engine/stage_stacks.cc)
   // Whether layers run again in backward, whose checkpoints keep what they were given.
   bool checkpoints_stacks() const { return job_.recompute.mode == RecomputeMode::kFull; }
@@ -252,7 +260,10 @@ class StagePrograms {
   bool is_untouched(int variant) const;
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
-  static void play(Tapes& tapes);
+  // `leaves_device`: where activations wait on the host, these do.
+  static void play(Tapes& tapes, bool leaves_device = true);
+  // torchtune's way of sending activations to the host: what has come back stays until something else has.
+  bool returns_late() const { return loop_.kept && style_.offloads_saved; }
   UnitSwings swings_of(Tapes& tapes) const;
   // What a tape of forward or backward launches, where somebody will ask how far a host is ahead.
   void note_launches(NodeId tape, const Tapes& of, bool forward, bool first);

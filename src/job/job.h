@@ -136,6 +136,11 @@ struct Training {
   std::vector<std::string> frozen;  // patterns of tensor names without gradients
 };
 
+// The form that runs: some optimizers have only one.
+OptimizerForm form_of(const Training& training);
+// Whether a fused step keeps its counter on the device: one number for each tensor.
+bool counts_steps_on_device(const Training& training);
+
 struct Parallel {
   Ranks data{1};  // all data-parallel ranks: replicas x shards; context apart
   int zero_stage = 0;

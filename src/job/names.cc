@@ -32,4 +32,14 @@ std::string_view name_of(RecomputeModule module) {
 std::string_view name_of(OffloadTarget target) { return name_in(KeyId::kOffloadOptimizer, target); }
 std::string_view name_of(CheckpointSave save) { return name_in(KeyId::kCheckpointSave, save); }
 
+OptimizerForm form_of(const Training& training) {
+  if (training.optimizer.only_form == "loop") return OptimizerForm::kLoop;
+  if (training.optimizer.only_form == "fused") return OptimizerForm::kFused;
+  return training.optimizer_form;
+}
+
+bool counts_steps_on_device(const Training& training) {
+  return form_of(training) == OptimizerForm::kFused && training.optimizer.step_on_device_when_fused;
+}
+
 }  // namespace steelyard

@@ -161,6 +161,7 @@ struct LatentAttention {
   std::int64_t plain_width = 0;                // qk_nope_head_dim
   std::int64_t rotary_width = 0;               // qk_rope_head_dim
   std::int64_t value_width = 0;                // v_head_dim
+  bool complex_rotary = false;                 // turned by one complex number for each pair
   std::optional<Linear> query;                 // when query_rank == 0
   std::optional<Linear> query_down, query_up;  // q_a_proj, q_b_proj
   std::optional<Norm> query_norm;

@@ -87,12 +87,12 @@ ValueId Composer<N>::with_magnitude(ValueId x, ValueId base, const Linear& linea
   const char* rule = "adapter.dora-weights";
   std::vector<ValueId> held;
   const auto made = [&](const char* name, const N& elements, ElementType of,
-                        const Few<SlotId, 6>& passing) {
+                        const Few<ValueId, 6>& inputs) {
     const ValueId y = graph.tensor({owner, name, rule}, elements, of, false);
     Operator operation;
     operation.label = name;
+    operation.inputs = inputs;
     operation.outputs = {y};
-    operation.passing = passing;
     graph.add(operation);
     held.push_back(y);
   };
@@ -105,8 +105,14 @@ ValueId Composer<N>::with_magnitude(ValueId x, ValueId base, const Linear& linea
   if (stored && is_quantised(*stored)) held.push_back(dequantised(owner, *stored, in, out));
   const ElementType kept = stored && !is_quantised(*stored) ? *stored : style.quantised_compute;
   if (kept != wide) made("weight, widened", in * out, wide, {});
-  const SlotId matrix = graph.temporary({owner, "weight with its adapter", rule}, in * out, wide);
-  made("norm of each output's weights", out, wide, {matrix, matrix});
+  const ValueId matrix =
+      graph.tensor({owner, "weight with its adapter", rule}, in * out, wide, false);
+  Operator add_weights;
+  add_weights.label = "add weights";
+  add_weights.outputs = {matrix};
+  add_weights.passing = {graph.temporary({owner, "B A, scaled", rule}, in * out, wide)};
+  graph.add(add_weights);
+  made("norm of each output's weights", out, wide, {matrix});
 
   // The magnitude over the norm: kept, with the norm, for its gradient.
   const int magnitude = uncast_parameter(linear.adapter->magnitude_index, out);
@@ -132,8 +138,25 @@ ValueId Composer<N>::with_magnitude(ValueId x, ValueId base, const Linear& linea
     operation.label = "scale by length";
     operation.inputs = {y, by};
     operation.outputs = {product};
-    operation.saved = {y, by};
-    operation.backward = {{BackwardStep::kTemporary, 0, unreduced}, kGradient1, kGradient0};
+    operation.saved = {y};
+    const bool needs = graph.needs_gradient(y);
+    if (needs) operation.saved.push_back(by);
+    operation.backward = {{BackwardStep::kTemporary, 0, unreduced}};
+    // The gradient of y comes in the product's type; where that is not its own, it is cast behind the sum.
+    const bool cast_back = needs && graph.type(y) != wide;
+    BackwardStep of_y = kGradient0;
+    if (cast_back)
+      of_y = {BackwardStep::kTemporary, 0,
+              graph.temporary({owner, "gradient of the output, before its cast", rule}, rows * out,
+                              wide)};
+    operation.backward.push_back(of_y);
+    sum_rows(operation, owner, rows, out, "gradient of the lengths, partial sums");
+    operation.backward.push_back(kGradient1);
+    if (cast_back) {
+      operation.backward.push_back({BackwardStep::kFreeTemporaries, 0, -1});
+      operation.backward.push_back(of_y);
+      operation.backward.push_back(kGradient0);
+    }
     graph.add(operation);
     return product;
   };

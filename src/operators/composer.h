@@ -90,7 +90,8 @@ class Composer {
   ValueId product(ValueId x, const SlotName& output, const N& rows, const N& in, const N& out,
                   const Factor& factor);
   // The gradient of a bias: a sum over rows, with what its kernel needs while it runs.
-  void sum_rows(Operator& operation, const char* owner, const N& rows, const N& width);
+  void sum_rows(Operator& operation, const char* owner, const N& rows, const N& width,
+                const char* what = "bias gradient, partial sums");
   // The pieces of one tensor; `gradient_is_concatenated`: backward joins the pieces' gradients into a new tensor.
   std::vector<ValueId> split(ValueId x, const std::vector<N>& sizes_of_pieces, const char* owner);
   // Tensor parallelism with torch's DTensor: the block's input, the whole sequence where it is divided, shared by the
@@ -135,6 +136,8 @@ class Composer {
   int widened_parameter(int index, const N& elements);
   // `name` is the owner in the ledger.
   GradientSlots gradient_slots(const SlotName& name, const N& elements, bool of_product = true);
+  // Where an optimizer steps in backward: what it makes of this tensor (operators/step_in_backward.cc).
+  void step_at_once(GradientSlots& slots, const ParameterTensor& tensor, const N& elements);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
   // `own`: what waits is the engine's alone, and takes the sum.
   void join_first_gradient(SlotId waiting, bool own = false) {

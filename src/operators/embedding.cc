@@ -39,6 +39,9 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
     // What the caller has made goes with its graph.
     if (gradient ? *gradient >= 0 : index != ids && composer.has_gradient(tensor))
       operation.saved = {index};
+    else if (style.offloads_saved && composer.has_gradient(tensor))
+      operation.saved_weights = {
+          graph.temporary({owner, "ids", "offload.copy-from-host"}, asked, ElementType::kInt64)};
     if (plain(asked) > kSortedAbove) {
       operation.backward.push_back(
           {BackwardStep::kTemporary, 0,

@@ -180,6 +180,14 @@ std::vector<SlotId> Graph<N>::parameter_gradients() const {
 }
 
 template <class N>
+std::vector<SlotId> Graph<N>::optimizer_states() const {
+  std::vector<SlotId> slots;
+  for (const GradientSlots& parameter : parameters_)
+    slots.insert(slots.end(), parameter.states.begin(), parameter.states.end());
+  return slots;
+}
+
+template <class N>
 SlotId Graph<N>::waiting_gradient() const {
   // One that another of this graph adds to, the last of them, waits no longer.
   const auto is_settled = [&](const GradientSlots& first) {

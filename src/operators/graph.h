@@ -14,6 +14,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "ledger/few.h"
@@ -27,10 +29,16 @@ constexpr ValueId kNoValue = -1;
 
 // What happens to a parameter's gradient when it appears.
 enum class GradientPolicy : std::uint8_t {
-  kKeep,   // stays: the first micro-batch, or a unit whose gradients are reduced later
-  kAdd,    // added into one that exists, then freed: later micro-batches
-  kFused,  // written by the kernel into a buffer that exists: no tensor of its own
+  kKeep,       // stays: the first micro-batch, or a unit whose gradients are reduced later
+  kAdd,        // added into one that exists, then freed: later micro-batches
+  kFused,      // written by the kernel into a buffer that exists: no tensor of its own
+  kFirstStep,  // applied and freed as by kAdd, and the optimizer makes what it keeps of the tensor
 };
+inline constexpr std::size_t kGradientPolicies = 4;
+// Whether a gradient goes as soon as it has been used.
+constexpr bool uses_at_once(GradientPolicy policy) {
+  return policy == GradientPolicy::kAdd || policy == GradientPolicy::kFirstStep;
+}
 
 // One step of an operator's backward, in the order in which PyTorch allocates.
 struct BackwardStep {
@@ -44,6 +52,7 @@ struct BackwardStep {
     // What it had computed again goes here: a checkpoint that is not reentrant drops each tensor as it hands it out
     // (torch/utils/checkpoint.py, unpack_hook), and sums over what was broadcast come behind the operator's own backward.
     kReturned,
+    kFreeTemporaries,  // those so far go before what follows is made
     kInPlaceGradient,  // the gradient of input `index` overwrites it, where it was kept
   } kind = kInputGradient;
   int index = 0;
@@ -86,7 +95,9 @@ struct GradientSlots {
   SlotId computed = -1;  // first computed in another type and cast (autocast); -1: same
   // One weight read by two graphs (a tied head): what the first makes waits in autograd's input buffer for what the
   // second makes, and their sum is a new tensor (torch/csrc/autograd/input_buffer.cpp).
-  SlotId stepped = -1;  // what an optimizer that steps at once needs while it steps
+  // Of an optimizer that steps at once: what its first step makes and keeps, and what every step needs while it runs.
+  Few<SlotId, 8> states;
+  SlotId stepped = -1;
   bool waits = false;   // of all but the last
   SlotId waiting = -1;  // of the second: what has waited; -1: nothing
   bool waiting_was_cast = false;
@@ -186,6 +197,13 @@ class Graph {
   // it has run, and has it back, on the device, while it runs backward (torch.autograd.graph.save_on_cpu). A region that
   // runs again has its input back before it does.
   void offload_saved() { offloads_ = true; }
+  // What came back for a node of autograd stays until the next such node has run (torchtune's OffloadActivations): what
+  // this graph's last one has had is left to the next graph, and `before` is what stands when this one begins.
+  void return_late(std::vector<SlotId> before) {
+    returns_late_ = true;
+    returned_before_ = std::move(before);
+  }
+  std::vector<SlotId> returned_last() const;
   // Bytes of each of those copies.
   std::vector<Bytes> host_copies() const;
   // Sorts storages into kept activations and temporaries, and works out lifetimes; call once, when the graph is complete.
@@ -217,6 +235,8 @@ class Graph {
   std::vector<SlotId> kept() const;
   // Gradients that backward(kKeep) leaves behind.
   std::vector<SlotId> parameter_gradients() const;
+  // What backward(kFirstStep) leaves behind of the optimizer.
+  std::vector<SlotId> optimizer_states() const;
   // What stays while the graph does, beyond backward; each storage once.
   std::vector<SlotId> kept_by_nodes() const;
   // The one among them that another graph adds to; -1: none.
@@ -285,6 +305,8 @@ class Graph {
   int last_run_again(const Region& region, const Rerun& rerun) const;
   void plan_copies();
   bool is_read_by(const Region& region, std::size_t storage) const;
+  // What comes back while this operator runs backward and nothing saves again; nothing at all: no value.
+  std::optional<std::vector<SlotId>> returned_for(int operation) const;
   bool waits_on_host(const Storage& storage) const {
     return offloads_ && storage.released && !storage.lingers && !storage.outlives;
   }
@@ -308,7 +330,8 @@ class Graph {
     int storage = -1, until = -1;
   };
   std::vector<std::vector<RegionInput>> region_inputs_;
-  bool offloads_ = false;
+  bool offloads_ = false, returns_late_ = false;
+  std::vector<SlotId> returned_before_;
   bool borrows_result_gradient_ = false;
   bool keeps_graph_ = false;
 };

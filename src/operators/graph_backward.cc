@@ -1,6 +1,7 @@
 #include "operators/graph_backward.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace steelyard {
 
@@ -127,18 +128,22 @@ void BackwardPlayer<N>::settle(int parameter) {
     put(slots.kept, -1);
     if (slots.computed >= 0) put(slots.computed, -1);
     if (slots.waits) return;  // for one more
-    if (policy_ == GradientPolicy::kAdd && slots.stepped >= 0) {
-      put(slots.stepped, 1);
-      put(slots.stepped, -1);
-    }
-    if (policy_ == GradientPolicy::kAdd) put(slots.waiting, -1);
-  } else if (policy_ == GradientPolicy::kAdd && !slots.waits) {
-    if (slots.stepped >= 0) {
-      put(slots.stepped, 1);
-      put(slots.stepped, -1);
-    }
-    put(slots.kept, -1);
+    use(slots, slots.waiting);
+  } else if (!slots.waits) {
+    use(slots, slots.kept);
   }
+}
+
+template <class N>
+void BackwardPlayer<N>::use(const GradientSlots& slots, SlotId gradient) {
+  if (!uses_at_once(policy_)) return;
+  if (policy_ == GradientPolicy::kFirstStep)
+    for (const SlotId state : slots.states) put(state, 1);
+  if (slots.stepped >= 0) {
+    put(slots.stepped, 1);
+    put(slots.stepped, -1);
+  }
+  put(gradient, -1);
 }
 
 template <class N>
@@ -211,6 +216,10 @@ void BackwardPlayer<N>::play_back(int i) {
         make_parameter_gradient(step.index);
         parameters.push_back(step.index);
         break;
+      case BackwardStep::kFreeTemporaries:
+        for (SlotId slot : temporaries) put(slot, -1);
+        temporaries = {};
+        break;
       case BackwardStep::kReturned:
         if (!split_) let_go_of_copies(i);
         break;
@@ -223,12 +232,17 @@ void BackwardPlayer<N>::play_back(int i) {
     }
   }
   for (SlotId slot : temporaries) put(slot, -1);
-  for (SlotId copy : graph_.copies_[at(i)]) put(copy, -1);
+  if (!graph_.returns_late_)
+    for (SlotId copy : graph_.copies_[at(i)]) put(copy, -1);
   if (deferred)
     deferred_.push_back({i, incoming});
   else
     for (int buffer : incoming)
       if (buffer >= 0) drop(buffer);
+  if (graph_.returns_late_)
+    if (std::optional<std::vector<SlotId>> slots = graph_.returned_for(i)) {
+      for (SlotId slot : std::exchange(brought_back_, *std::move(slots))) put(slot, -1);
+    }
   release(i);
   for (int parameter : parameters) settle(parameter);
   for (std::size_t k = 0; k < made.size(); ++k) arrive(made_for[k], made[k]);

@@ -21,7 +21,8 @@ class BackwardPlayer {
         policy_(policy),
         split_(split),
         gradient_(graph.values_.size(), -1),
-        overwritten_(graph.storages_.size(), false) {
+        overwritten_(graph.storages_.size(), false),
+        brought_back_(graph.returned_before_) {
     tapes_.input.reserve(graph.operators_.size() * 6);
     carried_.reserve(graph.values_.size());
     if (split) find_weight_users();
@@ -88,6 +89,7 @@ class BackwardPlayer {
   }
   // Inputs go with the operator `last` that saved them; -1: nobody has, and they go when the region has run.
   void drop_inputs(std::size_t region, int last) {
+    if (last < 0 && graph_.returns_late_) return;
     for (const auto& input : graph_.region_inputs_[region])
       if (input.until == last) put(graph_.storages_[at(input.storage)].slot, -1);
   }
@@ -113,6 +115,8 @@ class BackwardPlayer {
   }
   // What becomes of a gradient of a parameter once its operator has run.
   void settle(int parameter);
+  // Where a gradient is not kept: it is added, or an optimizer's step is made with it.
+  void use(const GradientSlots& slots, SlotId gradient);
 
   void play_back(int i);
 
@@ -131,6 +135,7 @@ class BackwardPlayer {
   std::vector<int> weight_user_, first_user_, second_user_;
   std::vector<bool> kept_by_others_, has_run_;
   std::vector<bool> overwritten_;     // by storage: a gradient stands in it
+  std::vector<SlotId> brought_back_;  // from the host, and not gone yet (Graph::return_late)
   std::vector<std::int32_t> copies_;  // of what was computed again, by storage
   std::vector<Deferred> deferred_;
   std::vector<int> arguments_;  // gradients that a reentrant region was given

@@ -51,6 +51,27 @@ void Graph<N>::plan_copies() {
 }
 
 template <class N>
+std::optional<std::vector<SlotId>> Graph<N>::returned_for(int operation) const {
+  std::vector<SlotId> slots(copies_[at(operation)].begin(), copies_[at(operation)].end());
+  bool any = !slots.empty();
+  for (std::size_t r = 0; r < regions_.size(); ++r) {
+    if (!is_recorded(regions_[r]) || reruns_[r].trigger != operation) continue;
+    for (const RegionInput& input : region_inputs_[r]) {
+      any = true;
+      if (input.until < 0) slots.push_back(storages_[at(input.storage)].slot);
+    }
+  }
+  return any ? std::optional(std::move(slots)) : std::nullopt;
+}
+
+template <class N>
+std::vector<SlotId> Graph<N>::returned_last() const {
+  for (int i = 0; i < size(); ++i)
+    if (const std::optional<std::vector<SlotId>> slots = returned_for(i)) return *slots;
+  return {};
+}
+
+template <class N>
 std::vector<Bytes> Graph<N>::host_copies() const {
   std::vector<Bytes> bytes;
   for (const auto& copies : copies_)

@@ -173,6 +173,20 @@ TEST_F(GraphTest, ParameterGradientsStayAreAddedOrAreWrittenInPlace) {
   EXPECT_EQ(graph_.parameter_gradients(), std::vector<SlotId>{slots.kept});
 }
 
+// An optimizer that steps at once: its states stay, made where each tensor is stepped first.
+TEST_F(GraphTest, TheFirstStepInBackwardMakesStates) {
+  GradientSlots slots;
+  slots.kept = slot("dw", Pile::kGradients);
+  slots.states = {slot("m", Pile::kOptimizerMoments), slot("v", Pile::kOptimizerMoments)};
+  slots.stepped = slot("roots", Pile::kTemporary);
+  const int weight = graph_.parameter(slots);
+  output(apply("a", {input()}, {},
+               {BackwardStep{BackwardStep::kParameterGradient, weight, -1}, kGradient0}));
+  graph_.finish();
+  EXPECT_EQ(backward(GradientPolicy::kFirstStep), "+dw +dx -dy +m +v +roots -roots -dw");
+  EXPECT_EQ(backward(GradientPolicy::kAdd), "+dw +dx -dy +roots -roots -dw");
+}
+
 TEST_F(GraphTest, APieceKeepsTheWholeStorage) {
   const ValueId packed = apply("packed", {input()}, {});
   const ValueId half = graph_.view(packed, Checked(128));

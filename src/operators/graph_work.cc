@@ -1,5 +1,6 @@
 // The kernels of a graph, in both directions, as the tapes of graph_forward.cc and graph_backward.cc run them.
 #include <algorithm>
+#include <string_view>
 
 #include "operators/graph.h"
 
@@ -8,6 +9,10 @@ namespace steelyard {
 namespace {
 
 double of_slot(Bytes bytes) { return static_cast<double>(bytes.value().value()); }
+// Of the buffer in which blocks leave parts of a sum over rows, the rule's 128th is written.
+double share_used(const Slot& slot) {
+  return slot.rule == std::string_view("op.linear.bias-sums") ? 1.0 / 128 : 1.0;
+}
 
 // In which the units multiply.
 ElementType type_of(const Arithmetic& product, ElementType result) {
@@ -144,7 +149,8 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
       case BackwardStep::kTemporary:
       case BackwardStep::kPassing:
         if ((is_product && !forward.eight_bits) || forward.kind == Arithmetic::kAttention) break;
-        written += 2 * of_slot(book_.program.slot_at(step.slot).bytes);
+        written += 2 * of_slot(book_.program.slot_at(step.slot).bytes) *
+                   share_used(book_.program.slot_at(step.slot));
         ++launches;
         break;
       case BackwardStep::kInPlaceGradient:
@@ -188,11 +194,12 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
           cast.bytes = of_slot(book_.program.slot_at(slots.computed).bytes) + bytes;
           kernels.push_back(cast);
         }
-        if (policy == GradientPolicy::kAdd) sum(bytes);
+        if (uses_at_once(policy)) sum(bytes);
         break;
       }
       case BackwardStep::kFreeOutputGradient:
       case BackwardStep::kReturned:
+      case BackwardStep::kFreeTemporaries:
         break;
     }
   }

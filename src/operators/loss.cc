@@ -10,8 +10,11 @@ namespace steelyard {
 template <class N>
 ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
   const ValueId given = x;
-  if (model_.final_norm)
+  if (model_.final_norm) {
+    // The caller's name for it passes to what the norm returns.
     x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
+    graph_.hold(given);
+  }
   if (model_.encoder_part) x = c_.dropout(x, c_.style.residual_dropout, "decoder");
   if (c_.style.recomputes_ends) c_.recompute_from(0);
   c_.head_operators_of_model = c_.position();

@@ -27,6 +27,7 @@ int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
     slots.waiting_was_cast = waiting_is_own_ || style.weight_gradient != style.gradient;
     slots.waits = first_waits_;
   }
+  if (!slots.waits) step_at_once(slots, parameters_[place_of(index)], elements);
   if (shared_gradients_) (*shared_gradients_)[place_of(index)] = slots;
   return known = graph.parameter(slots);
 }
@@ -62,6 +63,7 @@ int Composer<N>::widened_parameter(int index, const N& elements) {
   if (bits_of(style.gradient) < 32)
     slots.computed = book.slot({name, "fp32 gradient before its cast", "op.router.fp32-input"},
                                Pile::kTemporary, elements, ElementType::kFloat32);
+  step_at_once(slots, parameters_[place_of(index)], elements);
   if (shared != nullptr) *shared = slots;
   return known = graph.parameter(slots);
 }
@@ -74,9 +76,6 @@ GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& element
   if (of_product && style.weight_gradient != style.gradient)
     slots.computed = book.slot({name.owner, "gradient before its cast", "autocast.gradient-cast"},
                                Pile::kTemporary, elements, style.weight_gradient);
-  if (style.stepped_copies > 0)
-    slots.stepped = book.slot({name.owner, "temporaries of its step", "optimizer.in-backward"},
-                              Pile::kTemporary, N(style.stepped_copies) * elements, style.gradient);
   return slots;
 }
 
@@ -153,7 +152,8 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
 // aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig and global_memory_size, where rows are summed: blocks that share a sum
 // leave theirs in a buffer, which has a place for every thread of a row of each.
 template <class N>
-void Composer<N>::sum_rows(Operator& operation, const char* owner, const N& rows, const N& width) {
+void Composer<N>::sum_rows(Operator& operation, const char* owner, const N& rows, const N& width,
+                           const char* what) {
   if (style.implementation != Implementation::kTransformers &&
       style.implementation != Implementation::kTorchtitan)
     return;
@@ -187,8 +187,8 @@ void Composer<N>::sum_rows(Operator& operation, const char* owner, const N& rows
         {BackwardStep::kTemporary, 0,
          graph.temporary({owner, name, "op.linear.bias-sums"}, elements, ElementType::kFloat32)});
   };
-  temporary("bias gradient, partial sums", N(sharing * block * at_once) * width);
-  temporary("bias gradient, semaphores", N(grid));
+  temporary(what, N(sharing * block * at_once) * width);
+  temporary("semaphores of the partial sums", N(grid));
 }
 
 template <class N>

@@ -49,6 +49,8 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   const ElementType inner = round_trip ? in : ElementType::kFloat32;
   const ValueId x32 = cast(x, inner, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
 
+  // The last that comes back from the host for the head stays beyond it (Graph::return_late).
+  if (of_torchtune && style.offloads_saved && !in_layer) graph.outlive(x32);
   const ValueId squares = square(x32, {owner, "squares", "op.pow.output"});
   const ValueId mean =
       single("mean", squares, {owner, "mean of squares", "op.mean.output"}, rows, inner, {});
@@ -104,6 +106,7 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
         graph.temporary({owner, "weight gradient, unreduced", "op.multiply.broadcast-backward"},
                         elements, product_type);
     weigh.backward.push_back({BackwardStep::kTemporary, 0, unreduced});
+    sum_rows(weigh, owner, rows, width, "weight gradient, partial sums");
     weigh.backward.push_back({BackwardStep::kParameterGradient,
                               of_torch && weight_in_float32
                                   ? widened_parameter(norm.weight_index, width)

@@ -49,6 +49,7 @@ std::vector<int> LossWriter<N>::summed(std::size_t uses, bool leaves, const N& e
     slots.waiting = first;
     slots.waiting_was_cast = !transposed || use != 1;  // the sum is made in place
     if (use == 0) first = slots.kept;
+    if (!slots.waits) c_.step_at_once(slots, weight, elements);
     parameters.push_back(graph_.parameter(slots));
   }
   return parameters;

@@ -32,13 +32,15 @@ std::int64_t threads_of_multiprocessor(std::string_view architecture) {
 // What step() makes beside a single tensor and its states: square roots in foreach's list, or the loop's.
 std::int64_t copies_of_step(const Training& training) {
   const Optimizer& optimizer = training.optimizer;
-  const bool loop =
-      optimizer.only_form == "loop" ||
-      (optimizer.only_form.empty() && training.optimizer_form == OptimizerForm::kLoop);
-  if (loop) return static_cast<std::int64_t>(optimizer.loop_largest_tensor);
-  const bool foreach =
-      optimizer.only_form.empty() && training.optimizer_form == OptimizerForm::kForeach;
-  return foreach ? static_cast<std::int64_t>(optimizer.foreach_list_of_second_moment) : 0;
+  switch (form_of(training)) {
+    case OptimizerForm::kLoop:
+      return static_cast<std::int64_t>(optimizer.loop_largest_tensor);
+    case OptimizerForm::kForeach:
+      return static_cast<std::int64_t>(optimizer.foreach_list_of_second_moment);
+    case OptimizerForm::kFused:
+      break;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -132,7 +134,10 @@ OperatorStyle style_of(const Job& job) {
   style.eight_bit_blocks =
       precision.float8_recipe == "blockwise" || precision.float8_recipe == "mxfp8";
   style.offloads_saved = job.offload.activations != OffloadTarget::kNone;
-  if (job.training.optimizer_in_backward) style.stepped_copies = copies_of_step(job.training);
+  if (job.training.optimizer_in_backward) {
+    style.stepped_in_backward = &job.training;
+    style.stepped_copies = copies_of_step(job.training);
+  }
   style.schedule_asks_for_loss = runs_on_torch_pipelining(job);
   style.ends_meet = job.parallel.pipeline == 1;
   // Megatron's own checkpoint runs all of its region again (megatron/core/tensor_parallel/random.py, CheckpointFunction).

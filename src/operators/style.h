@@ -81,8 +81,10 @@ struct OperatorStyle {
   // for each block of them or one for the tensor; torchao quantises factors with a scale for each row or one for all.
   EightBitCode eight_bits = EightBitCode::kNone;
   bool eight_bit_blocks = false, row_scales = false;
-  bool offloads_saved = false;      // what autograd saves waits on the host
-  std::int64_t stepped_copies = 0;  // of a tensor, while an optimizer in backward steps it
+  bool offloads_saved = false;  // what autograd saves waits on the host
+  // An optimizer that steps each tensor in backward (null: none), and its copies of one while it does.
+  const Training* stepped_in_backward = nullptr;
+  std::int64_t stepped_copies = 0;
   // Adapters (null: none): the type their matrices have when they multiply, and that of products with quantised weights.
   const Adapter* adapter = nullptr;
   ElementType adapter_compute = ElementType::kFloat32;

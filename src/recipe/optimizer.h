@@ -86,6 +86,9 @@ struct Optimizer {
   std::string source;
 };
 
+// States of 8 bits are places in a table of so many values.
+constexpr std::int64_t kValuesOf8Bits = 256;
+
 // One state tensor that `optimizer` keeps for one copy of a parameter tensor of `shape`.
 struct StateTensor {
   const OptimizerSlot* slot = nullptr;

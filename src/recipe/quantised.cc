@@ -3,9 +3,7 @@
 namespace steelyard {
 namespace {
 
-constexpr std::int64_t kBlock = 64;             // quantize_4bit, blocksize
-constexpr std::int64_t kBlockOfBlocks = 256;    // its absmax, quantised by quantize_blockwise
-constexpr std::int64_t kValuesOfFourBits = 16;  // get_4bit_type
+constexpr std::int64_t kBlockOfBlocks = 256;  // its absmax, quantised by quantize_blockwise
 constexpr std::int64_t kValuesOfEightBits = 256;
 
 }  // namespace
@@ -19,20 +17,22 @@ std::vector<QuantisationConstants> quantisation_constants(ElementType stored,
   const QuantisationConstants code{"values of the code", "quantised.code", kWide, 0, false,
                                    kValuesOfFourBits};
   if (!double_quantisation)
-    return {{"largest values of the blocks", "quantised.block-constants", kWide, kBlock, false, 0},
+    return {{"largest values of the blocks", "quantised.block-constants", kWide, kQuantisedBlock,
+             false, 0},
             code};
   const char* rule = "quantised.double-quantisation";
-  return {{"largest values of the blocks, 8 bits", rule, ElementType::kInt8, kBlock, false, 0},
-          {"largest values of their blocks", rule, kWide, kBlock * kBlockOfBlocks, false, 0},
-          {"offset of the blocks' values", rule, kWide, 0, false, 1},
-          {"values of the 8-bit code", rule, kWide, 0, false, kValuesOfEightBits},
-          code};
+  return {
+      {"largest values of the blocks, 8 bits", rule, ElementType::kInt8, kQuantisedBlock, false, 0},
+      {"largest values of their blocks", rule, kWide, kQuantisedBlock * kBlockOfBlocks, false, 0},
+      {"offset of the blocks' values", rule, kWide, 0, false, 1},
+      {"values of the 8-bit code", rule, kWide, 0, false, kValuesOfEightBits},
+      code};
 }
 
 std::vector<QuantisationConstants> quantisation_constants_of_torchao(ElementType weight) {
   const char* rule = "quantised.torchao-constants";
-  return {{"scales of the blocks, 8 bits", rule, ElementType::kInt8, kBlock, false, 0},
-          {"scales of their blocks", rule, weight, kBlock * kBlockOfBlocks, false, 0},
+  return {{"scales of the blocks, 8 bits", rule, ElementType::kInt8, kQuantisedBlock, false, 0},
+          {"scales of their blocks", rule, weight, kQuantisedBlock * kBlockOfBlocks, false, 0},
           {"mean of the scales", rule, weight, 0, false, 1},
           {"values of the code", rule, weight, 0, false, kValuesOfFourBits}};
 }

@@ -14,6 +14,9 @@
 
 namespace steelyard {
 
+constexpr std::int64_t kQuantisedBlock = 64;    // quantize_4bit, blocksize
+constexpr std::int64_t kValuesOfFourBits = 16;  // get_4bit_type
+
 // One tensor of constants: one for each `block` weights, or one for each row, or `count` of them.
 struct QuantisationConstants {
   const char* name = "";

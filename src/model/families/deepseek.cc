@@ -98,7 +98,9 @@ Architecture read_deepseek(Config& config, const Generation& generation) {
 
   const auto layer_with = [&](bool with_experts) {
     Layer layer;
-    layer.attention = add_latent_attention(layer.parameters, latent);
+    LatentAttention attention = add_latent_attention(layer.parameters, latent);
+    attention.complex_rotary = !generation.sigmoid;  // modeling_deepseek_v2.py, apply_rotary_emb
+    layer.attention = std::move(attention);
     if (with_experts) {
       layer.mlp = add_scored_experts(layer.parameters, shape.hidden, scored);
     } else {
