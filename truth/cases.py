@@ -167,6 +167,50 @@ NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager"
             "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient",
             "t5-small": "efficient", "t5-v1_1-base": "efficient", "mt5": "efficient"}
 
+# LLaVA: a tower whose last layer nobody reads, before a decoder.
+def llava(text, tower):
+    preset = model("llava-1.5-7b")
+    return {**preset, "text_config": {**preset["text_config"], **text}, "vision_config": {**preset["vision_config"], **tower}}
+
+
+LLAVA = llava({"num_hidden_layers": 2}, {"num_hidden_layers": 3})
+TOWER_FROZEN = {"training.frozen": ["*vision_tower*"]}
+FIRST_STAGE = {"training.frozen": ["*vision_tower*", "*language_model*", "lm_head*"]}  # the projector alone learns
+LARGE_TOWER = {"training.micro_batch": 8, "model": llava(
+    {"num_hidden_layers": 1, "vocab_size": 8000, "hidden_size": 512, "intermediate_size": 1024, "num_attention_heads": 8,
+     "num_key_value_heads": 8}, {"num_hidden_layers": 6})}
+VISION = {
+    f"llava-{name}": {"model": LLAVA, **changes}
+    for name, changes in {
+        "frozen-tower": TOWER_FROZEN,
+        "frozen-tower-full": {**TOWER_FROZEN, **FULL},
+        "frozen-tower-autocast": {**TOWER_FROZEN, P: "bf16-autocast"},
+        "frozen-tower-fp32": {**TOWER_FROZEN, P: "fp32", A: "efficient"},
+        "frozen-tower-eager": {**TOWER_FROZEN, A: "eager"},
+        "frozen-tower-one-image": {**TOWER_FROZEN, "training.micro_batch": 1},
+        "frozen-tower-two-images": {**TOWER_FROZEN, "training.images_per_sequence": 2, "training.sequence_length": 2048},
+        "frozen-tower-large": {**TOWER_FROZEN, **LARGE_TOWER},
+        "frozen-tower-large-full": {**TOWER_FROZEN, **LARGE_TOWER, **FULL},
+        "frozen-tower-large-autocast": {**TOWER_FROZEN, **LARGE_TOWER, P: "bf16-autocast"},
+        "frozen-tower-accumulation": {**TOWER_FROZEN, "training.gradient_accumulation": 4},
+        "projector": FIRST_STAGE,
+        "projector-full": {**FIRST_STAGE, **FULL},
+        "projector-autocast": {**FIRST_STAGE, P: "bf16-autocast"},
+        "whole": {},
+        "whole-one-image": {"training.micro_batch": 1},
+        "whole-full": FULL,
+        "whole-autocast": {P: "bf16-autocast"},
+        "whole-large": {**LARGE_TOWER},
+        "whole-large-full": {**LARGE_TOWER, **FULL},
+        "frozen-tower-ddp-8": {**TOWER_FROZEN, "cluster.devices": 8},
+        "frozen-tower-fsdp1-8": {**TOWER_FROZEN, "engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
+        "frozen-tower-fsdp2-8": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+        "frozen-tower-fsdp2-8-full": {**TOWER_FROZEN, **FULL, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+        **{f"frozen-tower-deepspeed-{stage}-8": {**TOWER_FROZEN, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed",
+                                                 "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+    }.items()
+}
+
 ENGINES = {
     "ddp-2": {"engine": "ddp", "cluster.devices": 2},
     "ddp-8": {"engine": "ddp", "cluster.devices": 8},
@@ -503,7 +547,7 @@ FIRST_ON_A_GPU = ("llama", "llama-autocast", "llama-fp32", "llama-full", "llama-
                   "llama-efficient", "llama-accumulation", "llama-clip", "llama-every-2", "llama-sgd", "llama-adafactor",
                   "llama-adamw-8bit", "llama-long", "llama-16-layers", "family-gpt2", "family-qwen3-0.6b", "family-gemma-2b",
                   "family-mixtral", "lora-8")
-SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
+SEQUENCES = {"llava-frozen-tower", "llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 
 def cases():
@@ -548,7 +592,7 @@ def cases():
         for kind, changes in more.items():
             table[f"family-{name}-{kind}"] = changed(table[f"family-{name}"], changes)
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
-                          **ELSEWHERE}.items():
+                          **ELSEWHERE, **VISION}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)

@@ -127,13 +127,15 @@ void StagePrograms<N>::draw(bool with_all) {
     return book_.slot({"inputs", name, rule}, Pile::kActivations, elements, type);
   };
   const ElementType number = ElementType::kInt64;
-  ids_ = model.image ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
-                     : input("token ids", "inputs.token-ids", sizes_.tokens, number);
+  const bool sees = model.image.has_value();
+  ids_ = sees ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
+              : input("token ids", "inputs.token-ids", sizes_.tokens, number);
+  graphs_->streams.fill({sizes_, hidden_, hidden_gradient_});
   if (model.encoder_part) draw_stacks();
   labels_ = input("labels", "inputs.labels",
-                  model.image ? sizes_.batch
-                  : stacks_   ? stacks_->target.tokens
-                              : sizes_.tokens,
+                  sees      ? sizes_.batch
+                  : stacks_ ? graphs_->streams[1].sizes.tokens
+                            : sizes_.tokens,
                   number);
   if (keeps_outputs_) ids_ = labels_ = whole_batch();
   if (cuts_inputs(job_, style_)) {
@@ -217,7 +219,7 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
 }
 
 template <class N>
-void StagePrograms<N>::play(Tapes& tapes) {
+void StagePrograms<N>::play(Tapes& tapes, bool unread) {
   Graph<N>& graph = tapes.composer->graph;
   // Of torchtune's head nothing leaves the device: the last five that were saved have not gone when backward begins.
   if (tapes.composer->style.offloads_saved &&
@@ -228,7 +230,8 @@ void StagePrograms<N>::play(Tapes& tapes) {
   tapes.host_copies = graph.host_copies();
   tapes.forward = graph.forward();
   tapes.kept = graph.kept();
-  tapes.lingering = graph.lingering();
+  // Where backward never comes, nothing else lets go of it.
+  tapes.lingering = graph.lingering(unread);
   tapes.outliving = graph.outliving();
   tapes.named = graph.named();
   tapes.by_nodes = graph.kept_by_nodes();
@@ -259,18 +262,19 @@ typename Composer<N>::Recomputed StagePrograms<N>::recomputed_parts(const Layer&
 template <class N>
 void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge) {
   const Layer& layer = job_.model->kinds[kind];
-  const bool of_decoder = decodes(kind);
-  const Sizes<N>& sizes = of_decoder ? stacks_->target : sizes_;
-  const SlotId hidden = of_decoder ? stacks_->hidden : hidden_;
-  const SlotId hidden_gradient = of_decoder ? stacks_->hidden_gradient : hidden_gradient_;
-  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes, layer.parameters);
+  const typename Graphs::Stream& stream = stream_of(kind);
+  const Sizes<N>& sizes = stream.sizes;
+  const SlotId hidden = stream.hidden, hidden_gradient = stream.hidden_gradient;
+  tapes.composer =
+      std::make_unique<Composer<N>>(book_, style_, sizes, tensors_as_recorded(kind));
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
   composer.in_layer = true;
   if (!recomputed) composer.recomputed = recomputed_parts(layer);
   Graph<N>& graph = composer.graph;
+  // What a layer that nobody reads is given is others' to let go.
   const ValueId x = graph.input(hidden, sizes.shard_tokens * sizes.hidden, style_.residual,
-                                layer.input_needs_gradient, !edge.input);
+                                layer.input_needs_gradient, !edge.input && !layer.unread);
   if (stacks_) give_shared(composer, kind, edge.top);
   const ValueId y = steelyard::compose_layer(composer, layer, x);
   if (stacks_) take_shared(composer, kind, edge.top);
@@ -283,15 +287,17 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   if (recomputed && job_.recompute.mode == RecomputeMode::kOperators)
     graph.keep_chosen_outputs(job_.implementation != Implementation::kTorchtitan);
   if (torch_pipeline_) graph.keep_graph_between_parts();
-  play(tapes);
+  play(tapes, layer.unread);
+  if (layer.unread) tapes.gradients.clear();
   gradients_of_kind_[kind] = tapes.gradients;
 }
 
 template <class N>
 void StagePrograms<N>::compose_ends() {
   const Architecture& model = *job_.model;
-  const Sizes<N>& sizes = stacks_ ? stacks_->target : sizes_;  // of what the head reads
-  const SlotId given = stacks_ ? stacks_->hidden : hidden_;
+  const typename Graphs::Stream& stream = graphs_->streams[1];  // that the head reads
+  const Sizes<N>& sizes = stream.sizes;
+  const SlotId given = stream.hidden;
   head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes, model.head_parameters);
   {
     Graph<N>& graph = head_.composer->graph;
@@ -311,7 +317,7 @@ void StagePrograms<N>::compose_ends() {
           (job_.recompute.mode == RecomputeMode::kEvery && job_.recompute.every == 1);
     }
     const ValueId loss = compose_head(*head_.composer, model, x, labels, ids);
-    graph.gradient_slot(x, stacks_ ? stacks_->hidden_gradient : hidden_gradient_);
+    graph.gradient_slot(x, stream.hidden_gradient);
     if (loss != kNoValue) {  // the caller's, until it has run backward
       loss_ = graph.storage_slot(loss);
       graph.result(loss, loss_);
@@ -334,6 +340,10 @@ void StagePrograms<N>::compose_ends() {
   embedding_.composer->join_first_gradient(
       waiting, stacks_ != nullptr ||
                    (loop_.kept && style_.loss == LossKernel::kChunked && style_.loss_chunks > 1));
+  if (sees()) {
+    compose_vision_embedding();
+    return;
+  }
   const ValueId ids =
       graph.input(ids_, input_elements(), model.image ? ElementType::kFloat32 : ElementType::kInt64,
                   false, false);

@@ -17,7 +17,7 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
   if (value == model.hidden) return Book::symbol("h", value);
   if (model.adapter_rank > 0 && value == model.adapter_rank) return Book::symbol("r", value);
   if (!model.kinds.empty()) {
-    const Layer& layer = model.kinds.front();
+    const Layer& layer = usual_layer(model);
     if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
       if (value == attention->heads * attention->head_width) return Book::symbol("a", value);
       if (value == attention->key_value_heads * attention->head_width)

@@ -137,7 +137,36 @@ constexpr std::array kFeatures = {
     Feature{KeyId::kModel,
             [](const Draft& d) {
               const Job& job = d.job();
-              if (job.model == nullptr || !job.model->encoder_part) return false;
+              if (job.model == nullptr || !follows_vision(*job.model)) return false;
+              const RecomputeMode mode = job.recompute.mode;
+              return job.implementation != Implementation::kTransformers ||
+                     job.parallel.tensor > 1 || job.parallel.context > 1 ||
+                     job.parallel.pipeline > 1 || job.training.loss != LossKernel::kPlain ||
+                     job.training.kernels != KernelLibrary::kOwn || job.training.compile ||
+                     job.training.optimizer_in_backward || job.adapter.has_value() ||
+                     job.recompute.reentrant || job.offload.activations != OffloadTarget::kNone ||
+                     (mode != RecomputeMode::kNone && mode != RecomputeMode::kFull);
+            },
+            "a decoder behind a tower of vision here",
+            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
+            "deepspeed), plain or with mode = \"full\", trained in whole or with frozen parts, "
+            "without adapters, other kernels, compilation and offloaded activations"},
+    Feature{KeyId::kFrozen,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              return job.model != nullptr && follows_vision(*job.model) &&
+                     has_unread_tensor(*job.model) &&
+                     (job.cluster.devices > 1 || job.engine != Engine::kDdp);
+            },
+            "a tower of vision that is trained here, where the decoder reads a layer before the "
+            "last",
+            "one device with ddp is weighed: on several, DistributedDataParallel stops at "
+            "parameters without gradient; frozen = [\"*vision_tower*\"] is the usual recipe, and "
+            "weighed on all"},
+    Feature{KeyId::kModel,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (job.model == nullptr || !follows_encoder(*job.model)) return false;
               const RecomputeMode mode = job.recompute.mode;
               return job.implementation != Implementation::kTransformers ||
                      job.parallel.tensor > 1 || job.parallel.context > 1 ||

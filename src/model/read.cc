@@ -24,7 +24,6 @@ constexpr std::array kTextParts = {
     TextPart{"gemma3", "gemma3_text"},
     TextPart{"llama4", "llama4_text"},
     TextPart{"mistral3", "mistral"},
-    TextPart{"llava", "llama"},
 };
 
 // Parts of a multimodal file beside the language model; training them is another model.
@@ -53,6 +52,8 @@ std::string word_at(const Value* value) {
 Found find_object(const Value& document) {
   Found found{&document, document.find("model_type"), {}};
   found.model_type = word_at(found.type);
+  // A family of both parts reads them itself.
+  if (find_family(found.model_type) != nullptr) return found;
   const Value* text = document.find("text_config");
   if (text == nullptr || !text->is_table()) return found;
   const Value* inner = text->find("model_type");
