@@ -168,12 +168,16 @@ NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager"
             "t5-small": "efficient", "t5-v1_1-base": "efficient", "mt5": "efficient"}
 
 # LLaVA: a tower whose last layer nobody reads, before a decoder.
-def llava(text, tower):
-    preset = model("llava-1.5-7b")
+def llava(text, tower, **changes):
+    preset = model("llava-1.5-7b", **changes)
     return {**preset, "text_config": {**preset["text_config"], **text}, "vision_config": {**preset["vision_config"], **tower}}
 
 
 LLAVA = llava({"num_hidden_layers": 2}, {"num_hidden_layers": 3})
+LAST_LAYER, EARLY_LAYER = ({"model": llava({"num_hidden_layers": 2}, {"num_hidden_layers": 4}, vision_feature_layer=at)}
+                           for at in (-1, -3))
+WITH_CLASS_TOKEN = {"model": llava({"num_hidden_layers": 2}, {"num_hidden_layers": 3}, vision_feature_select_strategy="full")}
+TIED_WORDS = {"model": llava({**model("qwen2-0.5b"), "num_hidden_layers": 2}, {"num_hidden_layers": 3}, tie_word_embeddings=True)}
 TOWER_FROZEN = {"training.frozen": ["*vision_tower*"]}
 FIRST_STAGE = {"training.frozen": ["*vision_tower*", "*language_model*", "lm_head*"]}  # the projector alone learns
 LARGE_TOWER = {"training.micro_batch": 8, "model": llava(
@@ -196,18 +200,37 @@ VISION = {
         "projector": FIRST_STAGE,
         "projector-full": {**FIRST_STAGE, **FULL},
         "projector-autocast": {**FIRST_STAGE, P: "bf16-autocast"},
+        **{f"lora-8{name}": {"adapter.rank": 8, "adapter.target_modules": ["*language_model*_proj"], **changes}
+           for name, changes in {"": {}, "-autocast": {P: "bf16-autocast"}, "-full": {**FULL, "recompute.reentrant": False},
+                                 "-attention": {"adapter.target_modules": ["*language_model*q_proj", "*language_model*v_proj"]},
+                                 "-bf16": {"adapter.type": "bf16"}, "-large": LARGE_TOWER}.items()},
         "whole": {},
         "whole-one-image": {"training.micro_batch": 1},
         "whole-full": FULL,
         "whole-autocast": {P: "bf16-autocast"},
         "whole-large": {**LARGE_TOWER},
         "whole-large-full": {**LARGE_TOWER, **FULL},
+        "whole-last-layer": LAST_LAYER,
+        "whole-early-layer": EARLY_LAYER,
+        "whole-early-layer-autocast": {**EARLY_LAYER, P: "bf16-autocast"},
+        "whole-class-token": WITH_CLASS_TOKEN,
+        "frozen-tower-class-token": {**TOWER_FROZEN, **WITH_CLASS_TOKEN},
+        "frozen-tower-last-layer": {**TOWER_FROZEN, **LAST_LAYER},
+        "frozen-tower-tied": {**TOWER_FROZEN, **TIED_WORDS},
+        "frozen-tower-tied-full": {**TOWER_FROZEN, **TIED_WORDS, **FULL},
+        "frozen-half-tower": {**EARLY_LAYER, "training.frozen": ["*vision_tower.embeddings*", "*vision_tower.pre_layrnorm*",
+                                                                 "*vision_tower.encoder.layers.0.*"]},
+        "frozen-tower-and-words": {"training.frozen": ["*vision_tower*", "*embed_tokens*"]},
+        "frozen-tower-and-words-full": {"training.frozen": ["*vision_tower*", "*embed_tokens*"], **FULL},
+        "frozen-tower-clip": {**TOWER_FROZEN, "training.gradient_clip": True},
+        "frozen-tower-fsdp2-8-keep": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed",
+                                      "parallel.zero_stage": 2},
         "frozen-tower-ddp-8": {**TOWER_FROZEN, "cluster.devices": 8},
-        "frozen-tower-fsdp1-8": {**TOWER_FROZEN, "engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
         "frozen-tower-fsdp2-8": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
         "frozen-tower-fsdp2-8-full": {**TOWER_FROZEN, **FULL, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
-        **{f"frozen-tower-deepspeed-{stage}-8": {**TOWER_FROZEN, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed",
-                                                 "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+        "projector-fsdp2-8": {**FIRST_STAGE, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+        "frozen-tower-fsdp2-8-accumulation": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed",
+                                              "training.gradient_accumulation": 4},
     }.items()
 }
 
@@ -547,7 +570,7 @@ FIRST_ON_A_GPU = ("llama", "llama-autocast", "llama-fp32", "llama-full", "llama-
                   "llama-efficient", "llama-accumulation", "llama-clip", "llama-every-2", "llama-sgd", "llama-adafactor",
                   "llama-adamw-8bit", "llama-long", "llama-16-layers", "family-gpt2", "family-qwen3-0.6b", "family-gemma-2b",
                   "family-mixtral", "lora-8")
-SEQUENCES = {"llava-frozen-tower", "llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
+SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 
 def cases():

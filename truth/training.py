@@ -40,7 +40,7 @@ def config_of(run):
     for key in ("architectures", "torch_dtype", "dtype"):
         table.pop(key, None)
     config = AutoConfig.for_model(kind, **table)
-    config.use_cache = False
+    config.use_cache = config.get_text_config().use_cache = False
     dropout = value(run, "training.dropout")
     if dropout is not None:
         for key in ("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "hidden_dropout_prob",
@@ -375,10 +375,9 @@ def layers_of(model):
     stacks = [owner.block for owner in model.modules() if isinstance(getattr(owner, "block", None), torch.nn.ModuleList)]
     if stacks:  # an encoder's and a decoder's
         return [layer for stack in stacks for layer in stack]
-    config = getattr(model, "config", None)
-    if config is not None and reads_images(config):
-        parts = (model.model.vision_tower, model.model.language_model)
-        return [layer for part in parts for layer in layers_of(part)]
+    for owner in model.modules():
+        if hasattr(owner, "vision_tower") and hasattr(owner, "language_model"):
+            return [*layers_of(owner.vision_tower), *layers_of(owner.language_model)]
     for owner in model.modules():
         for name in ("layers", "h", "layer"):
             layers = getattr(owner, name, None)

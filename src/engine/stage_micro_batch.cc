@@ -110,6 +110,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
         if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
       }
   if (stage.embedding) drop(embedding_, 1);
+  if (stacks_) drop(stacks_->bridge, 1);
   if (stage.head) drop(head_, 1);
   for (const Event& event : of_graph_before) finish.push_back({event.slot, -event.count});
   if (loop_.kept) {
@@ -254,7 +255,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     const int under = stacks[0].empty() ? -1 : stacks[0].back().runs.back().variant / 2;
     const int above = stacks[1].empty() ? -1 : stacks[1].front().runs.front().variant / 2;
     const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
-      return layers_node(stack, edge, false, first, true, part, beyond);
+      return layers_node(stack, edge, false, first, !head_.gradients.empty(), part, beyond);
     };
     backward.rest =
         program.sequence("", {of_products, layers(stacks[1], {-1, under}),

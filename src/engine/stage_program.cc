@@ -265,8 +265,7 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   const typename Graphs::Stream& stream = stream_of(kind);
   const Sizes<N>& sizes = stream.sizes;
   const SlotId hidden = stream.hidden, hidden_gradient = stream.hidden_gradient;
-  tapes.composer =
-      std::make_unique<Composer<N>>(book_, style_, sizes, tensors_as_recorded(kind));
+  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes, tensors_as_recorded(kind));
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
   composer.in_layer = true;

@@ -370,6 +370,9 @@ class StagePrograms {
     // pairs the second is the decoder's. Behind a tower of vision only streams, words, features and mask are there.
     struct Stacks {
       SlotId pixels = -1, words = -1, words_gradient = -1, features = -1;
+      // enable_input_require_grads(): leaves that are not trained live as long as the graph.
+      SlotId leaf_gradient = -1;
+      bool words_are_leaf = false;
       // Tensors of layers that nobody reads, as autograd sees them while they run forward.
       std::vector<std::vector<ParameterTensor>> recorded;  // by kind; empty: those of the layer
       SlotId encoded = -1, encoded_gradient = -1, mask = -1;

@@ -53,7 +53,7 @@ void StagePrograms<N>::draw_stacks() {
   const N target = of_target.tokens * sizes_.hidden;
   const N source = sizes_.tokens * sizes_.hidden;
   decoder.hidden = kept({"residual", "hidden states of the decoder", "op.residual.stream"}, target,
-                       style_.residual);
+                        style_.residual);
   decoder.hidden_gradient =
       gradient("gradient of the decoder's hidden states", target, style_.residual);
   stacks.encoded = kept({"decoder", "output of the encoder", "op.cross-attention.encoded"}, source,
@@ -209,14 +209,21 @@ void StagePrograms<N>::decoder_returns(std::vector<Event>& events) const {
 template <class N>
 void StagePrograms<N>::model_returns(std::vector<Event>& events) const {
   // What the output of the model names.
-  if (sees())
+  if (sees()) {
     events.push_back({stacks_->features, -1});
-  else if (!keeps_encoded())
+    for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
+  } else if (!keeps_encoded()) {
     events.push_back({stacks_->encoded, -1});
+  }
 }
 
 template <class N>
 void StagePrograms<N>::stacks_end(std::vector<Event>& events) const {
+  if (sees()) {
+    if (stacks_->words_are_leaf) events.push_back({stacks_->words, -1});
+    for (const SlotId slot : embedding_.outliving) events.push_back({slot, -1});
+    if (stacks_->leaf_gradient >= 0) events.push_back({stacks_->leaf_gradient, -1});
+  }
   if (sees() || !checkpoints_stacks()) return;
   // A leaf and its gradient, which go with the graph.
   events.push_back({stacks_->cross_positions_gradient, -1});

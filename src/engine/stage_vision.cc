@@ -19,8 +19,7 @@ void StagePrograms<N>::draw_vision() {
   typename Graphs::Stacks& stacks = *stacks_;
   const VisionPart& vision = *job_.model->encoder_part->vision;
   typename Graphs::Stream& tower = graphs_->streams[0];
-  tower.sizes.batch =
-      sizes_.batch * Workbook<N>::symbol("i", job_.training.images_per_sequence);
+  tower.sizes.batch = sizes_.batch * Workbook<N>::symbol("i", job_.training.images_per_sequence);
   tower.sizes.sequence = Workbook<N>::symbol("p", vision.tokens);
   tower.sizes.tokens = tower.sizes.batch * tower.sizes.sequence;
   tower.sizes.shard_tokens = tower.sizes.tokens;
@@ -28,9 +27,9 @@ void StagePrograms<N>::draw_vision() {
   const N elements = tower.sizes.tokens * tower.sizes.hidden;
   tower.hidden = book_.slot({"residual", "hidden states of the tower", "op.residual.stream"},
                             Pile::kActivations, elements, style_.residual);
-  tower.hidden_gradient = book_.slot(
-      {"residual", "gradient of the tower's hidden states", "autograd.input-gradient"},
-      Pile::kTemporary, elements, style_.residual);
+  tower.hidden_gradient =
+      book_.slot({"residual", "gradient of the tower's hidden states", "autograd.input-gradient"},
+                 Pile::kTemporary, elements, style_.residual);
   const N of_words = sizes_.tokens * sizes_.hidden;
   stacks.words = book_.slot({"embedding", "words", "op.embedding.output"}, Pile::kActivations,
                             of_words, style_.residual);
@@ -62,17 +61,25 @@ void StagePrograms<N>::compose_vision_embedding() {
   Composer<N>& composer = *embedding_.composer;
   Graph<N>& graph = composer.graph;
   const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
-  const ValueId pixels =
-      graph.input(stacks_->pixels,
-                  tower.sizes.batch *
-                      N(vision.image.channels * vision.image.size * vision.image.size),
-                  ElementType::kFloat32, false, false);
+  ValueId pixels = graph.input(
+      stacks_->pixels,
+      tower.sizes.batch * N(vision.image.channels * vision.image.size * vision.image.size),
+      ElementType::kFloat32, false, false);
   const ValueId words = compose_embedding(composer, model, ids);
   graph.result(words, stacks_->words);
   graph.gradient_slot(words, stacks_->words_gradient);
-  const ValueId x =
-      compose_patches(composer, vision.image, vision.norm ? &*vision.norm : nullptr, tower.sizes,
-                      pixels, model.embedding_output_asked);
+  // FSDP casts what the model is given, and its caller holds that until the model returns.
+  if (style_.cuts_gradients_at_once && !style_.autocast) {
+    pixels = composer.cast(pixels, style_.compute, {"inputs", "pixels, cast", "op.patches.cast"});
+    graph.name(pixels);
+  }
+  const bool trained = composer.has_gradient(vision.image.projection.weight_index);
+  if (model.embedding_output_asked && !trained)
+    stacks_->leaf_gradient =
+        book_.slot({"patches", "gradient that nobody reads", "op.vision.leaf"}, Pile::kTemporary,
+                   tower.sizes.batch * N(vision.patches()) * tower.sizes.hidden, style_.compute);
+  const ValueId x = compose_patches(composer, vision.image, vision.norm ? &*vision.norm : nullptr,
+                                    tower.sizes, pixels, stacks_->leaf_gradient);
   graph.result(x, tower.hidden);
   graph.gradient_slot(x, tower.hidden_gradient);
   play(embedding_);
@@ -91,14 +98,16 @@ void StagePrograms<N>::compose_vision_bridge() {
   // The layer whose input is read; behind the last, whether its own output asks for a gradient.
   bool asks = false;
   for (std::int64_t layer = 0; layer < model.encoder_part->layers; ++layer) {
-    const Layer& kind = model.kinds[static_cast<std::size_t>(kinds[static_cast<std::size_t>(layer)])];
+    const Layer& kind =
+        model.kinds[static_cast<std::size_t>(kinds[static_cast<std::size_t>(layer)])];
     if (!kind.unread) asks = !steelyard::is_untouched(kind);
   }
   const N elements = tower.sizes.tokens * tower.sizes.hidden;
   const ValueId x = graph.input(tower.hidden, elements, style_.residual, asks, true, false);
   const bool words_ask = composer.has_gradient(0) || model.embedding_output_asked;
+  stacks.words_are_leaf = words_ask && !composer.has_gradient(0);
   const ValueId words = graph.input(stacks.words, sizes_.tokens * sizes_.hidden, style_.residual,
-                                    words_ask, true, false);
+                                    words_ask, !stacks.words_are_leaf, false);
   const VisionBridge bridge =
       steelyard::compose_vision_bridge(composer, model, tower.sizes, x, words);
   if (asks) graph.gradient_slot(x, tower.hidden_gradient);

@@ -23,7 +23,8 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
     return result.stretches.size() - 1;
   };
   const std::size_t embedding = add("embedding", 0, embedding_);
-  const std::size_t bridge = stacks_ ? add(sees() ? "projector" : "encoder's end", 0, stacks_->bridge) : embedding;
+  const std::size_t bridge =
+      stacks_ ? add(sees() ? "projector" : "encoder's end", 0, stacks_->bridge) : embedding;
   std::vector<std::optional<std::size_t>> layers(layers_.size());
   const std::int64_t parts = parts_in_line(order_.placement, shape_);
   for (std::int64_t part = 0; part < parts; ++part) {
@@ -36,8 +37,9 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
         if (recompute.mode == RecomputeMode::kFull) variant |= 1;
         if (recompute.mode == RecomputeMode::kNone) variant &= ~1;
         std::optional<std::size_t>& stretch = layers[static_cast<std::size_t>(variant)];
-        if (!stretch) stretch = add("layer", variant / 2 + 1, tapes(variant),
-                                    job_.model->kinds[static_cast<std::size_t>(variant / 2)].unread);
+        if (!stretch)
+          stretch = add("layer", variant / 2 + 1, tapes(variant),
+                        job_.model->kinds[static_cast<std::size_t>(variant / 2)].unread);
         counts.push_back({*stretch, run.count * group.times});
       }
     if (part + 1 < parts) continue;

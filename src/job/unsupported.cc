@@ -143,15 +143,33 @@ constexpr std::array kFeatures = {
                      job.parallel.tensor > 1 || job.parallel.context > 1 ||
                      job.parallel.pipeline > 1 || job.training.loss != LossKernel::kPlain ||
                      job.training.kernels != KernelLibrary::kOwn || job.training.compile ||
-                     job.training.optimizer_in_backward || job.adapter.has_value() ||
+                     job.training.optimizer_in_backward ||
+                     (job.adapter && is_quantised(job.adapter->linear)) ||
+                     (job.engine != Engine::kDdp && job.engine != Engine::kFsdp2) ||
                      job.recompute.reentrant || job.offload.activations != OffloadTarget::kNone ||
                      (mode != RecomputeMode::kNone && mode != RecomputeMode::kFull);
             },
             "a decoder behind a tower of vision here",
-            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
-            "deepspeed), plain or with mode = \"full\", trained in whole or with frozen parts, "
-            "without adapters, other kernels, compilation and offloaded activations"},
-    Feature{KeyId::kFrozen,
+            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp2), plain or "
+            "with mode = \"full\", trained in whole, with frozen parts or with adapters, without "
+            "quantised "
+            "bases, other kernels, compilation and offloaded activations"},
+    Feature{KeyId::kAdapterTargets,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (job.model == nullptr || !follows_vision(*job.model) || !job.adapter) return false;
+              // "all-linear" means the projector, too.
+              const std::vector<Layer>& kinds = job.model->kinds;
+              return std::any_of(kinds.begin(), kinds.end(), [](const Layer& layer) {
+                return layer.encodes &&
+                       std::any_of(layer.parameters.begin(), layer.parameters.end(),
+                                   [](const ParameterTensor& tensor) { return tensor.gradient; });
+              });
+            },
+            "adapters within a tower of vision, where PEFT puts them for these names",
+            "target_modules = [\"*language_model*q_proj\", \"*language_model*v_proj\"] names the "
+            "decoder's alone"},
+    Feature{KeyId::kModel,
             [](const Draft& d) {
               const Job& job = d.job();
               return job.model != nullptr && follows_vision(*job.model) &&
@@ -160,9 +178,9 @@ constexpr std::array kFeatures = {
             },
             "a tower of vision that is trained here, where the decoder reads a layer before the "
             "last",
-            "one device with ddp is weighed: on several, DistributedDataParallel stops at "
-            "parameters without gradient; frozen = [\"*vision_tower*\"] is the usual recipe, and "
-            "weighed on all"},
+            "one device with ddp is weighed: DistributedDataParallel stops at parameters without "
+            "gradient, and what FSDP does with them is not recorded; frozen = "
+            "[\"*vision_tower*\"] is the usual recipe, and weighed on several"},
     Feature{KeyId::kModel,
             [](const Draft& d) {
               const Job& job = d.job();

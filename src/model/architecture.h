@@ -50,7 +50,7 @@ struct ParameterTensor {
   std::int64_t head_width = 0;  // of q, k, v projections: rows come in heads of this width
   bool beside_total = false;    // trained, but not in the total: bert's masked-language head
   bool frozen = false;          // not trained: no optimizer state
-  bool unread = false;          // asks for a gradient, and none comes: nobody reads what it has made
+  bool unread = false;  // asks for a gradient, and none comes: nobody reads what it has made
   // Backward makes one: of what is trained, and in FSDP1 of what is frozen beside it.
   bool gradient = true;
   // What adapters leave as it was is kept in a type of its own, a quantised one perhaps; absent: as the recipe says.
@@ -270,6 +270,7 @@ struct VisionPart {
   std::int64_t features = 0;  // of one image that the decoder is given
   ImageInput image;           // its class_norm runs over the class token of the last layer
   std::optional<Norm> norm;   // of the patches, before the layers
+  std::int64_t patches() const { return tokens - (image.class_index >= 0 ? 1 : 0); }
   std::size_t first_tensor = 0, first_of_projector = 0;
   Linear projection_in, projection_out;
   Activation activation = Activation::kGeluErf;

@@ -11,11 +11,11 @@ template <class N>
 ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
                           std::optional<int> gradient = std::nullopt);
 
-// A tower of vision's (operators/patches.cc): patches of the `pixels`, behind a norm where there is one (`asked`: the convolution's output
-// asks for a gradient, trained or not), and the logits of what the class token has become.
+// A tower of vision's (operators/patches.cc): patches of the `pixels`, behind a norm where there is one (`leaf_gradient`: of the convolution's
+// output, where nothing of it is trained and a gradient is asked for all the same), and the logits of what the class token has become.
 template <class N>
 ValueId compose_patches(Composer<N>& composer, const ImageInput& image, const Norm* norm,
-                        const Sizes<N>& sizes, ValueId pixels, bool asked = false);
+                        const Sizes<N>& sizes, ValueId pixels, SlotId leaf_gradient = -1);
 template <class N>
 ValueId compose_class_token(Composer<N>& composer, const Architecture& model, ValueId x);
 template <class N>

@@ -8,9 +8,30 @@
 
 namespace steelyard {
 
+namespace {
+
+// enable_input_require_grads(): what the convolution gives is a leaf. The graph holds it, and it its gradient, a copy that nobody
+// reads, until all of the graph is gone.
+template <class N>
+ValueId of_leaf(Graph<N>& graph, ValueId x, SlotId gradient) {
+  graph.ask_gradient(x);
+  graph.outlive(x);
+  graph.gradient_slot(x, gradient);
+  const ValueId y = graph.view(x, graph.elements(x));
+  Operator view;
+  view.label = "reshape";
+  view.inputs = {x};
+  view.outputs = {y};
+  view.backward = {kGradient0};
+  graph.add(view);
+  return y;
+}
+
+}  // namespace
+
 template <class N>
 ValueId compose_patches(Composer<N>& composer, const ImageInput& image, const Norm* norm,
-                        const Sizes<N>& sizes, ValueId pixels, bool asked) {
+                        const Sizes<N>& sizes, ValueId pixels, SlotId leaf_gradient) {
   Graph<N>& graph = composer.graph;
   const OperatorStyle& style = composer.style;
   const char* owner = image.projection.name.c_str();
@@ -27,9 +48,8 @@ ValueId compose_patches(Composer<N>& composer, const ImageInput& image, const No
   factor.type = style.compute;
   ValueId x = composer.product(pixels, {owner, "output", "op.patches.output"}, patches,
                                N(image.projection.in), sizes.hidden, factor);
-  if (asked) graph.ask_gradient(x);
   // Channels lie apart in what a convolution gives, and its gradient is laid out so.
-  x = composer.reshaped(x, true);
+  x = leaf_gradient >= 0 ? of_leaf(graph, x, leaf_gradient) : composer.reshaped(x, true);
   // autocast's cat takes the widest type, and the class token has 32 bits
   x = composer.cast(x, style.residual, {owner, "output, fp32", "autocast.fp32-operator"});
   const ValueId of_patches = x;
@@ -128,15 +148,15 @@ ValueId compose_class_token(Composer<N>& composer, const Architecture& model, Va
 }
 
 template ValueId compose_patches(Composer<Checked>&, const ImageInput&, const Norm*,
-                                 const Sizes<Checked>&, ValueId, bool);
+                                 const Sizes<Checked>&, ValueId, SlotId);
 template ValueId compose_patches(Composer<Traced>&, const ImageInput&, const Norm*,
-                                 const Sizes<Traced>&, ValueId, bool);
+                                 const Sizes<Traced>&, ValueId, SlotId);
 template ValueId compose_mean_of_patches(Composer<Checked>&, const Architecture&, ValueId,
                                          std::vector<ValueId>&);
 template ValueId compose_mean_of_patches(Composer<Traced>&, const Architecture&, ValueId,
                                          std::vector<ValueId>&);
-template void compose_class_norm(Composer<Checked>&, const Norm&, const Sizes<Checked>&, ElementType,
-                                 std::vector<ValueId>&);
+template void compose_class_norm(Composer<Checked>&, const Norm&, const Sizes<Checked>&,
+                                 ElementType, std::vector<ValueId>&);
 template ValueId compose_class_token(Composer<Checked>&, const Architecture&, ValueId);
 template void compose_class_norm(Composer<Traced>&, const Norm&, const Sizes<Traced>&, ElementType,
                                  std::vector<ValueId>&);

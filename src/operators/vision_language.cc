@@ -36,7 +36,8 @@ VisionBridge compose_vision_bridge(Composer<N>& composer, const Architecture& mo
   graph.hold(x);
   bridge.operators_of_tower = composer.position();
   y = composer.copy(y, {"projector", "features of all images", "op.vision.joined"});
-  y = composer.cast(y, style.residual, {"projector", "features, in the words' type", "op.cast"});
+  y = composer.cast(y, style.residual,
+                    {"projector", "features, in the words' type", "op.vision.joined"});
   graph.name(y);
   bridge.features = y;
   const ValueId mask =
@@ -61,7 +62,8 @@ VisionBridge compose_vision_bridge(Composer<N>& composer, const Architecture& mo
   const N chosen_elements = rows * sizes.hidden;
   scatter.backward = {
       kGradient0,
-      {BackwardStep::kTemporary, 0, temporary("mask of all elements", elements, ElementType::kBool)},
+      {BackwardStep::kTemporary, 0,
+       temporary("mask of all elements", elements, ElementType::kBool)},
       {BackwardStep::kTemporary, 0,
        temporary("places of what was put in", N(3) * chosen_elements, ElementType::kInt64)},
       kGradient1};

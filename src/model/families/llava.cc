@@ -41,10 +41,10 @@ std::int64_t unread_layers(Config& config, std::int64_t layers) {
   const std::int64_t written = config.integer_or("vision_feature_layer", -2);
   const std::int64_t read = written < 0 ? layers + 1 + written : written;
   if (layers > 0 && (read < 1 || read > layers)) {
-    config.refuse("vision_feature_layer", "E304",
-                  fmt::format("\"vision_feature_layer\" is {}, and the tower has {} layers",
-                              written, layers),
-                  fmt::format("expected {} to -1, or 1 to {}", -layers, layers));
+    config.refuse(
+        "vision_feature_layer", "E304",
+        fmt::format("\"vision_feature_layer\" is {}, and the tower has {} layers", written, layers),
+        fmt::format("expected {} to -1, or 1 to {}", -layers, layers));
     return 1;
   }
   return layers - read;
@@ -90,6 +90,10 @@ Architecture read_llava(Config& config) {
     config.refuse("vision_config", "E302", "\"vision_config\" is missing",
                   "expected the config of the tower of vision");
   if (!text || !sight) return {};
+  // LlavaConfig ties where either says so; a tied head is the text's own.
+  if (config.flag_or("tie_word_embeddings", false) && !text->tied_head)
+    config.refuse("tie_word_embeddings", "E306", "the head is tied, and the text's is not",
+                  "disagrees", "\"tie_word_embeddings\" of \"text_config\" says it");
   const std::string type = sight->find_word("model_type").value_or("clip_vision_model");
   if (type != "clip_vision_model") {
     sight->refuse("model_type", "E301",
@@ -108,7 +112,8 @@ Architecture read_llava(Config& config) {
   Tower tower = read_tower(*sight, true);
   const std::int64_t layers = sight->size("num_hidden_layers", kMostLayers).value();
   Architecture model = std::move(*text);
-  for (std::vector<ParameterTensor>* tensors : {&model.embedding_parameters, &model.head_parameters})
+  for (std::vector<ParameterTensor>* tensors :
+       {&model.embedding_parameters, &model.head_parameters})
     for (ParameterTensor& tensor : *tensors) place_in_language_model(tensor.name);
 
   EncoderPart part;
@@ -131,8 +136,7 @@ Architecture read_llava(Config& config) {
   tower.image.class_norm = norm("post_layernorm");
   for (std::size_t i = behind; i < tensors.size(); ++i) leave_without_gradient(tensors[i]);
   vision.image = tower.image;
-  const std::string chosen =
-      config.find_word("vision_feature_select_strategy").value_or("default");
+  const std::string chosen = config.find_word("vision_feature_select_strategy").value_or("default");
   if (chosen != "default" && chosen != "full")
     config.refuse("vision_feature_select_strategy", "E303",
                   fmt::format("\"vision_feature_select_strategy\" is \"{}\"", chosen),

@@ -55,8 +55,7 @@ void add_patches(Tensors& tensors, Tower& tower, const std::string& tower_prefix
   if (projection.bias)
     projection.bias_index = add("patch_embedding.bias", {hidden}, TensorRole::kBias);
   const std::int64_t tokens = tower.tokens().value();
-  image.position_index =
-      add("position_embedding.weight", {tokens, hidden}, TensorRole::kOther);
+  image.position_index = add("position_embedding.weight", {tokens, hidden}, TensorRole::kOther);
   ParameterTensor ids;
   ids.name = prefix + "position_ids";
   ids.shape = {tokens};
