@@ -225,6 +225,9 @@ VISION = {
         "frozen-tower-clip": {**TOWER_FROZEN, "training.gradient_clip": True},
         "frozen-tower-fsdp2-8-keep": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed",
                                       "parallel.zero_stage": 2},
+        **{f"{name}-fsdp2-8{kind}": {**changes, **more, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"}
+           for name, changes in {"whole": {}, "whole-large": LARGE_TOWER, "whole-early-layer": EARLY_LAYER}.items()
+           for kind, more in {"": {}, "-full": FULL}.items()},
         "frozen-tower-ddp-8": {**TOWER_FROZEN, "cluster.devices": 8},
         "frozen-tower-fsdp2-8": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
         "frozen-tower-fsdp2-8-full": {**TOWER_FROZEN, **FULL, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
