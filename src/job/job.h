@@ -290,7 +290,10 @@ struct Job {
   Recompute recompute;
   Offload offload;
   std::optional<Adapter> adapter;
-  bool trains_in_part() const { return adapter.has_value() || !training.frozen.empty(); }
+  bool trains_in_part() const {
+    return adapter.has_value() || !training.frozen.empty() ||
+           (model != nullptr && follows_vision(*model) && has_unread_tensor(*model));
+  }
   CheckpointSave checkpoint = CheckpointSave::kSharded;
   Buckets buckets;
   AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]
