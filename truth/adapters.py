@@ -1,5 +1,7 @@
 """Adapters and quantised bases of a run file, as a user of PEFT and bitsandbytes would make them."""
 
+import re
+
 import torch
 
 
@@ -32,9 +34,12 @@ def adapt(adapter, model):
         quantise(model, adapter["base"], adapter.get("double_quantization", False))
         if adapter.get("upcast", True):
             model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    targets = adapter.get("target_modules", "all-linear")
+    if any("*" in target for target in targets):  # patterns of whole names are one regular expression
+        targets = "|".join(re.escape(target).replace(r"\*", ".*") for target in targets)
     rank = adapter.get("rank", 8)
     return get_peft_model(model, LoraConfig(
-        r=rank, lora_alpha=adapter.get("alpha", rank), target_modules=adapter.get("target_modules", "all-linear"),
+        r=rank, lora_alpha=adapter.get("alpha", rank), target_modules=targets,
         modules_to_save=adapter.get("saved_modules"), lora_dropout=float(adapter.get("dropout", 0.0)),
         use_dora=adapter.get("method") == "dora", task_type="CAUSAL_LM"),
         autocast_adapter_dtype=adapter.get("type", "fp32") == "fp32")

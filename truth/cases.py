@@ -167,6 +167,76 @@ NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager"
             "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient",
             "t5-small": "efficient", "t5-v1_1-base": "efficient", "mt5": "efficient"}
 
+# LLaVA: a tower whose last layer nobody reads, before a decoder.
+def llava(text, tower, **changes):
+    preset = model("llava-1.5-7b", **changes)
+    return {**preset, "text_config": {**preset["text_config"], **text}, "vision_config": {**preset["vision_config"], **tower}}
+
+
+LLAVA = llava({"num_hidden_layers": 2}, {"num_hidden_layers": 3})
+LAST_LAYER, EARLY_LAYER = ({"model": llava({"num_hidden_layers": 2}, {"num_hidden_layers": 4}, vision_feature_layer=at)}
+                           for at in (-1, -3))
+WITH_CLASS_TOKEN = {"model": llava({"num_hidden_layers": 2}, {"num_hidden_layers": 3}, vision_feature_select_strategy="full")}
+TIED_WORDS = {"model": llava({**model("qwen2-0.5b"), "num_hidden_layers": 2}, {"num_hidden_layers": 3}, tie_word_embeddings=True)}
+TOWER_FROZEN = {"training.frozen": ["*vision_tower*"]}
+FIRST_STAGE = {"training.frozen": ["*vision_tower*", "*language_model*", "lm_head*"]}  # the projector alone learns
+LARGE_TOWER = {"training.micro_batch": 8, "model": llava(
+    {"num_hidden_layers": 1, "vocab_size": 8000, "hidden_size": 512, "intermediate_size": 1024, "num_attention_heads": 8,
+     "num_key_value_heads": 8}, {"num_hidden_layers": 6})}
+VISION = {
+    f"llava-{name}": {"model": LLAVA, **changes}
+    for name, changes in {
+        "frozen-tower": TOWER_FROZEN,
+        "frozen-tower-full": {**TOWER_FROZEN, **FULL},
+        "frozen-tower-autocast": {**TOWER_FROZEN, P: "bf16-autocast"},
+        "frozen-tower-fp32": {**TOWER_FROZEN, P: "fp32", A: "efficient"},
+        "frozen-tower-eager": {**TOWER_FROZEN, A: "eager"},
+        "frozen-tower-one-image": {**TOWER_FROZEN, "training.micro_batch": 1},
+        "frozen-tower-two-images": {**TOWER_FROZEN, "training.images_per_sequence": 2, "training.sequence_length": 2048},
+        "frozen-tower-large": {**TOWER_FROZEN, **LARGE_TOWER},
+        "frozen-tower-large-full": {**TOWER_FROZEN, **LARGE_TOWER, **FULL},
+        "frozen-tower-large-autocast": {**TOWER_FROZEN, **LARGE_TOWER, P: "bf16-autocast"},
+        "frozen-tower-accumulation": {**TOWER_FROZEN, "training.gradient_accumulation": 4},
+        "projector": FIRST_STAGE,
+        "projector-full": {**FIRST_STAGE, **FULL},
+        "projector-autocast": {**FIRST_STAGE, P: "bf16-autocast"},
+        **{f"lora-8{name}": {"adapter.rank": 8, "adapter.target_modules": ["*language_model*_proj"], **changes}
+           for name, changes in {"": {}, "-autocast": {P: "bf16-autocast"}, "-full": {**FULL, "recompute.reentrant": False},
+                                 "-attention": {"adapter.target_modules": ["*language_model*q_proj", "*language_model*v_proj"]},
+                                 "-bf16": {"adapter.type": "bf16"}, "-large": LARGE_TOWER}.items()},
+        "whole": {},
+        "whole-one-image": {"training.micro_batch": 1},
+        "whole-full": FULL,
+        "whole-autocast": {P: "bf16-autocast"},
+        "whole-large": {**LARGE_TOWER},
+        "whole-large-full": {**LARGE_TOWER, **FULL},
+        "whole-last-layer": LAST_LAYER,
+        "whole-early-layer": EARLY_LAYER,
+        "whole-early-layer-autocast": {**EARLY_LAYER, P: "bf16-autocast"},
+        "whole-class-token": WITH_CLASS_TOKEN,
+        "frozen-tower-class-token": {**TOWER_FROZEN, **WITH_CLASS_TOKEN},
+        "frozen-tower-last-layer": {**TOWER_FROZEN, **LAST_LAYER},
+        "frozen-tower-tied": {**TOWER_FROZEN, **TIED_WORDS},
+        "frozen-tower-tied-full": {**TOWER_FROZEN, **TIED_WORDS, **FULL},
+        "frozen-half-tower": {**EARLY_LAYER, "training.frozen": ["*vision_tower.embeddings*", "*vision_tower.pre_layrnorm*",
+                                                                 "*vision_tower.encoder.layers.0.*"]},
+        "frozen-tower-and-words": {"training.frozen": ["*vision_tower*", "*embed_tokens*"]},
+        "frozen-tower-and-words-full": {"training.frozen": ["*vision_tower*", "*embed_tokens*"], **FULL},
+        "frozen-tower-clip": {**TOWER_FROZEN, "training.gradient_clip": True},
+        "frozen-tower-fsdp2-8-keep": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed",
+                                      "parallel.zero_stage": 2},
+        **{f"{name}-fsdp2-8{kind}": {**changes, **more, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"}
+           for name, changes in {"whole": {}, "whole-large": LARGE_TOWER, "whole-early-layer": EARLY_LAYER}.items()
+           for kind, more in {"": {}, "-full": FULL}.items()},
+        "frozen-tower-ddp-8": {**TOWER_FROZEN, "cluster.devices": 8},
+        "frozen-tower-fsdp2-8": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+        "frozen-tower-fsdp2-8-full": {**TOWER_FROZEN, **FULL, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+        "projector-fsdp2-8": {**FIRST_STAGE, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+        "frozen-tower-fsdp2-8-accumulation": {**TOWER_FROZEN, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed",
+                                              "training.gradient_accumulation": 4},
+    }.items()
+}
+
 ENGINES = {
     "ddp-2": {"engine": "ddp", "cluster.devices": 2},
     "ddp-8": {"engine": "ddp", "cluster.devices": 8},
@@ -548,7 +618,7 @@ def cases():
         for kind, changes in more.items():
             table[f"family-{name}-{kind}"] = changed(table[f"family-{name}"], changes)
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
-                          **ELSEWHERE}.items():
+                          **ELSEWHERE, **VISION}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)

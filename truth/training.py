@@ -40,7 +40,7 @@ def config_of(run):
     for key in ("architectures", "torch_dtype", "dtype"):
         table.pop(key, None)
     config = AutoConfig.for_model(kind, **table)
-    config.use_cache = False
+    config.use_cache = config.get_text_config().use_cache = False
     dropout = value(run, "training.dropout")
     if dropout is not None:
         for key in ("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "hidden_dropout_prob",
@@ -85,12 +85,24 @@ def is_masked(config):
 
 def sees(config):
     """A tower of vision: it is given pixels, and says which class they are."""
-    return hasattr(tower_of(config), "patch_size")
+    return hasattr(tower_of(config), "patch_size") and not reads_images(config)
 
 
 def tower_of(config):
     """Its own config, where the model's names two towers."""
     return getattr(config, "vision_config", config)
+
+
+def reads_images(config):
+    """A decoder behind a tower of vision: patches stand among its words."""
+    return hasattr(config, "vision_config") and hasattr(config, "text_config")
+
+
+def patches_of(config):
+    """Tokens of one image that the decoder is given."""
+    tower = config.vision_config
+    whole = config.vision_feature_select_strategy == "full"
+    return (tower.image_size // tower.patch_size) ** 2 + (1 if whole else 0)
 
 
 def translates(config):
@@ -120,11 +132,11 @@ def check_version(run):
 
 
 def build_model(run, kind=None):
-    from transformers import (AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForMaskedLM,
-                              AutoModelForSeq2SeqLM)
+    from transformers import (AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForImageTextToText,
+                              AutoModelForMaskedLM, AutoModelForSeq2SeqLM)
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
-    head = (AutoModelForImageClassification if sees(config) else AutoModelForSeq2SeqLM if translates(config) else
+    head = (AutoModelForImageClassification if sees(config) else AutoModelForImageTextToText if reads_images(config) else AutoModelForSeq2SeqLM if translates(config) else
             AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM)
     if config.model_type in ("clip_vision_model", "siglip_vision_model"):  # classified as a part of a model of two towers
         from transformers import AutoConfig
@@ -242,6 +254,15 @@ def activations_on_the_host(run):
     return contextlib.nullcontext()
 
 
+def shown(run, config, sequences):
+    """The images of the sequences, whose tokens come first in each. On paper the mask of them finds as many elements as there are."""
+    from recorder import paper
+    torch.backends.cudnn.enabled = False
+    tower, images = config.vision_config, sequences * value(run, "training.images_per_sequence", 1)
+    paper.count(images * patches_of(config) * config.text_config.hidden_size)
+    return [torch.zeros(images, tower.num_channels, tower.image_size, tower.image_size, device="cuda")]
+
+
 def batch(run, config):
     b, s = value(run, "training.micro_batch", 1), value(run, "training.sequence_length")
     if config is not None and sees(config):
@@ -250,6 +271,8 @@ def batch(run, config):
         pixels = torch.zeros(b, tower.num_channels, tower.image_size, tower.image_size, device="cuda")
         return pixels, torch.zeros(b, dtype=torch.int64, device="cuda")
     ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
+    if config is not None and reads_images(config):
+        return (ids, *shown(run, config, b)), ids.clone()
     if config is not None and translates(config):
         config.decoder_start_token_id = 0  # as in generation_config.json of every T5
         target = value(run, "training.target_sequence_length")
@@ -261,6 +284,8 @@ def loss_of(model, ids, labels):
     """As transformers' Trainer: the output object, and with it the logits, is gone when the loss is there."""
     if sees(getattr(model, "module", model).config):
         return model(pixel_values=ids, labels=labels).loss
+    if isinstance(ids, tuple):
+        return model(input_ids=ids[0], pixel_values=ids[1], labels=labels).loss
     return model(input_ids=ids, labels=labels).loss
 
 
@@ -322,7 +347,7 @@ def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, a
                 stack = contextlib.ExitStack()
                 with recorder.phase("forward"):
                     ids, labels = batch(run, config)
-                    recorder.inputs = [ids, labels]
+                    recorder.inputs = [*ids, labels] if isinstance(ids, tuple) else [ids, labels]
                     if around:
                         around(stack, ids, labels)
                     context = no_sync(last) if no_sync else contextlib.nullcontext()
@@ -350,6 +375,9 @@ def layers_of(model):
     stacks = [owner.block for owner in model.modules() if isinstance(getattr(owner, "block", None), torch.nn.ModuleList)]
     if stacks:  # an encoder's and a decoder's
         return [layer for stack in stacks for layer in stack]
+    for owner in model.modules():
+        if hasattr(owner, "vision_tower") and hasattr(owner, "language_model"):
+            return [*layers_of(owner.vision_tower), *layers_of(owner.language_model)]
     for owner in model.modules():
         for name in ("layers", "h", "layer"):
             layers = getattr(owner, name, None)

@@ -10,7 +10,7 @@ import os
 
 import torch
 from ranks import join
-from training import Unsupported, attention_kernel, batch, build_model, build_optimizer, recompute, value
+from training import loss_of, Unsupported, attention_kernel, batch, build_model, build_optimizer, recompute, value
 
 TYPES = {  # precision -> parameters, and the type in which gradients are accumulated where it is another
     "bf16-mixed": (torch.bfloat16, None), "bf16-mixed-fp32-gradients": (torch.bfloat16, "fp32"),
@@ -187,7 +187,7 @@ def train(recorder, run):
                 with recorder.phase("forward"):
                     ids, labels = batch(run, model.config)
                     recorder.inputs = [ids, labels]
-                    loss = engine(input_ids=ids, labels=labels).loss
+                    loss = loss_of(engine, ids, labels)
                 with recorder.phase("backward"):
                     engine.backward(loss)
                     recorder.inputs = []

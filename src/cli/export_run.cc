@@ -78,6 +78,13 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
                                                  const std::string& target) {
   const auto job = job_to_write(document, folder);
   if (!job) return tl::unexpected(job.error());
+  const Architecture& model = *job->model;
+  if (target == "fsdp2" && (model.image || model.encoder_part))
+    return tl::unexpected(Diagnostics{
+        {Severity::kError, "E320",
+         fmt::format("not written yet: fsdp2's own script for {}", model.family),
+         document.find("model")->place(), "it shards the layers of one stack, model.model.layers",
+         "accelerate and deepspeed name no layers"}});
   Value whole = completed(document, *job);
   // These are told sizes, where others load what the run names.
   if (target == "megatron" || target == "nanotron")

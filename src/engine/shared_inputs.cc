@@ -13,7 +13,9 @@ using Readers = std::vector<bool>;
 
 Readers readers_of(const Architecture& model, const std::function<bool(const Layer&)>& reads) {
   Readers readers;
-  for (const Layer& layer : model.kinds) readers.push_back(reads(layer));
+  // A tower of vision is given its own.
+  for (const Layer& layer : model.kinds)
+    readers.push_back(!(layer.encodes && follows_vision(model)) && reads(layer));
   return readers;
 }
 

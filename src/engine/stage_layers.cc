@@ -157,7 +157,9 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
   std::vector<Event> events;
   if (forward) {
     engine_->before_forward(here, first, events);
-    append(events, edge.named_input ? tape.composer->graph.forward(kLayerInput) : tape.forward);
+    const bool handed_out = sees() && !decodes(static_cast<std::size_t>(variant / 2));
+    append(events, edge.named_input || handed_out ? tape.composer->graph.forward(kLayerInput)
+                                                  : tape.forward);
     engine_->after_forward(here, first, events);
   } else {
     if (part != BackwardPart::kWeight) engine_->before_backward(here, first, events);

@@ -29,13 +29,15 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   } else if (!torch_pipeline_) {
     if (reads_ids(stage)) start.push_back({ids_, 1});
     if (stage.head) start.push_back({labels_, 1});
+    if (sees()) start.push_back({stacks_->pixels, 1});
   }
   hold_whole_inputs(stage, 1, start);
-  for (const SharedInput& input : inputs_) {
-    append(start, input.making);
-    start.push_back({input.slot, input.count});
-    append(start, input.made);
-  }
+  if (!sees())
+    for (const SharedInput& input : inputs_) {
+      append(start, input.making);
+      start.push_back({input.slot, input.count});
+      append(start, input.made);
+    }
   engine_->begin_forward(stage, first, start);
   // LitGPT's loop has a name for the loss of the micro-batch before until that of this one is there, and so its graph.
   std::vector<Event> of_graph_before;
@@ -100,7 +102,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
         const bool lowest = &group == &layers_of_stack.front() && &run == &group.runs.front();
         const bool highest = &group == &layers_of_stack.back() && &run == &group.runs.back();
         const Edge below{lowest && edge.input, false, false, false};
-        const Edge above{false, highest && edge.gradient, false, highest && stacks_ != nullptr};
+        const Edge above{false, highest && edge.gradient, false, highest && stacks_ && !sees()};
         const std::int64_t layers = run.count * group.times;
         if (layers == 1) {
           drop(tapes(run.variant, {below.input, above.gradient, false, above.top}), 1);
@@ -112,6 +114,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
         if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
       }
   if (stage.embedding) drop(embedding_, 1);
+  if (stacks_) drop(stacks_->bridge, 1);
   if (stage.head) drop(head_, 1);
   for (const Event& event : of_graph_before) finish.push_back({event.slot, -event.count});
   if (loop_.kept) {
@@ -126,7 +129,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (stage.embedding) note_launches(at_start, embedding_, true, first);
   if (stage.head) note_launches(at_end, head_, true, first);
   if (stacks_) {
-    edge.top = true;
+    edge.top = !sees();
     const int under = stacks[0].back().runs.back().variant / 2;
     const int above = stacks[1].front().runs.front().variant / 2;
     const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
@@ -157,6 +160,11 @@ template <class N>
 bool StagePrograms<N>::holds_embedding_output(const Stage<N>& stage,
                                               const std::vector<Group>& groups) {
   if (!stage.embedding || groups.empty() || torch_pipeline_) return false;
+  if (sees()) {
+    // The decoder's embeddings, with the patches among them.
+    const Group lowest = stacks_of(groups)[1].front();
+    return !tapes(lowest.runs.front().variant).composer->graph.is_saved(kLayerInput);
+  }
   const Graph<N>& first = tapes(groups.front().runs.front().variant).composer->graph;
   return embedding_.composer->graph.names_result() && !first.is_saved(kLayerInput);
 }
@@ -201,7 +209,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   std::vector<Event> finish;
   for (const SharedInput& input : inputs_) {
     const Position lowest = lowest_reader(input, groups).value_or(Position{});
-    if (input.kept && lowest == Position{} && lets_inputs_go(part))
+    if (input.kept && lowest == Position{} && lets_inputs_go(part) && !sees())
       finish.push_back({input.slot, -input.count});
   }
   if (stage.embedding) {
@@ -233,6 +241,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   if (!torch_pipeline_ && !loop_.kept) {
     if (from_loss) finish.push_back({loss_, -1});
     if (stage.head && !keeps_outputs_) finish.push_back({labels_, -1});
+    if (sees()) finish.push_back({stacks_->pixels, -1});
     if (reads_ids(stage) && !keeps_outputs_) finish.push_back({ids_, -1});
   } else if (torch_steps_) {
     // Each step of the runtime lets go what it had: the gradient is sent, the output was the root of this backward.
@@ -253,12 +262,13 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   if (stage.embedding) note_launches(at_end, embedding_, false, first);
   book_.launch(at_end, engine_->launches(stage).after_backward);
   if (stacks_) {
-    edge.top = true;
+    edge.top = !sees();
     const std::array<std::vector<Group>, 2> stacks = stacks_of(groups);
-    const int under = stacks[0].back().runs.back().variant / 2;
-    const int above = stacks[1].front().runs.front().variant / 2;
+    // Backward may end above what stands lower.
+    const int under = stacks[0].empty() ? -1 : stacks[0].back().runs.back().variant / 2;
+    const int above = stacks[1].empty() ? -1 : stacks[1].front().runs.front().variant / 2;
     const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
-      return layers_node(stack, edge, false, first, true, part, beyond);
+      return layers_node(stack, edge, false, first, !head_.gradients.empty(), part, beyond);
     };
     backward.rest =
         program.sequence("", {of_products, layers(stacks[1], {-1, under}),

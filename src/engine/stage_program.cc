@@ -128,13 +128,15 @@ void StagePrograms<N>::draw(bool with_all) {
     return book_.slot({"inputs", name, rule}, Pile::kActivations, elements, type);
   };
   const ElementType number = ElementType::kInt64;
-  ids_ = model.image ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
-                     : input("token ids", "inputs.token-ids", sizes_.tokens, number);
+  const bool sees = model.image.has_value();
+  ids_ = sees ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
+              : input("token ids", "inputs.token-ids", sizes_.tokens, number);
+  graphs_->streams.fill({sizes_, hidden_, hidden_gradient_});
   if (model.encoder_part) draw_stacks();
   labels_ = input("labels", "inputs.labels",
-                  model.image ? sizes_.batch
-                  : stacks_   ? stacks_->target.tokens
-                              : sizes_.tokens,
+                  sees      ? sizes_.batch
+                  : stacks_ ? graphs_->streams[1].sizes.tokens
+                            : sizes_.tokens,
                   number);
   if (keeps_outputs_) ids_ = labels_ = whole_batch();
   if (cuts_inputs(job_, style_)) {
@@ -218,14 +220,15 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
 }
 
 template <class N>
-void StagePrograms<N>::play(Tapes& tapes, bool leaves_device) {
+void StagePrograms<N>::play(Tapes& tapes, const Played& how) {
   Graph<N>& graph = tapes.composer->graph;
-  if (tapes.composer->style.offloads_saved && leaves_device) graph.offload_saved();
+  if (tapes.composer->style.offloads_saved && how.leaves_device) graph.offload_saved();
   graph.finish();
   tapes.host_copies = graph.host_copies();
   tapes.forward = graph.forward();
   tapes.kept = graph.kept();
-  tapes.lingering = graph.lingering();
+  // Where backward never comes, nothing else lets go of it.
+  tapes.lingering = graph.lingering(how.unread);
   tapes.outliving = graph.outliving();
   tapes.named = graph.named();
   tapes.by_nodes = graph.kept_by_nodes();
@@ -257,18 +260,18 @@ typename Composer<N>::Recomputed StagePrograms<N>::recomputed_parts(const Layer&
 template <class N>
 void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge) {
   const Layer& layer = job_.model->kinds[kind];
-  const bool of_decoder = decodes(kind);
-  const Sizes<N>& sizes = of_decoder ? stacks_->target : sizes_;
-  const SlotId hidden = of_decoder ? stacks_->hidden : hidden_;
-  const SlotId hidden_gradient = of_decoder ? stacks_->hidden_gradient : hidden_gradient_;
-  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes, layer.parameters);
+  const typename Graphs::Stream& stream = stream_of(kind);
+  const Sizes<N>& sizes = stream.sizes;
+  const SlotId hidden = stream.hidden, hidden_gradient = stream.hidden_gradient;
+  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes, tensors_as_recorded(kind));
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
   composer.in_layer = true;
   if (!recomputed) composer.recomputed = recomputed_parts(layer);
   Graph<N>& graph = composer.graph;
+  // What a layer that nobody reads is given is others' to let go.
   const ValueId x = graph.input(hidden, sizes.shard_tokens * sizes.hidden, style_.residual,
-                                layer.input_needs_gradient, !edge.input);
+                                layer.input_needs_gradient, !edge.input && !layer.unread);
   if (stacks_) give_shared(composer, kind, edge.top);
   const ValueId y = steelyard::compose_layer(composer, layer, x);
   if (stacks_) take_shared(composer, kind, edge.top);
@@ -281,7 +284,8 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   if (recomputed && job_.recompute.mode == RecomputeMode::kOperators)
     graph.keep_chosen_outputs(job_.implementation != Implementation::kTorchtitan);
   if (torch_pipeline_) graph.keep_graph_between_parts();
-  play(tapes);
+  play(tapes, {.unread = layer.unread});
+  if (layer.unread) tapes.gradients.clear();
   if (returns_late()) graph.return_late(edge.top ? head_.outliving : graph.returned_last());
   gradients_of_kind_[kind] = tapes.gradients;
 }
@@ -289,8 +293,9 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
 template <class N>
 void StagePrograms<N>::compose_ends() {
   const Architecture& model = *job_.model;
-  const Sizes<N>& sizes = stacks_ ? stacks_->target : sizes_;  // of what the head reads
-  const SlotId given = stacks_ ? stacks_->hidden : hidden_;
+  const typename Graphs::Stream& stream = graphs_->streams[1];  // that the head reads
+  const Sizes<N>& sizes = stream.sizes;
+  const SlotId given = stream.hidden;
   head_.composer = std::make_unique<Composer<N>>(book_, style_, sizes, model.head_parameters);
   {
     Graph<N>& graph = head_.composer->graph;
@@ -310,7 +315,7 @@ void StagePrograms<N>::compose_ends() {
           (job_.recompute.mode == RecomputeMode::kEvery && job_.recompute.every == 1);
     }
     const ValueId loss = compose_head(*head_.composer, model, x, labels, ids);
-    graph.gradient_slot(x, stacks_ ? stacks_->hidden_gradient : hidden_gradient_);
+    graph.gradient_slot(x, stream.hidden_gradient);
     if (loss != kNoValue) {  // the caller's, until it has run backward
       loss_ = graph.storage_slot(loss);
       graph.result(loss, loss_);
@@ -319,7 +324,7 @@ void StagePrograms<N>::compose_ends() {
     }
     if (torch_pipeline_) graph.keep_graph_between_parts();
     // Of torchtune's head nothing leaves the device: the last five that were saved have not gone when backward begins.
-    play(head_, !loop_.kept);
+    play(head_, {.leaves_device = !loop_.kept});
     head_.model_returns = graph.forward_events_before(head_.composer->head_operators_of_model);
   }
   embedding_.composer =
@@ -334,6 +339,10 @@ void StagePrograms<N>::compose_ends() {
   embedding_.composer->join_first_gradient(
       waiting, stacks_ != nullptr ||
                    (loop_.kept && style_.loss == LossKernel::kChunked && style_.loss_chunks > 1));
+  if (sees()) {
+    compose_vision_embedding();
+    return;
+  }
   const ValueId ids =
       graph.input(ids_, input_elements(), model.image ? ElementType::kFloat32 : ElementType::kInt64,
                   false, false);

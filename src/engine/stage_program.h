@@ -224,13 +224,20 @@ class StagePrograms {
   // --- an encoder and a decoder (engine/stage_stacks.cc)
   // Whether layers run again in backward, whose checkpoints keep what they were given.
   bool checkpoints_stacks() const { return job_.recompute.mode == RecomputeMode::kFull; }
-  bool decodes(std::size_t kind) const {
-    return job_.model->kinds[kind].cross_attention.has_value();
-  }
+  bool decodes(std::size_t kind) const { return !job_.model->kinds[kind].encodes; }
   bool looks_up_positions(std::size_t kind) const;
   bool shares_positions(bool decoder) const;  // a stack of more than one layer
   void draw_stacks();
   void compose_bridge();
+  // --- a tower of vision and a decoder (engine/stage_vision.cc)
+  void draw_vision();
+  void compose_vision_embedding();
+  void compose_vision_bridge();
+  NodeId vision_bridge_node(bool forward, bool first);
+  // The tower hands out what each of its layers was given, and what the last gave.
+  void hidden_states_gone(std::vector<Event>& events);
+  const std::vector<ParameterTensor>& tensors_as_recorded(std::size_t kind);
+  bool sees() const { return follows_vision(*job_.model); }
   // What layers of a stack have from others, and what its first one makes for them.
   void give_shared(Composer<N>& composer, std::size_t kind, bool top);
   void take_shared(Composer<N>& composer, std::size_t kind, bool top);
@@ -260,8 +267,12 @@ class StagePrograms {
   bool is_untouched(int variant) const;
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
-  // `leaves_device`: where activations wait on the host, these do.
-  static void play(Tapes& tapes, bool leaves_device = true);
+  struct Played {
+    bool leaves_device = true;  // where activations wait on the host, these do
+    bool unread = false;        // backward never comes here
+  };
+  static void play(Tapes& tapes, const Played& how);
+  static void play(Tapes& tapes) { play(tapes, Played{}); }
   // torchtune's way of sending activations to the host: what has come back stays until something else has.
   bool returns_late() const { return loop_.kept && style_.offloads_saved; }
   UnitSwings swings_of(Tapes& tapes) const;
@@ -364,11 +375,22 @@ class StagePrograms {
     std::vector<Tapes> layers;  // by variant: kind * 2 + recomputed
     std::vector<std::unique_ptr<EdgeTapes>> edges;
     Tapes embedding, head;
-    // Where a decoder follows an encoder: its hidden states and lengths, what its layers read of the encoder's, and what
-    // layers of either share. Of the pairs the second is the decoder's.
+    // What runs through a stack of layers: of an encoder, and of a decoder. Of one stack they are the same.
+    struct Stream {
+      Sizes<N> sizes;
+      SlotId hidden = -1, hidden_gradient = -1;
+    };
+    std::array<Stream, 2> streams;
+    // Where a decoder follows an encoder: what its layers read of the encoder's, and what layers of either share. Of the
+    // pairs the second is the decoder's. Behind a tower of vision only streams, words, features and mask are there.
     struct Stacks {
-      Sizes<N> target;
-      SlotId hidden = -1, hidden_gradient = -1, encoded = -1, encoded_gradient = -1, mask = -1;
+      SlotId pixels = -1, words = -1, words_gradient = -1, features = -1;
+      // enable_input_require_grads(): leaves that are not trained live as long as the graph.
+      SlotId leaf_gradient = -1;
+      bool words_are_leaf = false;
+      // Tensors of layers that nobody reads, as autograd sees them while they run forward.
+      std::vector<std::vector<ParameterTensor>> recorded;  // by kind; empty: those of the layer
+      SlotId encoded = -1, encoded_gradient = -1, mask = -1;
       std::array<SlotId, 2> positions{-1, -1}, positions_gradient{-1, -1};
       SlotId cross_positions = -1, cross_positions_gradient = -1;
       Tapes bridge;
@@ -380,6 +402,9 @@ class StagePrograms {
         gradient_slots_of_kind;  // by tensor; both variants of a kind use the same
   };
   StagePrograms(const Job& job, SlotDetail detail, std::shared_ptr<Graphs> graphs);
+  const typename Graphs::Stream& stream_of(std::size_t kind) const {
+    return graphs_->streams[decodes(kind) ? 1 : 0];
+  }
   void draw(bool with_all);
   void make_engine();
 

@@ -34,10 +34,15 @@ void StagePrograms<N>::draw_stacks() {
   using Stacks = typename Graphs::Stacks;
   stacks_ = std::make_unique<Stacks>();
   Stacks& stacks = *stacks_;
-  stacks.target = sizes_;
-  stacks.target.sequence = Workbook<N>::symbol("u", job_.training.target_sequence_length.value());
-  stacks.target.tokens = stacks.target.batch * stacks.target.sequence;
-  stacks.target.shard_tokens = stacks.target.tokens;
+  if (sees()) {
+    draw_vision();
+    return;
+  }
+  typename Graphs::Stream& decoder = graphs_->streams[1];
+  Sizes<N>& of_target = decoder.sizes;
+  of_target.sequence = Workbook<N>::symbol("u", job_.training.target_sequence_length.value());
+  of_target.tokens = of_target.batch * of_target.sequence;
+  of_target.shard_tokens = of_target.tokens;
   const auto kept = [&](const SlotName& name, const N& elements, ElementType type) {
     return book_.slot(name, Pile::kActivations, elements, type);
   };
@@ -45,18 +50,18 @@ void StagePrograms<N>::draw_stacks() {
     return book_.slot({"decoder", name, "autograd.input-gradient"}, Pile::kTemporary, elements,
                       type);
   };
-  const N target = stacks.target.tokens * sizes_.hidden;
+  const N target = of_target.tokens * sizes_.hidden;
   const N source = sizes_.tokens * sizes_.hidden;
-  stacks.hidden = kept({"residual", "hidden states of the decoder", "op.residual.stream"}, target,
-                       style_.residual);
-  stacks.hidden_gradient =
+  decoder.hidden = kept({"residual", "hidden states of the decoder", "op.residual.stream"}, target,
+                        style_.residual);
+  decoder.hidden_gradient =
       gradient("gradient of the decoder's hidden states", target, style_.residual);
   stacks.encoded = kept({"decoder", "output of the encoder", "op.cross-attention.encoded"}, source,
                         style_.residual);
   stacks.encoded_gradient = gradient("gradient of the encoder's output", source, style_.residual);
   const N heads = Workbook<N>::symbol("n", attention_of(job_.model->kinds.front()).heads);
   for (const std::size_t stack : {std::size_t{0}, std::size_t{1}}) {
-    const N length = stack == 0 ? sizes_.sequence : stacks.target.sequence;
+    const N length = stack == 0 ? sizes_.sequence : of_target.sequence;
     const N elements = heads * length * length;
     stacks.positions[stack] =
         kept({"attention", "relative positions", "op.relative-positions.output"}, elements,
@@ -64,7 +69,7 @@ void StagePrograms<N>::draw_stacks() {
     stacks.positions_gradient[stack] =
         gradient("gradient of the relative positions", elements, style_.residual);
   }
-  const N across = heads * stacks.target.sequence * sizes_.sequence;
+  const N across = heads * of_target.sequence * sizes_.sequence;
   stacks.cross_positions =
       kept({"attention", "positions towards the encoder", "op.relative-positions.zeros"}, across,
            style_.compute);
@@ -75,8 +80,12 @@ void StagePrograms<N>::draw_stacks() {
 template <class N>
 void StagePrograms<N>::compose_bridge() {
   typename Graphs::Stacks& stacks = *stacks_;
-  stacks.bridge.composer =
-      std::make_unique<Composer<N>>(book_, style_, stacks.target, job_.model->embedding_parameters);
+  stacks.bridge.composer = std::make_unique<Composer<N>>(book_, style_, graphs_->streams[1].sizes,
+                                                         job_.model->embedding_parameters);
+  if (sees()) {
+    compose_vision_bridge();
+    return;
+  }
   Composer<N>& composer = *stacks.bridge.composer;
   composer.join_first_gradient(head_.composer->graph.waiting_gradient());
   composer.first_gradient_waits();
@@ -87,8 +96,8 @@ void StagePrograms<N>::compose_bridge() {
   graph.gradient_slot(x, hidden_gradient_);
   graph.result(bridge.encoded, stacks.encoded);
   graph.gradient_slot(bridge.encoded, stacks.encoded_gradient);
-  graph.result(bridge.decoded, stacks.hidden);
-  graph.gradient_slot(bridge.decoded, stacks.hidden_gradient);
+  graph.result(bridge.decoded, graphs_->streams[1].hidden);
+  graph.gradient_slot(bridge.decoded, graphs_->streams[1].hidden_gradient);
   if (bridge.mask != kNoValue) stacks.mask = graph.storage_slot(bridge.mask);
   play(stacks.bridge);
   stacks.encoder_returns = graph.forward_events_before(bridge.operators_of_encoder);
@@ -96,6 +105,7 @@ void StagePrograms<N>::compose_bridge() {
 
 template <class N>
 void StagePrograms<N>::give_shared(Composer<N>& composer, std::size_t kind, bool top) {
+  if (sees()) return;
   const typename Graphs::Stacks& stacks = *stacks_;
   Graph<N>& graph = composer.graph;
   const bool first = looks_up_positions(kind), decoder = decodes(kind);
@@ -126,7 +136,7 @@ void StagePrograms<N>::give_shared(Composer<N>& composer, std::size_t kind, bool
 
 template <class N>
 void StagePrograms<N>::take_shared(Composer<N>& composer, std::size_t kind, bool top) {
-  if (!looks_up_positions(kind)) return;
+  if (sees() || !looks_up_positions(kind)) return;
   const typename Graphs::Stacks& stacks = *stacks_;
   Graph<N>& graph = composer.graph;
   const bool decoder = decodes(kind);
@@ -157,6 +167,7 @@ std::array<std::vector<typename StagePrograms<N>::Group>, 2> StagePrograms<N>::s
 
 template <class N>
 NodeId StagePrograms<N>::bridge_node(bool forward, bool first) {
+  if (sees()) return vision_bridge_node(forward, first);
   const typename Graphs::Stacks& stacks = *stacks_;
   std::vector<Event> events;
   if (forward) {
@@ -181,6 +192,11 @@ NodeId StagePrograms<N>::bridge_node(bool forward, bool first) {
 template <class N>
 void StagePrograms<N>::decoder_returns(std::vector<Event>& events) const {
   const typename Graphs::Stacks& stacks = *stacks_;
+  if (sees()) {
+    for (const SlotId slot : stacks.bridge.named)
+      if (slot != stacks.features) events.push_back({slot, -1});
+    return;
+  }
   for (const SlotId slot : stacks.bridge.named)
     if (slot != stacks.mask || !checkpoints_stacks()) events.push_back({slot, -1});
   if (!checkpoints_stacks() || !shares_positions(true)) events.push_back({stacks.positions[1], -1});
@@ -192,12 +208,23 @@ void StagePrograms<N>::decoder_returns(std::vector<Event>& events) const {
 
 template <class N>
 void StagePrograms<N>::model_returns(std::vector<Event>& events) const {
-  if (!keeps_encoded()) events.push_back({stacks_->encoded, -1});
+  // What the output of the model names.
+  if (sees()) {
+    events.push_back({stacks_->features, -1});
+    for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
+  } else if (!keeps_encoded()) {
+    events.push_back({stacks_->encoded, -1});
+  }
 }
 
 template <class N>
 void StagePrograms<N>::stacks_end(std::vector<Event>& events) const {
-  if (!checkpoints_stacks()) return;
+  if (sees()) {
+    if (stacks_->words_are_leaf) events.push_back({stacks_->words, -1});
+    for (const SlotId slot : embedding_.outliving) events.push_back({slot, -1});
+    if (stacks_->leaf_gradient >= 0) events.push_back({stacks_->leaf_gradient, -1});
+  }
+  if (sees() || !checkpoints_stacks()) return;
   // A leaf and its gradient, which go with the graph.
   events.push_back({stacks_->cross_positions_gradient, -1});
   events.push_back({stacks_->cross_positions, -1});
@@ -205,7 +232,7 @@ void StagePrograms<N>::stacks_end(std::vector<Event>& events) const {
 
 template <class N>
 void StagePrograms<N>::positions_gone(std::size_t kind, std::vector<Event>& events) const {
-  if (!stacks_ || !checkpoints_stacks() || !looks_up_positions(kind)) return;
+  if (!stacks_ || sees() || !checkpoints_stacks() || !looks_up_positions(kind)) return;
   const bool decoder = decodes(kind);
   if (shares_positions(decoder)) events.push_back({stacks_->positions[decoder ? 1 : 0], -1});
 }

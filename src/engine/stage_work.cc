@@ -16,14 +16,15 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
   // Most micro-batches of a step add to gradients that are there.
   const GradientPolicy policy = engine_->gradient_policy(job_.training.gradient_accumulation == 1);
   PipelineWork result;
-  const auto add = [&](const char* label, int unit, Tapes& tapes) {
+  const auto add = [&](const char* label, int unit, Tapes& tapes, bool unread = false) {
     const Graph<N>& graph = tapes.composer->graph;
-    result.stretches.push_back(
-        {label, unit, graph.forward_kernels(), graph.backward_kernels(policy)});
+    result.stretches.push_back({label, unit, graph.forward_kernels(),
+                                unread ? Kernels{} : graph.backward_kernels(policy)});
     return result.stretches.size() - 1;
   };
   const std::size_t embedding = add("embedding", 0, embedding_);
-  const std::size_t bridge = stacks_ ? add("encoder's end", 0, stacks_->bridge) : embedding;
+  const std::size_t bridge =
+      stacks_ ? add(sees() ? "projector" : "encoder's end", 0, stacks_->bridge) : embedding;
   std::vector<std::optional<std::size_t>> layers(layers_.size());
   const std::int64_t parts = parts_in_line(order_.placement, shape_);
   for (std::int64_t part = 0; part < parts; ++part) {
@@ -36,7 +37,9 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
         if (recompute.mode == RecomputeMode::kFull) variant |= 1;
         if (recompute.mode == RecomputeMode::kNone) variant &= ~1;
         std::optional<std::size_t>& stretch = layers[static_cast<std::size_t>(variant)];
-        if (!stretch) stretch = add("layer", variant / 2 + 1, tapes(variant));
+        if (!stretch)
+          stretch = add("layer", variant / 2 + 1, tapes(variant),
+                        job_.model->kinds[static_cast<std::size_t>(variant / 2)].unread);
         counts.push_back({*stretch, run.count * group.times});
       }
     if (part + 1 < parts) continue;

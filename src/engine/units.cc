@@ -17,7 +17,7 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
   if (value == model.hidden) return Book::symbol("h", value);
   if (model.adapter_rank > 0 && value == model.adapter_rank) return Book::symbol("r", value);
   if (!model.kinds.empty()) {
-    const Layer& layer = model.kinds.front();
+    const Layer& layer = usual_layer(model);
     if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
       if (value == attention->heads * attention->head_width) return Book::symbol("a", value);
       if (value == attention->key_value_heads * attention->head_width)
@@ -33,9 +33,10 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
   return N(value);
 }
 
+// `first`: the tensor that stands first in the model, where that is another than in the list.
 template <class N>
 Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterTensor>& tensors,
-                  Of of) {
+                  Of of, std::size_t first = 0) {
   const Architecture& model = *job.model;
   const std::int64_t rows = padded_vocabulary(job);
   const bool packs = packs_quantised(job);
@@ -43,7 +44,8 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
   Unit<N> unit;
   unit.name = name;
   unit.tensors.reserve(tensors.size());
-  for (const ParameterTensor& tensor : tensors) {
+  for (std::size_t at = 0; at < tensors.size(); ++at) {
+    const ParameterTensor& tensor = tensors[(first + at) % tensors.size()];
     if (tensor.buffer || (of != Of::kAll && tensor.frozen != (of == Of::kFrozen))) continue;
     TensorShare<N> share;
     share.tensor = &tensor;
@@ -208,7 +210,9 @@ template <class N>
 ModelUnits<N> units_of(const Job& job, Of of) {
   const Architecture& model = *job.model;
   ModelUnits<N> units;
-  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, of);
+  // A tower of vision and its projector stand before the table of tokens.
+  const std::size_t first = follows_vision(model) ? model.encoder_part->vision->first_tensor : 0;
+  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, of, first);
   for (const Layer& layer : model.kinds)
     units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, of));
   units.head = make_unit<N>(job, "head", model.head_parameters, of);

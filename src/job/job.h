@@ -106,6 +106,7 @@ struct SampleLengths {
 struct Training {
   Tokens sequence_length;                // of the longest micro-batch
   Tokens target_sequence_length{0};      // of a decoder that follows an encoder; 0: there is none
+  std::int64_t images_per_sequence = 0;  // of a decoder behind a tower of vision; 0: it sees none
   std::optional<SampleLengths> lengths;  // absent: all micro-batches are as long
   std::int64_t micro_batch = 1;
   std::int64_t gradient_accumulation = 1;
@@ -296,7 +297,10 @@ struct Job {
   Recompute recompute;
   Offload offload;
   std::optional<Adapter> adapter;
-  bool trains_in_part() const { return adapter.has_value() || !training.frozen.empty(); }
+  bool trains_in_part() const {
+    return adapter.has_value() || !training.frozen.empty() ||
+           (model != nullptr && follows_vision(*model) && has_unread_tensor(*model));
+  }
   CheckpointSave checkpoint = CheckpointSave::kSharded;
   Buckets buckets;
   AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]

@@ -156,7 +156,7 @@ void choose_attention(Draft& draft) {
   const bool eager_only = job.model != nullptr &&
                           job.implementation == Implementation::kTransformers &&
                           has_eager_only_attention(*job.model);
-  const bool takes_no_flash = job.model != nullptr && job.model->encoder_part.has_value();
+  const bool takes_no_flash = job.model != nullptr && follows_encoder(*job.model);
   auto usual = AttentionKernel::kFlash;
   std::string_view reason = "the kernel with the smallest memory";
   if (eager_only) {
@@ -478,7 +478,13 @@ void choose_sequence(Draft& draft) {
                             sees                 ? "the patches of one image, and the class token"
                             : fallback == kUsual ? "a usual length; activations grow with it"
                                                  : "the model's positions"));
-  if (job.model != nullptr && job.model->encoder_part)
+  if (job.model != nullptr && follows_vision(*job.model))
+    job.training.images_per_sequence =
+        draft.count_or(KeyId::kImages, 1, "each sequence shows one image");
+  else if (draft.settings().find(KeyId::kImages) != nullptr)
+    draft.refuse(KeyId::kImages, "E213", "this model sees no image beside its text",
+                 "a tower of vision and a decoder do", "micro_batch counts the images of a tower");
+  if (job.model != nullptr && follows_encoder(*job.model))
     job.training.target_sequence_length =
         Tokens(draft.count_or(KeyId::kTargetLength, job.training.sequence_length.value(),
                               "the decoder's sequences are as long as the encoder's"));

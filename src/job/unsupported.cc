@@ -8,6 +8,7 @@
 #include <string_view>
 #include <variant>
 
+#include "job/unweighed_model.h"
 #include "model/architecture.h"
 #include "model/prediction.h"
 
@@ -110,48 +111,6 @@ constexpr std::array kFeatures = {
             "torchtune's code here",
             "decoders with norms before dense layers on data ranks alone are weighed, whole (ddp) "
             "or divided (fsdp2), with loss = \"plain\" or \"chunked\", and with LoRA"},
-    Feature{KeyId::kModel,
-            [](const Draft& d) {
-              const Job& job = d.job();
-              if (job.model == nullptr || !job.model->image) return false;
-              return job.implementation != Implementation::kTransformers ||
-                     job.parallel.tensor > 1 || job.parallel.context > 1 ||
-                     job.parallel.pipeline > 1 || job.training.loss != LossKernel::kPlain ||
-                     job.training.kernels != KernelLibrary::kOwn || job.training.compile ||
-                     job.adapter.has_value();
-            },
-            "a tower of vision here",
-            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
-            "deepspeed), without adapters, other kernels and compilation"},
-    Feature{KeyId::kModel,
-            [](const Draft& d) {
-              const Job& job = d.job();
-              return job.model != nullptr && job.model->image && job.model->image->class_norm &&
-                     (job.cluster.devices > 1 || job.engine != Engine::kDdp ||
-                      job.trains_in_part());
-            },
-            "a tower with a norm that has no gradient, here",
-            "one device with ddp is weighed; on several, DistributedDataParallel stops at a "
-            "parameter without "
-            "gradient"},
-    Feature{KeyId::kModel,
-            [](const Draft& d) {
-              const Job& job = d.job();
-              if (job.model == nullptr || !job.model->encoder_part) return false;
-              const RecomputeMode mode = job.recompute.mode;
-              return job.implementation != Implementation::kTransformers ||
-                     job.parallel.tensor > 1 || job.parallel.context > 1 ||
-                     job.parallel.pipeline > 1 || job.training.loss != LossKernel::kPlain ||
-                     job.training.kernels != KernelLibrary::kOwn || job.training.compile ||
-                     job.training.optimizer_in_backward || job.adapter.has_value() ||
-                     job.trains_in_part() || job.recompute.reentrant ||
-                     job.offload.activations != OffloadTarget::kNone ||
-                     (mode != RecomputeMode::kNone && mode != RecomputeMode::kFull);
-            },
-            "an encoder and a decoder here",
-            "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp1, fsdp2, "
-            "deepspeed), plain or with mode = \"full\", without adapters, frozen parts, other "
-            "kernels, compilation and offloaded activations"},
     Feature{KeyId::kPredictionLayers,
             [](const Draft& d) {
               const Job& job = d.job();
@@ -248,11 +207,14 @@ void refuse_unsupported(Draft& draft) {
                  "known, without effect in this version",
                  fmt::format("leave it out: {} is what is weighed", key.fallback));
   }
-  for (const Feature& feature : kFeatures) {
-    if (!feature.asked(draft)) continue;
-    draft.refuse(feature.key, "E320", fmt::format("not weighed yet: {}", feature.what),
-                 "known, not in this version", std::string(feature.help));
-  }
+  const auto refuse = [&](KeyId key, std::string_view what, std::string_view help) {
+    draft.refuse(key, "E320", fmt::format("not weighed yet: {}", what),
+                 "known, not in this version", std::string(help));
+  };
+  for (const Feature& feature : kFeatures)
+    if (feature.asked(draft)) refuse(feature.key, feature.what, feature.help);
+  if (const UnweighedModel* row = unweighed_model(draft.job()))
+    refuse(row->key, row->what, row->help);
   // A precision that is weighed but for a part of it says which.
   const Precision& precision = draft.job().training.precision;
   if (precision.float8_recipe == "nanotron" && !precision.weighed.empty())

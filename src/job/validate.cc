@@ -108,6 +108,16 @@ void check_sequence(Draft& draft) {
                              sequence, model.maximum_positions, model.image->size),
                  model.image->class_index >= 0 ? "its patches and the class token" : "its patches",
                  fmt::format("sequence_length = {} is its length", model.maximum_positions));
+  if (follows_vision(model)) {
+    const std::int64_t seen =
+        job.training.images_per_sequence * model.encoder_part->vision->features;
+    if (sequence < seen)
+      draft.refuse(KeyId::kSequenceLength, "E218",
+                   fmt::format("sequence_length {} has no room for the {} patches of its images",
+                               sequence, seen),
+                   "patches are tokens of the sequence",
+                   fmt::format("sequence_length = {} is the least", seen));
+  }
   if (model.learned_positions && model.maximum_positions > 0 && sequence > model.maximum_positions)
     draft.refuse(KeyId::kSequenceLength, "E218",
                  fmt::format("sequence_length {} is more than the {} positions of the model",

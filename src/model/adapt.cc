@@ -16,6 +16,14 @@ bool is_meant(std::string_view module, std::string_view target) {
          module[module.size() - target.size() - 1] == '.';
 }
 
+// Behind a tower of vision a pattern may name the stack, too: "*language_model*q_proj" is PEFT's regular expression
+// ".*language_model.*q_proj". Layers of a kind are adapted alike, so that it cannot name one by its number.
+bool is_meant_within(std::string_view stack, std::string_view module, std::string_view target) {
+  const bool of_numbers = target.find_first_of("0123456789") != std::string_view::npos;
+  const std::string whole = std::string(stack) + "layer." + std::string(module);
+  return !of_numbers && matches_pattern(whole, target);
+}
+
 int add(std::vector<ParameterTensor>& tensors, std::string name, std::vector<std::int64_t> shape) {
   ParameterTensor tensor;
   tensor.name = std::move(name);
@@ -40,6 +48,7 @@ void freeze_all(std::vector<ParameterTensor>& tensors, ElementType type) {
   for (ParameterTensor& tensor : tensors) {
     if (tensor.buffer) continue;
     tensor.frozen = true;
+    tensor.unread = false;
     tensor.gradient = false;
     tensor.stored = type;
   }
@@ -102,12 +111,18 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
         terms.linear;
   std::vector<bool> used(terms.targets.size(), false);
   for (Layer& layer : adapted->kinds) {
+    const std::string& stack = layer.encodes || !architecture.encoder_part
+                                   ? architecture.layer_prefix
+                                   : architecture.encoder_part->decoder_prefix;
     freeze_all(layer.parameters, terms.rest);
     for (Linear* linear : linears_of(layer)) {
       layer.parameters[static_cast<std::size_t>(linear->weight_index)].stored = terms.linear;
       bool meant = false;
       for (std::size_t i = 0; i < terms.targets.size(); ++i) {
-        if (!is_meant(linear->name, terms.targets[i])) continue;
+        if (!is_meant(linear->name, terms.targets[i]) &&
+            !(follows_vision(architecture) &&
+              is_meant_within(stack, linear->name, terms.targets[i])))
+          continue;
         used[i] = true;
         meant = true;
       }

@@ -37,6 +37,23 @@ Counts count(const std::vector<ParameterTensor>& tensors, const ExpertMlp* exper
 
 }  // namespace
 
+bool has_unread_tensor(const Architecture& architecture) {
+  const auto any = [](const std::vector<ParameterTensor>& tensors) {
+    for (const ParameterTensor& tensor : tensors)
+      if (tensor.unread) return true;
+    return false;
+  };
+  for (const Layer& layer : architecture.kinds)
+    if (any(layer.parameters)) return true;
+  return any(architecture.embedding_parameters);
+}
+
+const Layer& usual_layer(const Architecture& architecture) {
+  for (const Layer& layer : architecture.kinds)
+    if (!layer.encodes) return layer;
+  return architecture.kinds.front();
+}
+
 std::string prefix_of_layer(const Architecture& architecture, std::int64_t layer) {
   const std::optional<EncoderPart>& part = architecture.encoder_part;
   const bool decodes = part && layer >= part->layers;

@@ -50,6 +50,7 @@ struct ParameterTensor {
   std::int64_t head_width = 0;  // of q, k, v projections: rows come in heads of this width
   bool beside_total = false;    // trained, but not in the total: bert's masked-language head
   bool frozen = false;          // not trained: no optimizer state
+  bool unread = false;  // asks for a gradient, and none comes: nobody reads what it has made
   // Backward makes one: of what is trained, and in FSDP1 of what is frozen beside it.
   bool gradient = true;
   // What adapters leave as it was is kept in a type of its own, a quantised one perhaps; absent: as the recipe says.
@@ -235,6 +236,9 @@ struct Layer {
   double residual_dropout = 0;              // after attention and after the mlp
   std::vector<ParameterTensor> parameters;  // every tensor of the layer, in module order
   bool input_needs_gradient = true;         // false: nothing before this layer is trained
+  bool encodes = false;                     // of the first of two stacks (EncoderPart)
+  // A tower's, behind the one that the decoder reads: it runs, and its output and gradient are nobody's.
+  bool unread = false;
 };
 
 // Multi-token prediction (arXiv 2412.19437): a module reads what stood before it and the embedding of the tokens one further,
@@ -258,13 +262,29 @@ struct ImageInput {
   std::optional<Norm> class_norm;  // of the class token, whose output nobody reads
 };
 
-// Two stacks of layers: an encoder, and a decoder whose every layer reads what the encoder has given, after a norm. Both look
-// their tokens up in one table.
+// A tower of vision before a decoder of text (llava): what a layer of the tower has given, projected by two products around an
+// activation, takes the places of the image tokens among the decoder's embeddings. All of it lies among the embedding's tensors:
+// the table of tokens, the tower's from `first_tensor` on, the projector's from `first_of_projector` on.
+struct VisionPart {
+  std::int64_t hidden = 0;
+  std::int64_t tokens = 0;    // of one image within the tower, the class token's with them
+  std::int64_t features = 0;  // of one image that the decoder is given
+  ImageInput image;           // its class_norm runs over the class token of the last layer
+  std::optional<Norm> norm;   // of the patches, before the layers
+  std::int64_t patches() const { return tokens - (image.class_index >= 0 ? 1 : 0); }
+  std::size_t first_tensor = 0, first_of_projector = 0;
+  Linear projection_in, projection_out;
+  Activation activation = Activation::kGeluErf;
+};
+
+// Two stacks of layers. t5: an encoder, and a decoder whose every layer reads what the encoder has given, after a norm; both
+// look their tokens up in one table. llava: a tower of vision, and a decoder that reads it among its own embeddings.
 struct EncoderPart {
   std::int64_t layers = 0;     // the first of the model's; the others are the decoder's
   Norm norm;                   // of what the encoder gives; among the embedding's tensors
   std::string decoder_prefix;  // "decoder.block.", as `layer_prefix` is for the encoder
   bool scaled_output = false;  // what the head reads times h^-1/2
+  std::optional<VisionPart> vision;
 };
 
 // What stands before the head of a masked-language model.
@@ -347,6 +367,20 @@ struct Architecture {
   std::string guess_rule;         // how, in one sentence; empty unless guessed
   std::int64_t adapter_rank = 0;  // of the adapters added; 0: none
 };
+
+// Whether a decoder follows a tower of vision, or an encoder of text.
+inline bool follows_vision(const Architecture& architecture) {
+  return architecture.encoder_part && architecture.encoder_part->vision;
+}
+inline bool follows_encoder(const Architecture& architecture) {
+  return architecture.encoder_part && !architecture.encoder_part->vision;
+}
+
+// Whether a trained tensor stands where no gradient comes.
+bool has_unread_tensor(const Architecture& architecture);
+
+// The first kind of layer; where there are two stacks, the decoder's.
+const Layer& usual_layer(const Architecture& architecture);
 
 // "model.layers.17.", of the layer with that place among all of the model's.
 std::string prefix_of_layer(const Architecture& architecture, std::int64_t layer);

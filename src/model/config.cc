@@ -119,6 +119,8 @@ std::optional<Checked> Config::read_size(std::string_view key, std::int64_t smal
 
 Checked Config::size(std::string_view key, std::int64_t largest) {
   if (const auto found = read_size(key, 1, largest)) return *found;
+  for (const ClassDefault& row : defaults_)
+    if (row.key == key && !is_null(key)) return Checked(row.size);
   refuse(key, "E302",
          is_null(key) ? fmt::format("\"{}\" is null", key) : fmt::format("\"{}\" is missing", key),
          fmt::format("expected a whole number from 1 to {}", largest),
@@ -235,10 +237,29 @@ bool Config::is_null(std::string_view key) {
   return member != nullptr && member->value.is_null();
 }
 
+bool Config::is_list(std::string_view key) {
+  const Value* value = value_of(key);
+  return value != nullptr && value->is_array();
+}
+
 std::optional<std::int64_t> Config::count_members(std::string_view key) {
   const Value* table = value_of(key);
   if (table == nullptr || !table->is_table()) return std::nullopt;
   return static_cast<std::int64_t>(table->members().size());
+}
+
+std::optional<Config> Config::table(std::string_view key) {
+  const Value* value = value_of(key);
+  if (value == nullptr || !value->is_table()) return std::nullopt;
+  return Config(*value, diagnostics_);
+}
+
+std::int64_t Config::integer_or(std::string_view key, std::int64_t fallback) {
+  const Value* value = value_of(key);
+  if (value == nullptr) return fallback;
+  if (value->is_integer()) return value->as_integer();
+  refuse_type(key, *value, "a whole number");
+  return fallback;
 }
 
 void Config::know(std::initializer_list<std::string_view> keys) {

@@ -56,8 +56,21 @@ class Config {
 
   bool is_present(std::string_view key);  // written, be it null
   bool is_null(std::string_view key);     // written as null
+  bool is_list(std::string_view key);
   // `key` within the table `outer`, when both are there: rope_parameters.partial_rotary_factor.
   std::optional<double> find_number_within(std::string_view outer, std::string_view key);
+
+  // The table `key`, read as a config of its own; none where there is no table. Its faults are told by `take_faults`.
+  std::optional<Config> table(std::string_view key);
+  void take_faults(const Config& part) { failed_ = failed_ || part.failed_; }
+  // Sizes that an absent key means, where the file leaves out what its class has by itself.
+  struct ClassDefault {
+    std::string_view key;
+    std::int64_t size = 0;
+  };
+  void assume(std::initializer_list<ClassDefault> sizes) { defaults_ = sizes; }
+  // A whole number, or `fallback`.
+  std::int64_t integer_or(std::string_view key, std::int64_t fallback);
 
   // How many members the table `key` has; none where there is no table.
   std::optional<std::int64_t> count_members(std::string_view key);
@@ -92,6 +105,7 @@ class Config {
   Diagnostics& diagnostics_;
   std::vector<std::string_view> asked_;  // canonical names and their aliases
   std::vector<std::string_view> disagreed_;
+  std::vector<ClassDefault> defaults_;
   bool failed_ = false;
 };
 

@@ -29,6 +29,7 @@ class Marker {
   void mark(std::vector<ParameterTensor>& tensors, const std::string& prefix) {
     for (ParameterTensor& tensor : tensors) {
       const bool named = frozen(prefix + tensor.name);
+      tensor.unread = tensor.unread && !named;
       tensor.frozen = !tensor.buffer && (tensor.frozen || named);
       tensor.gradient = !tensor.frozen;
     }
@@ -46,10 +47,20 @@ class Marker {
   std::vector<bool> used_;
 };
 
+bool has_gradient(const ParameterTensor& tensor) { return !tensor.buffer && tensor.gradient; }
+
 bool any_gradient(const std::vector<ParameterTensor>& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [](const ParameterTensor& tensor) {
-    return !tensor.buffer && tensor.gradient;
-  });
+  return std::any_of(tensors.begin(), tensors.end(), has_gradient);
+}
+
+// Of what stands before the first layer; before a tower of vision only its own tensors do.
+bool any_gradient_before_layers(const Architecture& model) {
+  const std::vector<ParameterTensor>& tensors = model.embedding_parameters;
+  if (!follows_vision(model)) return any_gradient(tensors);
+  const VisionPart& vision = *model.encoder_part->vision;
+  return std::any_of(tensors.begin() + static_cast<std::ptrdiff_t>(vision.first_tensor),
+                     tensors.begin() + static_cast<std::ptrdiff_t>(vision.first_of_projector),
+                     has_gradient);
 }
 
 // Views of one flat parameter: a gradient for all of them, or for none.
@@ -92,14 +103,16 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
   if (terms.flat_units) join({&frozen->embedding_parameters, &frozen->head_parameters});
 
   frozen->embedding_output_asked = terms.gradient_asked_of_embedding;
-  bool gradient_arrives =
-      terms.gradient_asked_of_embedding || any_gradient(frozen->embedding_parameters);
+  bool gradient_arrives = terms.gradient_asked_of_embedding || any_gradient_before_layers(*frozen);
   std::map<std::pair<int, std::vector<bool>>, int> known;
   std::vector<int> kind_of_layer;
   frozen->kinds.clear();
   std::int64_t number = 0;
   for (const int kind : kind_of_each_layer(architecture)) {
     gradient_arrives = gradient_arrives || number >= terms.gradient_asked_from;
+    // The decoder reads words and projected patches beside what its tower gives.
+    if (follows_vision(architecture) && number == architecture.encoder_part->layers)
+      gradient_arrives = gradient_arrives || any_gradient(frozen->embedding_parameters);
     Layer layer = architecture.kinds[static_cast<std::size_t>(kind)];
     marker.mark(layer.parameters, prefix_of_layer(architecture, number++));
     std::vector<bool> signature = {gradient_arrives};
@@ -118,7 +131,7 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
 }
 
 bool is_untouched(const Layer& layer) {
-  return !layer.input_needs_gradient && !any_gradient(layer.parameters);
+  return layer.unread || (!layer.input_needs_gradient && !any_gradient(layer.parameters));
 }
 
 }  // namespace steelyard

@@ -42,7 +42,7 @@ struct Frozen {
 Frozen freeze(const Architecture& architecture, const std::vector<std::string>& patterns,
               const FreezeTerms& terms = {});
 
-// No gradient comes this far down: nothing of the layer and of all before it has one.
+// No gradient comes to this layer: nothing of it and of all before it has one, or nobody reads what it gives.
 bool is_untouched(const Layer& layer);
 
 }  // namespace steelyard

@@ -24,8 +24,10 @@ constexpr std::array kTextParts = {
     TextPart{"gemma3", "gemma3_text"},
     TextPart{"llama4", "llama4_text"},
     TextPart{"mistral3", "mistral"},
-    TextPart{"llava", "llama"},
 };
+
+// A family that reads the tower and the language model itself.
+constexpr std::string_view kReadsBothParts = "llava";
 
 // Parts of a multimodal file beside the language model; training them is another model.
 constexpr std::array<std::string_view, 3> kTowers = {"vision_config", "audio_config",
@@ -53,6 +55,7 @@ std::string word_at(const Value* value) {
 Found find_object(const Value& document) {
   Found found{&document, document.find("model_type"), {}};
   found.model_type = word_at(found.type);
+  if (found.model_type == kReadsBothParts) return found;
   const Value* text = document.find("text_config");
   if (text == nullptr || !text->is_table()) return found;
   const Value* inner = text->find("model_type");

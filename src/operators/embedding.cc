@@ -13,7 +13,8 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   Graph<N>& graph = composer.graph;
   const OperatorStyle& style = composer.style;
   if (model.image) {
-    const ValueId patches = compose_patches(composer, model, ids);
+    const Norm* norm = model.embedding_norm_present ? &model.embedding_norm : nullptr;
+    const ValueId patches = compose_patches(composer, *model.image, norm, composer.sizes, ids);
     graph.name(patches);
     return patches;
   }
@@ -136,7 +137,7 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   // are a module of their own, and the model has a name for what that gives. One compiled graph has no names,
   // and stages of a pipeline have a forward of their own.
   const bool names = transformers && !style.compiled && style.ends_meet;
-  if (names && (!model.encoder || model.encoder_part)) graph.name(x);
+  if (names && !follows_vision(model) && (!model.encoder || model.encoder_part)) graph.name(x);
   const auto rows_of = [&](std::size_t tensor) {
     return Workbook<N>::symbol("P", model.embedding_parameters.at(tensor).shape.at(0));
   };

@@ -11,9 +11,11 @@ template <class N>
 ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
                           std::optional<int> gradient = std::nullopt);
 
-// A tower of vision's (operators/patches.cc): patches of the `pixels`, and the logits of what the class token has become.
+// A tower of vision's (operators/patches.cc): patches of the `pixels`, behind a norm where there is one (`leaf_gradient`: of the convolution's
+// output, where nothing of it is trained and a gradient is asked for all the same), and the logits of what the class token has become.
 template <class N>
-ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueId pixels);
+ValueId compose_patches(Composer<N>& composer, const ImageInput& image, const Norm* norm,
+                        const Sizes<N>& sizes, ValueId pixels, SlotId leaf_gradient = -1);
 template <class N>
 ValueId compose_class_token(Composer<N>& composer, const Architecture& model, ValueId x);
 template <class N>
@@ -31,6 +33,22 @@ struct Bridge {
 template <class N>
 Bridge compose_bridge(Composer<N>& composer, const Architecture& model, ValueId x,
                       const N& source_tokens);
+
+// The norm of a tower's class tokens, whose output nobody reads; `locals`: what it leaves until its forward returns.
+template <class N>
+void compose_class_norm(Composer<N>& composer, const Norm& norm, const Sizes<N>& tower,
+                        ElementType type, std::vector<ValueId>& locals);
+
+// Where a decoder follows a tower of vision (operators/vision_language.cc): `x` is what the layer that is read has given, of the
+// sizes `tower`; `words` are the decoder's own embeddings.
+struct VisionBridge {
+  ValueId features = kNoValue;  // of all images, which the output of the model names
+  ValueId merged = kNoValue;    // what the decoder's first layer begins with
+  int operators_of_tower = 0;   // when they have run, the tower's hidden states are forgotten
+};
+template <class N>
+VisionBridge compose_vision_bridge(Composer<N>& composer, const Architecture& model,
+                                   const Sizes<N>& tower, ValueId x, ValueId words);
 
 // Final norm, head and cross entropy: where backward starts. Gives the loss when the caller gets it as a tensor of its
 // own, else kNoValue. `ids` are for modules that predict further tokens.

@@ -119,10 +119,10 @@ void Graph<N>::keep_chosen_outputs(bool early_stop) {
 }
 
 template <class N>
-std::vector<SlotId> Graph<N>::lingering() const {
+std::vector<SlotId> Graph<N>::lingering(bool saved) const {
   std::vector<SlotId> slots;
   for (const Storage& storage : storages_)
-    if (storage.lingers && storage.first_saver < 0) slots.push_back(storage.slot);
+    if (storage.lingers && (saved || storage.first_saver < 0)) slots.push_back(storage.slot);
   return slots;
 }
 

@@ -219,7 +219,8 @@ class Graph {
   // The same in two parts: `input` leaves what `weight` needs, and `weight` lets it go.
   SplitTapes split_backward(GradientPolicy policy) const;
   // What forward leaves alive beside what it keeps for backward: whoever holds it frees it.
-  std::vector<SlotId> lingering() const;
+  // `saved`: and what backward, too, would let go.
+  std::vector<SlotId> lingering(bool saved = false) const;
   // What outlives backward.
   std::vector<SlotId> outliving() const;
   // What forward leaves alive because it has a name, and whether the result does.

@@ -15,10 +15,10 @@ ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
     x = c_.normalise(x, *model_.final_norm, c_.sizes.shard_tokens, c_.sizes.hidden);
     graph_.hold(given);
   }
-  if (model_.encoder_part) x = c_.dropout(x, c_.style.residual_dropout, "decoder");
+  if (follows_encoder(model_)) x = c_.dropout(x, c_.style.residual_dropout, "decoder");
   if (c_.style.recomputes_ends) c_.recompute_from(0);
   c_.head_operators_of_model = c_.position();
-  if (model_.encoder_part) {
+  if (follows_encoder(model_)) {
     const ValueId decoded = x;  // which the model's forward has a name for
     if (model_.encoder_part->scaled_output) x = c_.scale(x, {"head", "input, scaled", "op.scale"});
     const ValueId loss = loss_of(x, labels, c_.sizes.hidden);

@@ -8,12 +8,32 @@
 
 namespace steelyard {
 
+namespace {
+
+// enable_input_require_grads(): what the convolution gives is a leaf. The graph holds it, and it its gradient, a copy that nobody
+// reads, until all of the graph is gone.
 template <class N>
-ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueId pixels) {
+ValueId of_leaf(Graph<N>& graph, ValueId x, SlotId gradient) {
+  graph.ask_gradient(x);
+  graph.outlive(x);
+  graph.gradient_slot(x, gradient);
+  const ValueId y = graph.view(x, graph.elements(x));
+  Operator view;
+  view.label = "reshape";
+  view.inputs = {x};
+  view.outputs = {y};
+  view.backward = {kGradient0};
+  graph.add(view);
+  return y;
+}
+
+}  // namespace
+
+template <class N>
+ValueId compose_patches(Composer<N>& composer, const ImageInput& image, const Norm* norm,
+                        const Sizes<N>& sizes, ValueId pixels, SlotId leaf_gradient) {
   Graph<N>& graph = composer.graph;
   const OperatorStyle& style = composer.style;
-  const Sizes<N>& sizes = composer.sizes;
-  const ImageInput& image = *model.image;
   const char* owner = image.projection.name.c_str();
   const bool has_class = image.class_index >= 0;
   const N patches = has_class ? sizes.tokens - sizes.batch : sizes.tokens;
@@ -29,7 +49,7 @@ ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueI
   ValueId x = composer.product(pixels, {owner, "output", "op.patches.output"}, patches,
                                N(image.projection.in), sizes.hidden, factor);
   // Channels lie apart in what a convolution gives, and its gradient is laid out so.
-  x = composer.reshaped(x, true);
+  x = leaf_gradient >= 0 ? of_leaf(graph, x, leaf_gradient) : composer.reshaped(x, true);
   // autocast's cat takes the widest type, and the class token has 32 bits
   x = composer.cast(x, style.residual, {owner, "output, fp32", "autocast.fp32-operator"});
   const ValueId of_patches = x;
@@ -71,9 +91,28 @@ ValueId compose_patches(Composer<N>& composer, const Architecture& model, ValueI
   }
   graph.add(add);
   if (image.looks_up_positions) graph.hold(of_patches);
-  if (model.embedding_norm_present)
-    return composer.normalise(y, model.embedding_norm, sizes.tokens, sizes.hidden);
+  if (norm != nullptr) return composer.normalise(y, *norm, sizes.tokens, sizes.hidden);
   return composer.dropout(y, style.embedding_dropout, "embedding");
+}
+
+template <class N>
+void compose_class_norm(Composer<N>& composer, const Norm& norm, const Sizes<N>& tower,
+                        ElementType type, std::vector<ValueId>& locals) {
+  Graph<N>& graph = composer.graph;
+  const char* owner = norm.name.c_str();
+  constexpr const char* kRule = "op.patches.class-norm";
+  const N row = tower.batch * tower.hidden;
+  const auto statistic = [&](const char* name) {
+    return graph.tensor({owner, name, kRule}, tower.batch, ElementType::kFloat32, false);
+  };
+  const ValueId y = graph.tensor({owner, "output", kRule}, row, type, false);
+  const ValueId mean = statistic("mean"), deviation = statistic("reciprocal deviation");
+  Operator operation;
+  operation.label = "layer norm";
+  operation.outputs = {y, mean, deviation};
+  operation.passing = {graph.temporary({owner, "class tokens, contiguous", kRule}, row, type)};
+  graph.add(operation);
+  locals = {mean, deviation, y};
 }
 
 // Classes of the mean over the patches. A norm of the class token has run before, whose output is forgotten with the model's.
@@ -84,22 +123,8 @@ ValueId compose_mean_of_patches(Composer<N>& composer, const Architecture& model
   const Sizes<N>& sizes = composer.sizes;
   const ImageInput& image = *model.image;
   const N row = sizes.batch * sizes.hidden;
-  if (image.class_norm) {
-    const char* owner = image.class_norm->name.c_str();
-    constexpr const char* kRule = "op.patches.class-norm";
-    const auto statistic = [&](const char* name) {
-      return graph.tensor({owner, name, kRule}, sizes.batch, ElementType::kFloat32, false);
-    };
-    const ValueId y = graph.tensor({owner, "output", kRule}, row, graph.type(x), false);
-    const ValueId mean = statistic("mean"), deviation = statistic("reciprocal deviation");
-    Operator operation;
-    operation.label = "layer norm";
-    operation.outputs = {y, mean, deviation};
-    operation.passing = {
-        graph.temporary({owner, "class tokens, contiguous", kRule}, row, graph.type(x))};
-    graph.add(operation);
-    locals = {mean, deviation, y};
-  }
+  if (image.class_norm)
+    compose_class_norm(composer, *image.class_norm, sizes, graph.type(x), locals);
   ValueId patches = x;
   if (image.class_index >= 0)
     patches = composer.viewed("slice", x, (sizes.tokens - sizes.batch) * sizes.hidden);
@@ -122,13 +147,19 @@ ValueId compose_class_token(Composer<N>& composer, const Architecture& model, Va
   return composer.linear(first, model.head, sizes.batch, sizes.hidden, sizes.vocabulary);
 }
 
-template ValueId compose_patches(Composer<Checked>&, const Architecture&, ValueId);
-template ValueId compose_patches(Composer<Traced>&, const Architecture&, ValueId);
+template ValueId compose_patches(Composer<Checked>&, const ImageInput&, const Norm*,
+                                 const Sizes<Checked>&, ValueId, SlotId);
+template ValueId compose_patches(Composer<Traced>&, const ImageInput&, const Norm*,
+                                 const Sizes<Traced>&, ValueId, SlotId);
 template ValueId compose_mean_of_patches(Composer<Checked>&, const Architecture&, ValueId,
                                          std::vector<ValueId>&);
 template ValueId compose_mean_of_patches(Composer<Traced>&, const Architecture&, ValueId,
                                          std::vector<ValueId>&);
+template void compose_class_norm(Composer<Checked>&, const Norm&, const Sizes<Checked>&,
+                                 ElementType, std::vector<ValueId>&);
 template ValueId compose_class_token(Composer<Checked>&, const Architecture&, ValueId);
+template void compose_class_norm(Composer<Traced>&, const Norm&, const Sizes<Traced>&, ElementType,
+                                 std::vector<ValueId>&);
 template ValueId compose_class_token(Composer<Traced>&, const Architecture&, ValueId);
 
 }  // namespace steelyard

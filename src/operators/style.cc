@@ -147,7 +147,7 @@ OperatorStyle style_of(const Job& job) {
       scaling && (job.recompute.mode == RecomputeMode::kFull ||
                   (job.recompute.mode == RecomputeMode::kEvery && job.recompute.every == 1));
   const Architecture& model = *job.model;
-  const Layer* first = model.kinds.empty() ? nullptr : &model.kinds.front();
+  const Layer* first = model.kinds.empty() ? nullptr : &usual_layer(model);
   style.residual_by_channel = model.image && model.image->class_index < 0;
   style.residual_dropout =
       job.training.hidden_dropout.value_or(first ? first->residual_dropout : 0);

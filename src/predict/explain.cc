@@ -33,6 +33,7 @@ std::vector<Symbol> alphabet(const Job& job) {
       {"b", "micro_batch", job.training.micro_batch},
       {"s", "sequence_length", job.training.sequence_length},
       {"u", "target_sequence_length", job.training.target_sequence_length},
+      {"i", "images_per_sequence", job.training.images_per_sequence},
       {"h", "hidden width", model.hidden},
       {"V", "vocabulary rows", padded_vocabulary(job)},
       {"P", "position rows",
@@ -50,8 +51,14 @@ std::vector<Symbol> alphabet(const Job& job) {
        expert_data_ranks(job) / job.parallel.replicate},
       {"Ne", "ranks that hold the same experts", expert_data_ranks(job)},
       {"ci", "context ranks of one all-to-all", job.parallel.context_inner}};
+  if (follows_vision(model)) {
+    const VisionPart& vision = *model.encoder_part->vision;
+    letters.push_back({"p", "tokens of an image within the tower", vision.tokens});
+    letters.push_back({"q", "tokens of an image that the decoder reads", vision.features});
+    letters.push_back({"z", "hidden width of the tower", vision.hidden});
+  }
   if (model.kinds.empty()) return letters;
-  const Layer& layer = model.kinds.front();
+  const Layer& layer = usual_layer(model);
   if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
     letters.push_back({"n", "attention heads", attention->heads});
     letters.push_back({"m", "key/value heads", attention->key_value_heads});

@@ -80,6 +80,14 @@ void add_alone(std::vector<Job>& jobs) {
   const char* tower =
       R"({"model": "clip-vit-base-patch16-vision", "engine": "ddp", "cluster": {"device": "h100-sxm-80gb"}})";
   if (ReadJob job = read_job(*read_json(tower, "job"))) jobs.push_back(std::move(*job));
+  for (const char* mode : {"none", "full", "autocast"}) {
+    const bool autocast = mode == std::string_view("autocast");
+    const std::string seeing = fmt::format(
+        R"({{"model": "llava-1.5-7b", "engine": "ddp", "cluster": {{"device": "h200-sxm"}}, "recompute": {{"mode": "{}"}},
+           "training": {{"frozen": ["*vision_tower*"], "micro_batch": 2, "precision": "{}"}}}})",
+        autocast ? "none" : mode, autocast ? "bf16-autocast" : "bf16-pure");
+    if (ReadJob job = read_job(*read_json(seeing, "job"))) jobs.push_back(std::move(*job));
+  }
 }
 
 // What the product below does not meet: groups inside the product of devices (who shares a sequence, who the experts), and

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "job/unweighed_model.h"
 #include "predict/prediction.h"
 
 namespace steelyard {
@@ -430,7 +431,7 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
     for (std::size_t index = first; index < all.size(); ++index) {
       Attempt next = attempt;
       std::vector<Suggestion::Edit> edits;
-      if (!all[index].apply(next.job, edits)) continue;
+      if (!all[index].apply(next.job, edits) || unweighed_model(next.job) != nullptr) continue;
       next.suggestion.edits.insert(next.suggestion.edits.end(), edits.begin(), edits.end());
       apply_words(all[index], next.suggestion);
       next.applied.push_back(index);

@@ -54,5 +54,11 @@ def load(device_bytes=None, devices=1):
     return _loaded
 
 
+def count(elements):
+    """What nonzero() finds from here on, where the script knows it of the data that a device would have; 0: nothing."""
+    if _loaded is not None:
+        _loaded.paper_count(elements)
+
+
 def is_loaded():
     return _loaded is not None

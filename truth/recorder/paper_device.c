@@ -253,12 +253,18 @@ static int came_back(void* to, const void* from, size_t bytes) {
   return found;
 }
 
+// A count that a kernel would have found, where the script knows it of its data: what nonzero() copies to the host.
+static int known_count;
+API void paper_count(int count) { known_count = count; }
+
 static int copy(void* to, const void* from, size_t bytes) {
   if (!to || !from || !bytes) return 0;
   if (on_device(to)) {
     if (!on_device(from)) send(to, from, bytes);
   } else if (on_device(from)) {
-    if (!came_back(to, from, bytes)) memset(to, bytes == 1, bytes);
+    if (came_back(to, from, bytes)) return 0;
+    memset(to, bytes == 1, bytes);
+    if (known_count && bytes == sizeof(int)) *(int*)to = known_count;
   } else {
     memcpy(to, from, bytes);
   }

@@ -27,6 +27,7 @@ constexpr std::array kFamilies = {
     Family{"kimi_k2", read_deepseek_v3, "Kimi K2: DeepSeek-V3's code"},
     Family{"llama", read_llama, "Llama 1 to 3.3, CodeLlama, TinyLlama, SmolLM2, Falcon 3"},
     Family{"llama4_text", read_llama4, "Llama 4, its language model"},
+    Family{"llava", read_llava, "LLaVA: a tower of vision, a projector and a decoder of text"},
     Family{"mistral", read_mistral, "Mistral"},
     Family{"mixtral", read_mixtral, "Mixtral: mixture of experts"},
     Family{"mt5", read_mt5, "mT5: T5 1.1 of many languages"},

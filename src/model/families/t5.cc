@@ -64,6 +64,7 @@ GroupedAttention add_t5_attention(Tensors& tensors, const T5Shape& shape, std::s
 
 Layer t5_layer(const T5Shape& shape, bool decoder, bool first) {
   Layer layer;
+  layer.encodes = !decoder;
   Tensors& tensors = layer.parameters;
   const auto norm = [&](const char* name) {
     return add_norm(tensors, name, NormKind::kRmsNarrowInput, shape.heads.hidden);

@@ -11,20 +11,13 @@
 #include "model/decoder.h"
 #include "model/families/families.h"
 #include "model/families/image_classifier.h"
+#include "model/families/vision_tower.h"
 
 namespace steelyard {
-namespace {
 
-constexpr const char* kTower = "vision_model.";
-
-struct Tower {
-  HeadShape heads;
-  Checked patches = 0;
-  ImageInput image;
-};
-
-Tower read_tower(Config& config) {
+Tower read_tower(Config& config, bool class_token) {
   Tower tower;
+  tower.class_token = class_token;
   HeadShape& heads = tower.heads;
   heads.hidden = config.size("hidden_size");
   heads.heads = heads.key_value_heads = config.size("num_attention_heads");
@@ -39,10 +32,9 @@ Tower read_tower(Config& config) {
   return tower;
 }
 
-void add_patches(Architecture& model, Tower& tower, bool class_token) {
-  Tensors& tensors = model.embedding_parameters;
+void add_patches(Tensors& tensors, Tower& tower, const std::string& tower_prefix) {
   ImageInput& image = tower.image;
-  const std::string prefix = std::string(kTower) + "embeddings.";
+  const std::string prefix = tower_prefix + "embeddings.";
   const std::int64_t hidden = tower.heads.hidden.value();
   const auto add = [&](const char* name, std::vector<std::int64_t> shape, TensorRole role) {
     ParameterTensor tensor;
@@ -51,7 +43,7 @@ void add_patches(Architecture& model, Tower& tower, bool class_token) {
     tensor.role = role;
     return add_tensor(tensors, std::move(tensor));
   };
-  if (class_token) image.class_index = add("class_embedding", {hidden}, TensorRole::kOther);
+  if (tower.class_token) image.class_index = add("class_embedding", {hidden}, TensorRole::kOther);
   Linear& projection = image.projection;
   projection.name = prefix + "patch_embedding";
   projection.in = image.channels * image.patch * image.patch;
@@ -59,20 +51,18 @@ void add_patches(Architecture& model, Tower& tower, bool class_token) {
   projection.weight_index =
       add("patch_embedding.weight", {hidden, image.channels, image.patch, image.patch},
           TensorRole::kOther);
-  projection.bias = !class_token;
+  projection.bias = !tower.class_token;
   if (projection.bias)
     projection.bias_index = add("patch_embedding.bias", {hidden}, TensorRole::kBias);
-  const Checked tokens = tower.patches + Checked(class_token ? 1 : 0);
-  image.position_index =
-      add("position_embedding.weight", {tokens.value(), hidden}, TensorRole::kOther);
+  const std::int64_t tokens = tower.tokens().value();
+  image.position_index = add("position_embedding.weight", {tokens, hidden}, TensorRole::kOther);
   ParameterTensor ids;
   ids.name = prefix + "position_ids";
-  ids.shape = {tokens.value()};
+  ids.shape = {tokens};
   ids.role = TensorRole::kOther;
   ids.buffer = true;
   ids.buffer_type = ElementType::kInt64;
   add_tensor(tensors, std::move(ids));
-  model.maximum_positions = tokens.value();
 }
 
 Layer tower_layer(Config& config, const Tower& tower, Activation activation) {
@@ -95,8 +85,12 @@ Layer tower_layer(Config& config, const Tower& tower, Activation activation) {
   return layer;
 }
 
+namespace {
+
+constexpr const char* kTower = "vision_model.";
+
 Architecture read_vision_tower(Config& config, bool class_token, Activation activation) {
-  Tower tower = read_tower(config);
+  Tower tower = read_tower(config, class_token);
   Architecture model;
   model.hidden = model.embedding_width = tower.heads.hidden.value();
   model.layers = config.size("num_hidden_layers", kMostLayers).value();
@@ -104,7 +98,8 @@ Architecture read_vision_tower(Config& config, bool class_token, Activation acti
   model.encoder = true;
   model.position_ids = PositionIds::kNone;
   model.rotary_tables = 0;
-  add_patches(model, tower, class_token);
+  add_patches(model.embedding_parameters, tower, kTower);
+  model.maximum_positions = tower.tokens().value();
   const auto norm = [&](Tensors& tensors, std::string_view name) {
     return add_norm(tensors, kTower + std::string(name), NormKind::kLayerNorm, tower.heads.hidden);
   };

@@ -1,0 +1,20 @@
+// Models of other than one stack of text: what of a job is not weighed with them, as one table. Suggestions ask it, too, so that
+// none of them is a job that would be refused.
+#pragma once
+
+#include <string_view>
+
+#include "job/job.h"
+#include "job/keys.h"
+
+namespace steelyard {
+
+struct UnweighedModel {
+  KeyId key;  // where it was asked
+  bool (*asked)(const Job&);
+  std::string_view what, help;
+};
+// The first row that the job asks for; null: it is weighed, or its model is one stack of text.
+const UnweighedModel* unweighed_model(const Job& job);
+
+}  // namespace steelyard
