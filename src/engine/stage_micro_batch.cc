@@ -182,11 +182,21 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
   std::vector<Event> products;                          // from the first one on
   if (stage.head) {
-    const std::vector<Event>& of_head = head_.backward_under(policy, part);
-    const auto cut =
-        of_head.begin() + static_cast<std::ptrdiff_t>(head_.products_from(policy, part));
-    start.insert(start.end(), of_head.begin(), cut);
-    products.assign(cut, of_head.end());
+    const std::vector<Event> of_head =
+        backward_events(head_, part, first, !head_.gradients.empty());
+    const SplitTapes& marks = head_.beginning_under(policy, part);
+    const auto at = [&](std::size_t mark) {
+      return of_head.begin() + static_cast<std::ptrdiff_t>(mark);
+    };
+    start.insert(start.end(), of_head.begin(), at(marks.before_products));
+    engine_->around_head_product(1, start);
+    // What the engine does with the head's own gradient is part of it.
+    const std::size_t behind = of_head.size() - marks.input.size();
+    const bool in_product = marks.first_gradient <= marks.first_product_ran;
+    const std::size_t ran = marks.first_product_ran + (in_product ? behind : 0);
+    products.assign(at(marks.before_products), at(ran));
+    engine_->around_head_product(-1, products);
+    products.insert(products.end(), at(ran), of_head.end());
   } else if (stage.output_gradient && !edge.gradient && !chunk.hands_on) {
     start.push_back({hidden_gradient_, 1});
   }
@@ -206,7 +216,17 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     finish.push_back({hidden_gradient_, -1});
   }
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
-  if (part == BackwardPart::kWhole) engine_->end_backward(stage, last, first, finish);
+  if (part == BackwardPart::kWhole) {
+    const auto trains = [&](const Group& group) {
+      return std::any_of(group.runs.begin(), group.runs.end(), [&](const Run& run) {
+        return !gradients_of_kind_[static_cast<std::size_t>(run.variant / 2)].empty();
+      });
+    };
+    if ((!stage.head || head_.gradients.empty()) &&
+        std::none_of(groups.begin(), groups.end(), trains))
+      engine_->first_gradients(first, finish);
+    engine_->end_backward(stage, last, first, finish);
+  }
   hold_whole_inputs(stage, -1, finish);
   // What the buffers will be full of: each further output takes the place of an older one.
   if (keeps_outputs_ && first && lets_output_go_in_forward(stage)) {
@@ -245,7 +265,8 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     const int under = stacks[0].back().runs.back().variant / 2;
     const int above = stacks[1].front().runs.front().variant / 2;
     const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
-      return layers_node(stack, edge, false, first, true, part, beyond);
+      return layers_node(stack, edge, false, first, stage.head && !head_.gradients.empty(), part,
+                         beyond);
     };
     backward.rest =
         program.sequence("", {of_products, layers(stacks[1], {-1, under}),

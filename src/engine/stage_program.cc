@@ -369,7 +369,7 @@ UnitSwings StagePrograms<N>::swings_of(Tapes& tapes) const {
   swings.forward = play(tapes.forward);
   for (const SlotId slot : tapes.lingering)
     swings.forward.net -= book_.program.slot_at(slot).bytes.value().value();
-  swings.backward = play(tapes.backward_under(GradientPolicy::kKeep));
+  swings.backward = play(tapes.backward_under(GradientPolicy::kKeep, BackwardPart::kWhole));
   if (!torch_pipeline_) return swings;
   swings.input = play(tapes.split_under(GradientPolicy::kKeep).input);
   swings.weight = play(tapes.split_under(GradientPolicy::kKeep).weight);

@@ -116,18 +116,14 @@ class StagePrograms {
   struct Tapes {
     std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
     std::vector<Event> forward;
-    std::array<std::vector<Event>, 3> backward;  // by policy, played when first asked for
-    std::array<SplitTapes, 3> split;
-    std::array<std::size_t, 3> before_products{};
+    std::array<SplitTapes, 3> whole, split;  // backward by policy, played when first asked for
     std::vector<SlotId> kept, lingering, outliving, named, gradients, by_nodes;
     std::size_t model_returns = 0;  // events of the head's forward that the model's own runs
     std::vector<Bytes> host_copies;
-    const std::vector<Event>& backward_under(GradientPolicy policy) {
-      std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
-      if (events.empty())
-        events =
-            composer->graph.backward(policy, &before_products[static_cast<std::size_t>(policy)]);
-      return events;
+    const SplitTapes& whole_under(GradientPolicy policy) {
+      SplitTapes& tapes = whole[static_cast<std::size_t>(policy)];
+      if (tapes.input.empty()) tapes = composer->graph.whole_backward(policy);
+      return tapes;
     }
     const SplitTapes& split_under(GradientPolicy policy) {
       SplitTapes& tapes = split[static_cast<std::size_t>(policy)];
@@ -135,14 +131,12 @@ class StagePrograms {
       return tapes;
     }
     const std::vector<Event>& backward_under(GradientPolicy policy, BackwardPart part) {
-      if (part == BackwardPart::kWhole) return backward_under(policy);
+      if (part == BackwardPart::kWhole) return whole_under(policy).input;
       return part == BackwardPart::kInput ? split_under(policy).input : split_under(policy).weight;
     }
-    // Events before the first product, of a whole backward or of the input's.
-    std::size_t products_from(GradientPolicy policy, BackwardPart part) {
-      if (part == BackwardPart::kInput) return split_under(policy).before_products;
-      backward_under(policy);
-      return before_products[static_cast<std::size_t>(policy)];
+    // What backward begins with: whole, or the input's.
+    const SplitTapes& beginning_under(GradientPolicy policy, BackwardPart part) {
+      return part == BackwardPart::kInput ? split_under(policy) : whole_under(policy);
     }
   };
   struct Variant {
@@ -268,6 +262,9 @@ class StagePrograms {
                                                const std::vector<Group>& groups);
   // What goes in backward right after the lowest round of that run, where layers below it still come.
   NodeId inputs_gone_after(const std::vector<Group>& groups, Position position);
+  // What runs backward, the engine's part in the midst of it where the first gradients of parameters stand.
+  std::vector<Event> backward_events(Tapes& tapes, BackwardPart part, bool first,
+                                     bool first_gradients);
   NodeId layer_node(int variant, const Neighbours& here, Edge edge, bool forward, bool first,
                     BackwardPart part);
   // `gradients_before`: backward has made gradients of parameters when it comes to the layers. `edge`: of the first
