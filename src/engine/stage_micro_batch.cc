@@ -114,6 +114,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (!very_first_) finish.push_back({loss_, -1});
     if (first) finish.push_back({loop_.sums, 1});
   }
+  if (labels_go_in_forward() && stage.head) finish.push_back({labels_, -1});
+  if (ids_go_in_forward(stage) && reads_ids(stage)) finish.push_back({ids_, -1});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   const NodeId at_start =
@@ -177,6 +179,9 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   // when the next one is sent.
   const bool forgets_first = !stage.head && job_.parallel.schedule == PipelineSchedule::kGPipe;
   if (sent && forgets_first) start.push_back({hidden_gradient_, -1});
+  // The name of a stage's output holds the graph that ends in what was received, until the next one is there.
+  const bool keeps_received = names_received_ && !stage.embedding;
+  if (keeps_received && !first) start.push_back({hidden_, -1});
   engine_->begin_backward(stage, first, start);
   const bool from_loss = stage.head && loss_ >= 0;
   if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
@@ -197,8 +202,9 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     products.assign(at(marks.before_products), at(ran));
     engine_->around_head_product(-1, products);
     products.insert(products.end(), at(ran), of_head.end());
-  } else if (stage.output_gradient && !edge.gradient && !chunk.hands_on) {
+  } else if (stage.output_gradient && (!edge.gradient || names_received_) && !chunk.hands_on) {
     start.push_back({hidden_gradient_, 1});
+    if (edge.gradient && !first) start.push_back({hidden_gradient_, -1});  // the one before
   }
   if (job_.adapter && leaving_of(all_groups) > 0) products.push_back({loop_.leaving, -1});
   std::vector<Event> finish;
@@ -209,12 +215,15 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   }
   if (stage.embedding) {
     append(finish, embedding_.backward_under(policy, part));
+    if (labels_go_in_forward() && !ids_go_in_forward(stage)) finish.push_back({ids_, -1});
     // Megatron's second stage sends a gradient even to a first one that has no use for it.
     if (!stage.head && stage.output_gradient && groups.empty() && embedding_.gradients.empty())
       finish.push_back({hidden_gradient_, -1});
-  } else if (stage.input_gradient && !torch_pipeline_ && !chunk.hands_in) {
-    finish.push_back({hidden_gradient_, -1});
+  } else if (stage.input_gradient && !torch_pipeline_ && !chunk.hands_in &&
+             !(names_received_ && first)) {
+    finish.push_back({hidden_gradient_, -1});  // sent; where it has a name, the one before
   }
+  if (keeps_received) finish.push_back({hidden_, 1});
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   if (part == BackwardPart::kWhole) {
     const auto trains = [&](const Group& group) {
@@ -239,8 +248,9 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_ && !loop_.kept) {
     if (from_loss) finish.push_back({loss_, -1});
-    if (stage.head && !keeps_outputs_) finish.push_back({labels_, -1});
-    if (reads_ids(stage) && !keeps_outputs_) finish.push_back({ids_, -1});
+    if (stage.head && !keeps_outputs_ && !labels_go_in_forward()) finish.push_back({labels_, -1});
+    if (reads_ids(stage) && !keeps_outputs_ && !labels_go_in_forward())
+      finish.push_back({ids_, -1});
   } else if (torch_steps_) {
     // Each step of the runtime lets go what it had: the gradient is sent, the output was the root of this backward.
     if (sends) finish.push_back({hidden_gradient_, -1});

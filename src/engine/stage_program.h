@@ -322,6 +322,15 @@ class StagePrograms {
   // Outputs of a stage that scaling's buffers hold until the next step begins: as many as micro-batches are under way, and one.
   std::int64_t kept_outputs(std::int64_t rank) const;
   bool reads_batch(const Stage<N>& stage) const { return stage.embedding || stage.head; }
+  // The names of a micro-batch's inputs go with Megatron's forward_step; token ids stay where the embedding looks them up itself,
+  // and does not mask them for its part of the vocabulary first.
+  bool labels_go_in_forward() const { return job_.engine == Engine::kMegatron; }
+  bool ids_go_in_forward(const Stage<N>& stage) const {
+    return labels_go_in_forward() && (!stage.embedding || job_.parallel.tensor > 1);
+  }
+  // What a step of Megatron's 1F1B leaves on a stage: what it received last (set_input_tensor), and that one's gradient.
+  void hold_last_received(const Stage<N>& stage, std::int32_t times,
+                          std::vector<Event>& events) const;
   void take_from_buffers(const Stage<N>& stage, bool first, std::vector<Event>& events) const;
   void end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const;
   // Micro-batches that each chunk sees.
@@ -389,6 +398,8 @@ class StagePrograms {
   std::vector<std::vector<GradientSlots>>& gradient_slots_of_kind_;
   bool torch_pipeline_ = false;
   bool keeps_outputs_ = false;  // scaling's pipe_parallel buffers
+  // Megatron's 1F1B without interleaving has names for what it receives and sends.
+  bool names_received_ = false;
   // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.
   bool torch_steps_ = false;
   std::unique_ptr<EngineContext<N>> context_;
