@@ -375,7 +375,16 @@ CONTEXT = {
     f"context-{n}-{method}{name}": {"engine": "fsdp2", "cluster.devices": n, "parallel.context": n, "parallel.context_method": method,
                                     "training.sequence_length": 8192, "training.micro_batch": 1, P: "bf16-mixed", **changes}
     for n in (2, 4, 8) for method in ("ring", "allgather")
-    for name, changes in {"": {}, "-full": FULL, "-small-vocabulary": {"model.vocab_size": 8000}}.items()
+    for name, changes in {"": {}, "-full": FULL, "-small-vocabulary": {"model.vocab_size": 8000},
+                          # the ring itself holds the peak
+                          "-attention": {"model.vocab_size": 8000, "model.intermediate_size": 1024},
+                          "-attention-two": {"model.vocab_size": 8000, "model.intermediate_size": 1024, "training.micro_batch": 2},
+                          "-attention-no-grouping": {"model.vocab_size": 8000, "model.intermediate_size": 1024, **PLAIN_HEADS},
+                          "-attention-efficient": {"model.vocab_size": 8000, "model.intermediate_size": 1024, **PLAIN_HEADS, A: "efficient"},
+                          "-attention-efficient-two": {"model.vocab_size": 8000, "model.intermediate_size": 1024, **PLAIN_HEADS, A: "efficient",
+                                                       "training.micro_batch": 2},
+                          }.items()
+    if method == "ring" or "attention" not in name
 }
 
 # Needs SCALING_SOURCE (scaling_engine.py). Its norms are torch's operators; Megatron's and flash-attn's fused ones are not its own.

@@ -29,7 +29,7 @@ def train_ddp(recorder, run):
 
 def train_fsdp2(recorder, run):
     ranks = value(run, "cluster.devices")
-    dist = join(ranks)
+    dist = join(ranks, 1 if value(run, "parallel.context", 1) > 2 else 0)  # of a ring the rank that has most (context_attention.cc)
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
     context = value(run, "parallel.context", 1)

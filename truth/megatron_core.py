@@ -26,6 +26,7 @@ def config_of(run, tensor):
         pipeline_dtype=torch.bfloat16, tensor_model_parallel_size=tensor, sequence_parallel=tensor > 1 and value(
             run, "parallel.sequence_parallel", True),
         pipeline_model_parallel_size=value(run, "parallel.pipeline", 1),
+        deallocate_pipeline_outputs=True,  # as Megatron-LM's training/arguments.py has it, core_transformer_config_from_args
         mtp_num_layers=value(run, "training.prediction_layers"),
         perform_initialization=False, use_cpu_initialization=False, gradient_accumulation_fusion=False,
         # compiled by PyTorch or Apex where those are there
@@ -140,7 +141,11 @@ def train(recorder, run, rank):
         config.no_sync_func = wrapped.no_sync
     run_schedule = get_forward_backward_func()
 
+    reads_ids = parallel_state.is_pipeline_first_stage() or config.mtp_num_layers is not None and parallel_state.is_pipeline_last_stage()
+    reads_labels = parallel_state.is_pipeline_last_stage()
+
     def forward_step(batches, module):
+        # Its names go when it returns, as those of pretrain_gpt.py's do; a stage is given what it reads.
         ids, labels, positions = next(batches)
         output = module(ids, positions, None, labels=labels)
         return output, lambda losses: (losses.float().mean(), {})
@@ -152,12 +157,14 @@ def train(recorder, run, rank):
             wrapped.zero_grad_buffer()
             optimizer.zero_grad()
 
+            def one_batch():
+                ids, labels = batch(run, None)
+                positions = torch.arange(sequence, device="cuda").unsqueeze(0).expand_as(ids) if reads_ids else None
+                return ids if reads_ids else None, labels if reads_labels else None, positions
+
             def batches():
                 while True:
-                    ids, labels = batch(run, None)
-                    positions = torch.arange(sequence, device="cuda").unsqueeze(0).expand_as(ids)
-                    recorder.inputs = [ids, labels]
-                    yield ids, labels, positions
+                    yield one_batch()
 
             run_schedule(forward_step_func=forward_step, data_iterator=batches(), model=[wrapped],
                          num_microbatches=value(run, "training.gradient_accumulation", 1), seq_length=sequence,

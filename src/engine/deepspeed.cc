@@ -125,38 +125,21 @@ void DeepSpeedModel<N>::step(const FlatStates& states, Events& events) const {
 }
 
 template <class N>
-std::int64_t DeepSpeedModel<N>::tensors_of_share(const Stage<N>& stage, std::int64_t share) const {
+std::vector<typename DeepSpeedModel<N>::Part> DeepSpeedModel<N>::parts_within(
+    const Stage<N>& stage, std::int64_t from, std::int64_t until) const {
   const std::vector<std::int64_t>& count = this->counts(stage);
   const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-  std::int64_t most = 0, here = 0, room = share;
+  std::vector<Part> parts;
+  std::int64_t at = 0;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     for (std::int64_t i = 0; i < count[unit]; ++i)
       for (const TensorShare<N>& tensor : units[unit]->tensors)
         for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
-          std::int64_t left = plain(tensor.elements);
-          for (++here; left >= room; here = left > 0 ? 1 : 0) {
-            most = std::max(most, here);
-            left -= room;
-            room = share;
-          }
-          room -= left;
-        }
-  return std::max(most, here);
-}
-
-template <class N>
-std::vector<std::int64_t> DeepSpeedModel<N>::parts_of_first(const Stage<N>& stage,
-                                                            std::int64_t share) const {
-  const std::vector<std::int64_t>& count = this->counts(stage);
-  const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-  std::vector<std::int64_t> parts;
-  for (std::size_t unit = 0; unit < units.size(); ++unit)
-    for (std::int64_t i = 0; i < count[unit]; ++i)
-      for (const TensorShare<N>& tensor : units[unit]->tensors)
-        for (std::int64_t copy = 0; copy < tensor.copies; ++copy) {
-          if (share <= 0) return parts;
-          parts.push_back(std::min(plain(tensor.elements), share));
-          share -= plain(tensor.elements);
+          const std::int64_t whole = plain(tensor.elements);
+          const std::int64_t part = std::min(at + whole, until) - std::max(at, from);
+          if (part > 0) parts.push_back({part, whole});
+          at += whole;
+          if (at >= until) return parts;
         }
   return parts;
 }

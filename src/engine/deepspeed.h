@@ -53,14 +53,16 @@ class DeepSpeedModel : public EngineModel<N> {
   FlatStates flat_states(const Stage<N>& stage, const N& share, const N& at_once, ElementType type);
   void hold(const FlatStates& states, Events& events) const;
   void step(const FlatStates& states, Events& events) const;
-  // Trained tensors that one rank's share of the flat tensor touches: the most of any rank.
-  std::int64_t tensors_of_share(const Stage<N>& stage, std::int64_t share) const;
-  // What of each tensor lies within the first `share` elements: the first rank's parts, in order.
-  std::vector<std::int64_t> parts_of_first(const Stage<N>& stage, std::int64_t share) const;
+  // What of each trained tensor lies within [from, until) of the flat tensor, in order.
+  struct Part {
+    std::int64_t elements = 0, whole = 0;  // of the part, and of the tensor
+  };
+  std::vector<Part> parts_within(const Stage<N>& stage, std::int64_t from,
+                                 std::int64_t until) const;
   // The place, from 1 on, of the first part of so many elements; 0: there is none so large.
-  static std::int64_t place_of(std::int64_t elements, const std::vector<std::int64_t>& parts) {
+  static std::int64_t place_of(std::int64_t elements, const std::vector<Part>& parts) {
     const auto found = std::find_if(parts.begin(), parts.end(),
-                                    [&](std::int64_t part) { return part >= elements; });
+                                    [&](const Part& part) { return part.elements >= elements; });
     return found == parts.end() ? 0 : found - parts.begin() + 1;
   }
 

@@ -22,6 +22,7 @@ template <class N>
 class DeepSpeedZero12 final : public DeepSpeedModel<N> {
  public:
   using typename EngineModel<N>::Events;
+  using typename DeepSpeedModel<N>::Part;
 
   explicit DeepSpeedZero12(const EngineContext<N>& context) : DeepSpeedModel<N>(context) {
     const Job& job = this->job_;
@@ -74,12 +75,21 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     if (!this->offloads_states()) this->norm_.hold(1, events);
   }
 
-  void before_backward(const Neighbours& here, bool first, Events& events) override {
-    if (here.first_gradients) first_gradients(first, events);
-  }
-  void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
+  void begin_backward(const Stage<N>& stage, bool first, Events& events) override {
     here_ = buffers_.at(stage);
-    if (!this->gradients_reach_layers(stage, last_unit)) first_gradients(first, events);
+    DeepSpeedModel<N>::begin_backward(stage, first, events);
+  }
+  // The buckets appear with the first gradient; the owner's buffer when a full bucket has been reduced.
+  void first_gradients(bool first, Events& events) override {
+    if (!reduces_early_) {
+      if (first) events.push_back({bucket_, bucket_count_});
+      return;
+    }
+    events.push_back({bucket_, bucket_count_});
+    for (SlotId gradient : passing_by_) this->pass(gradient, events);
+    if (here_.overflows_bucket) own(1, events);
+  }
+  void end_backward(const Stage<N>& stage, int, bool first, Events& events) override {
     this->drop_scaled_loss(stage, events);
     if (!reduces_early_) return;
     if (!here_.overflows_bucket) own(1, events);
@@ -101,18 +111,18 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->offloads_states()) {
       // Each gradient's norm was taken when it was sent; one flag says whether all are finite.
-      this->norm_.numbers(static_cast<std::int32_t>(first_parts(stage).size()) + 1, events);
+      this->norm_.numbers(static_cast<std::int32_t>(buffers_.at(stage).parts.size()) + 1, events);
       return;
     }
     const Buffers& buffers = buffers_.at(stage);
     this->look_for_overflow(events);
     // The norm is taken whether or not gradients are clipped.
     this->norm_.one_by_one(
-        buffers.tensors, ElementType::kFloat64,
-        {buffers.norm_copy, buffers.largest, this->place_of(buffers.largest, first_parts(stage))},
-        true, events, {.numbers = 4});  // finite? two flags, their union, and what stands for no
-    this->norm_.numbers(2, events);     // of all groups: stacked, and its norm
-    this->norm_.hold(1, events);        // from which the loss scale is taken off
+        static_cast<std::int64_t>(buffers.parts.size()), ElementType::kFloat64,
+        {buffers.norm_copy, buffers.largest, this->place_of(buffers.largest, buffers.parts)}, true,
+        events, {.numbers = 4});     // finite? two flags, their union, and what stands for no
+    this->norm_.numbers(2, events);  // of all groups: stacked, and its norm
+    this->norm_.hold(1, events);     // from which the loss scale is taken off
     events.push_back({buffers.joined, 1});
     const bool casts = this->master_ != this->stored_;
     if (casts) {
@@ -157,7 +167,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   struct Buffers {
     SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, norm_copy = -1,
            returned = -1;
-    std::int64_t tensors = 0;  // of which this rank's share has a part
+    std::vector<Part> parts;   // this rank's share, tensor by tensor
     std::int64_t largest = 0;  // elements of the largest of these
     bool overflows_bucket = false;
     typename DeepSpeedModel<N>::FlatStates states;
@@ -175,11 +185,12 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
                               Pile::kParameters, padded, this->stored_);
     buffers.states = this->flat_states(stage, share, share, this->master_);
+    choose_rank(stage, plain(padded), plain(share), buffers);
     if (this->offloads_states()) {
       buffers.returned = this->slot("gradients", "largest gradient on its way to the host",
                                     "deepspeed.offload-temporary", Pile::kTemporary,
                                     N(this->largest_tensor(stage, Of::kTrained)), this->stored_);
-      const N largest = this->at_most(share, this->largest_tensor(stage, Of::kTrained));
+      const N largest = this->at_most(share, buffers.largest);
       buffers.norm_copy =
           this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
                      Pile::kTemporary, largest, ElementType::kFloat64);
@@ -190,8 +201,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     }
     buffers.master = this->slot("optimizer", "fp32 partition", "deepspeed.fp32-partition",
                                 Pile::kMasterWeights, share, this->master_);
-    const std::int64_t owned = std::max(whole_tensors(stage, plain(share), false),
-                                        whole_tensors(stage, plain(share), true));
+    const std::int64_t owned = whole_tensors(buffers.parts);
     // Accumulated in another type, the parts are copies; in their own, they keep the tensors that they are parts of.
     const ElementType accumulated =
         this->job_.training.precision.accumulated_gradients.value_or(this->stored_);
@@ -206,53 +216,36 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     buffers.stepped =
         this->slot("optimizer", "fp32 gradients of the partition", "deepspeed.step-gradients",
                    Pile::kTemporary, share, this->master_);
-    const N largest = this->at_most(share, this->largest_tensor(stage, Of::kTrained));
-    buffers.tensors = this->tensors_of_share(stage, plain(share));
-    buffers.largest = plain(largest);
+    const N largest = this->at_most(share, buffers.largest);
     buffers.norm_copy =
         this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
                    Pile::kTemporary, largest, ElementType::kFloat64);
     return buffers;
   }
 
-  std::vector<std::int64_t> first_parts(const Stage<N>& stage) const {
-    return this->parts_of_first(stage, plain(this->share_of(this->padded_elements(stage))));
-  }
-  // Elements of the tensors that the first (or last) `share` elements of a stage touch.
-  std::int64_t whole_tensors(const Stage<N>& stage, std::int64_t share, bool from_the_end) const {
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    std::int64_t left = share, sum = 0;
-    for (std::size_t i = 0; i < units.size() && left > 0; ++i) {
-      const std::size_t at = from_the_end ? units.size() - 1 - i : i;
-      const std::int64_t unit = plain(units[at]->elements);
-      if (unit == 0 || count[at] == 0) continue;
-      const std::int64_t whole = std::min(count[at], left / unit);
-      sum += whole * unit;
-      left -= whole * unit;
-      if (whole == count[at]) continue;
-      const std::vector<TensorShare<N>>& tensors = units[at]->tensors;
-      for (std::size_t k = 0; k < tensors.size() && left > 0; ++k) {
-        const TensorShare<N>& tensor = tensors[from_the_end ? tensors.size() - 1 - k : k];
-        const std::int64_t elements = plain(tensor.elements);
-        const std::int64_t touched = std::min(tensor.copies, (left + elements - 1) / elements);
-        sum += touched * elements;
-        left -= touched * elements;
-      }
+  // An owner keeps whole tensors, and copies the largest part for its norm: the first rank (the embedding's) or the last one
+  // (the most tensors), whichever has more of the two at once.
+  void choose_rank(const Stage<N>& stage, std::int64_t padded, std::int64_t share,
+                   Buffers& buffers) const {
+    std::int64_t most = -1;
+    for (const std::int64_t from : {std::int64_t{0}, padded - share}) {
+      std::vector<Part> parts = this->parts_within(stage, from, from + share);
+      std::int64_t largest = 0;
+      for (const Part& part : parts) largest = std::max(largest, part.elements);
+      const std::int64_t bits =
+          whole_tensors(parts) * bits_of(this->stored_) + largest * bits_of(ElementType::kFloat64);
+      if (bits <= most) continue;
+      most = bits;
+      buffers.parts = std::move(parts);
+      buffers.largest = largest;
     }
+  }
+  static std::int64_t whole_tensors(const std::vector<Part>& parts) {
+    std::int64_t sum = 0;
+    for (const Part& part : parts) sum += part.whole;
     return sum;
   }
 
-  // The buckets appear with the first gradient; the owner's buffer when a full bucket has been reduced.
-  void first_gradients(bool first, Events& events) const {
-    if (!reduces_early_) {
-      if (first) events.push_back({bucket_, bucket_count_});
-      return;
-    }
-    events.push_back({bucket_, bucket_count_});
-    for (SlotId gradient : passing_by_) this->pass(gradient, events);
-    if (here_.overflows_bucket) own(1, events);
-  }
   // Each owned gradient: its norm, and its copy in fp32 on the way to the host.
   void send_owned(Events& events) const {
     if (here_.stepped < 0 || here_.returned < 0) return;

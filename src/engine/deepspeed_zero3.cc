@@ -153,6 +153,17 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
     }
     if (stage.head) pass_fetched(fetched_.size() - 2, events);
   }
+  // Until the order is known, the matrix alone: with tied weights the embedding's.
+  void around_head_product(std::int32_t count, Events& events) const override {
+    if (!traces_) return;
+    const std::vector<SlotId>& of_head = first_fetched_[first_fetched_.size() - 2];
+    const std::vector<SlotId>& fetched = of_head.empty() ? first_fetched_.front() : of_head;
+    if (fetched.empty()) return;
+    if (count > 0)
+      for (const SlotId slot : fetched) events.push_back({slot, 1});
+    for (const SlotId slot : fetched)
+      if ((slot == fetched.back()) == (count < 0)) events.push_back({slot, -1});
+  }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (here.previous < 0) pass_by(events);
     // What forward has left is not fetched again.

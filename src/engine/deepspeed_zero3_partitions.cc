@@ -152,7 +152,7 @@ typename Zero3Partitions<N>::Buffers Zero3Partitions<N>::make_buffers(const Stag
             .value(),
         buffers.sub_groups == 1
             ? this->place_of(this->largest_tensor(stage, Of::kTrained),
-                             this->parts_of_first(stage, std::numeric_limits<std::int64_t>::max()))
+                             this->parts_within(stage, 0, std::numeric_limits<std::int64_t>::max()))
             : 0};
     buffers.joined =
         this->slot("optimizer", "gradients of a sub-group, joined", "deepspeed.zero3-sub-group",

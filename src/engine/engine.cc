@@ -55,15 +55,6 @@ std::vector<const Unit<N>*> EngineModel<N>::all_units(Of of) const {
 }
 
 template <class N>
-bool EngineModel<N>::gradients_reach_layers(const Stage<N>& stage, int last_unit) const {
-  if (last_unit < 0) return false;  // no layer runs backward
-  if (stage.head && !context_.gradients_of_head.empty()) return true;
-  for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-    if (stage.layers_of_kind[kind] > 0 && !context_.gradients_of_kind[kind].empty()) return true;
-  return false;
-}
-
-template <class N>
 void EngineModel<N>::hold(const SlotSet& set, const Stage<N>& stage, Events& events,
                           std::int32_t times) const {
   const std::vector<std::int64_t>& count = counts(stage);

@@ -11,6 +11,7 @@
 // engine does. A unit is the embedding, one layer kind or the head; events name slots of the job's workbook.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,11 +29,10 @@ struct QuantisationConstants;
 
 // Where a unit stands in the order of execution.
 struct Neighbours {
-  int unit = -1;      // layer kind
-  int previous = -1;  // executed just before in this direction; -1: none (the root)
-  int next = -1;      // executed just after in this direction; -1: none
-  // Backward: the first gradients of parameters have arrived just before, or arrive here.
-  bool first_gradients = false;
+  int unit = -1;                 // layer kind
+  int previous = -1;             // executed just before in this direction; -1: none (the root)
+  int next = -1;                 // executed just after in this direction; -1: none
+  bool first_gradients = false;  // backward: its first gradients of parameters arrive here
 };
 
 // One pipeline stage of one rank.
@@ -114,6 +114,10 @@ class EngineModel {
   virtual void end_forward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/,
                            Events&) {}
   virtual void begin_backward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
+  // What the head's matrix product needs in backward comes before it (1) and goes behind it (-1).
+  virtual void around_head_product(std::int32_t /*count*/, Events&) const {}
+  // Within backward: its first gradient of a parameter stands. Where there is none, when backward has run.
+  virtual void first_gradients(bool /*first_micro_batch*/, Events&) {}
   virtual void before_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void end_backward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/,
@@ -156,8 +160,6 @@ class EngineModel {
   bool is_untouched(std::size_t kind) const {
     return steelyard::is_untouched(job_.model->kinds[kind]);
   }
-  // Whether backward makes gradients of parameters in the layers that it reaches, or has made them before.
-  bool gradients_reach_layers(const Stage<N>& stage, int last_unit) const;
   const std::vector<std::int64_t>& counts(const Stage<N>& stage) const { return stage.units; }
   void hold(const SlotSet& set, const Stage<N>& stage, Events& events,
             std::int32_t times = 1) const;
@@ -201,9 +203,11 @@ class EngineModel {
   static bool is_meant(const TensorShare<N>& share, Tensors which) {
     return which == Tensors::kAll || (share.shape.size() > 1) == (which == Tensors::kMatrices);
   }
+  // Of each copy of a tensor, what stands on this rank, where that is not an equal share of every one.
+  using PartsOf = std::function<std::vector<std::int64_t>(const TensorShare<N>&)>;
   // `stepped`: state_type() of the recipe, or what the engine makes of it.
   StateSlots state_slots(Sharding sharding, const ShardRanks& ranks, ElementType stepped,
-                         Tensors which = Tensors::kAll);
+                         Tensors which = Tensors::kAll, const PartsOf& parts_of = {});
   void hold_states(const StateSlots& states, const Stage<N>& stage, Events& events) const;
   // Gradients that appear in backward and go at once leave nothing to clip.
   bool clips() const { return job_.training.gradient_clip && !steps_in_backward(); }
@@ -256,7 +260,7 @@ class EngineModel {
   N constant_elements(const QuantisationConstants& constants, const TensorShare<N>& share) const;
   int last_quantised_kind(const Stage<N>& stage) const;
   SlotId loop_temporary(const Unit<N>& unit, Sharding sharding, const ShardRanks& ranks,
-                        ElementType stepped);
+                        ElementType stepped, const PartsOf& parts_of);
   // The unit whose temporaries of the loop are largest; -1: none has any.
   int largest_loop_unit(const Stage<N>& stage) const;
   bool has_float8() const {  // torchao's products

@@ -28,6 +28,7 @@ class Fsdp1 final : public EngineModel<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
+  using Tensors = typename EngineModel<N>::Tensors;
 
   explicit Fsdp1(const EngineContext<N>& context) : EngineModel<N>(context) {
     const Precision& precision = this->job_.training.precision;
@@ -57,7 +58,18 @@ class Fsdp1 final : public EngineModel<N> {
       last_root_ = flat_of("head", {&head, &context.units.tied_head_copy}, stored_);
     }
     const ElementType moments = precision.moments.value_or(stored_);
-    states_ = this->state_slots(Sharding::kFlat, ranks_, moments);
+    // An optimizer sees the original tensors: those of which the first rank's stretch of a flat parameter has a part.
+    std::vector<const Flat*> flats = {&root_, &last_root_};
+    for (const Flat& flat : kinds_) flats.push_back(&flat);
+    states_ = this->state_slots(Sharding::kFlat, ranks_, moments, Tensors::kAll,
+                                [flats](const TensorShare<N>& share) {
+                                  std::vector<std::int64_t> parts;
+                                  for (const Flat* flat : flats)
+                                    for (const Stretch& trained : flat->trained)
+                                      if (trained.tensor == share.tensor)
+                                        parts.push_back(trained.part(flat->shard_elements));
+                                  return parts;
+                                });
   }
 
   GradientPolicy gradient_policy(bool) const override { return GradientPolicy::kKeep; }
@@ -137,12 +149,12 @@ class Fsdp1 final : public EngineModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_parameters()) return;  // it steps on the host
     if (this->clips()) {
-      this->norm_.one_by_one(tensors_of_a_rank(stage), ElementType::kFloat32, {}, false, events);
+      this->norm_.one_by_one(tensors_of_first(stage), ElementType::kFloat32, {}, false, events);
       this->norm_.numbers(2, events);  // its square, summed over the ranks, and the root of that
       this->norm_.numbers(3, events);  // norm + 1e-6, its reciprocal, the factor
+      this->norm_.hold(-1, events);
     }
     this->step_temporaries(states_, stage, events);
-    if (this->clips()) this->norm_.hold(-1, events);
     free_gradient_shards(stage, events);
   }
   // CPUOffload: the shards of flat parameters and their gradients are pinned, the states are not.
@@ -180,12 +192,21 @@ class Fsdp1 final : public EngineModel<N> {
   }
 
  private:
+  // Where a trained tensor lies in its flat parameter.
+  struct Stretch {
+    const ParameterTensor* tensor = nullptr;
+    std::int64_t from = 0, until = 0;
+    // Of it, what the first rank has.
+    std::int64_t part(std::int64_t shard) const {
+      return std::max<std::int64_t>(0, std::min(until, shard) - from);
+    }
+  };
   // Everything that one flat parameter allocates. -1: not needed.
   struct Flat {
     SlotId shard = -1, cast_shard = -1, whole = -1, gradient = -1, cast_gradient = -1, reduced = -1,
            gradient_shard = -1, saved = -1, joined = -1;
     bool has_gradient = false;  // one for all that it joins, or none
-    std::vector<std::pair<std::int64_t, std::int64_t>> trained;  // from, until: each trained tensor
+    std::vector<Stretch> trained;
     std::int64_t shard_elements = 0;
   };
 
@@ -200,10 +221,11 @@ class Fsdp1 final : public EngineModel<N> {
         const bool aligned = plain(share.elements) % start == 0;
         elements = elements + N(share.copies) *
                                   (aligned ? share.elements : round_up(share.elements, N(start)));
-        if (!this->clips() || !share.trainable) continue;
+        if (!share.trainable) continue;
         const std::int64_t step = (plain(elements) - from) / share.copies;
         for (std::int64_t copy = 0; copy < share.copies; ++copy)
-          flat.trained.push_back({from + copy * step, from + copy * step + plain(share.elements)});
+          flat.trained.push_back(
+              {share.tensor, from + copy * step, from + copy * step + plain(share.elements)});
       }
     const N world = Workbook<N>::symbol("W", ranks_);
     if (plain(elements) % ranks_ != 0) elements = round_up(elements, world);
@@ -286,18 +308,14 @@ class Fsdp1 final : public EngineModel<N> {
           events.push_back({frozen->whole, -layers});
       }
   }
-  // Trained tensors of which a rank has a part: the most of any rank.
-  std::int64_t tensors_of_a_rank(const Stage<N>& stage) const {
-    std::vector<std::int64_t> change(static_cast<std::size_t>(ranks_) + 1);
+  // Trained tensors of which the first rank has a part.
+  std::int64_t tensors_of_first(const Stage<N>& stage) const {
+    std::int64_t tensors = 0;
     for_each(stage, [&](const Flat& flat, std::int32_t count) {
-      for (const auto& [from, until] : flat.trained) {
-        change[static_cast<std::size_t>(from / flat.shard_elements)] += count;
-        change[static_cast<std::size_t>((until - 1) / flat.shard_elements) + 1] -= count;
-      }
+      for (const Stretch& trained : flat.trained)
+        if (trained.part(flat.shard_elements) > 0) tensors += count;
     });
-    std::int64_t most = 0, here = 0;
-    for (const std::int64_t by : change) most = std::max(most, here += by);
-    return most;
+    return tensors;
   }
   void gather(const Flat& flat, Events& events) const {
     // From the host comes the shard as it is stored; a cast takes its place.

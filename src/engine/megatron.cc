@@ -126,15 +126,16 @@ class Megatron final : public MegatronLoop<N> {
     if (contiguous_) this->hold(gradients_, stage, events);
     this->hold(before_, stage, events, -1);
     this->hold_scale(events);
-    this->hold(master_, stage, events);
-    // The last master weight of a matrix in the making: the parameter is copied, then widened.
+    // A matrix's master weights in the making: the parameter is copied, then widened.
     const std::vector<std::int64_t>& count = this->counts(stage);
-    for (std::size_t unit = copied_.slots.size(); unit-- > 0;)
-      if (count[unit] > 0 && copied_.slots[unit] >= 0) {
-        events.push_back({copied_.slots[unit], 1});
-        events.push_back({copied_.slots[unit], -1});
-        break;
-      }
+    for (std::size_t unit = 0; unit < master_.slots.size(); ++unit) {
+      if (count[unit] == 0 || master_.slots[unit] < 0) continue;
+      events.push_back({master_.slots[unit], static_cast<std::int32_t>(count[unit])});
+      if (unit >= copied_.slots.size() || copied_.slots[unit] < 0) continue;
+      events.push_back({copied_.slots[unit], 1});
+      events.push_back({copied_.slots[unit], -1});
+    }
+    if (distributed_ && !master_.slots.empty()) copy_of_share(stage, events);
     this->hold(vector_master_, stage, events);
     this->hold(remainders_, stage, events);
     this->hold(copies_, stage, events);
@@ -246,6 +247,34 @@ class Megatron final : public MegatronLoop<N> {
                                                  Pile::kTemporary, largest->elements, type));
     }
     return set;
+  }
+  // The distributed optimizer does so tensor by tensor within its share of the buffer, which holds the last tensors first: the
+  // first rank's last matrix.
+  void copy_of_share(const Stage<N>& stage, Events& events) {
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    std::int64_t all = 0;
+    for (std::size_t u = 0; u < units.size(); ++u)
+      all += count[u] * (plain(units[u]->elements) - plain(units[u]->expert_elements));
+    std::int64_t left = (all + ranks_.dense - 1) / ranks_.dense, copied = 0;
+    for (std::size_t u = units.size(); u-- > 0;)
+      for (std::int64_t i = 0; i < count[u] && left > 0; ++i)
+        for (std::size_t t = units[u]->tensors.size(); t-- > 0 && left > 0;) {
+          const TensorShare<N>& share = units[u]->tensors[t];
+          if (share.of_experts()) continue;
+          const std::int64_t elements = plain(share.elements);
+          for (std::int64_t copy = 0; copy < share.copies && left > 0; ++copy) {
+            if (share.shape.size() > 1) copied = std::min(left, elements);
+            left -= elements;
+          }
+        }
+    if (copied == 0) return;
+    const SlotId slot = this->book_.slot(
+        {"optimizer", "parameter, copied to be widened", "megatron.main-parameters"},
+        Pile::kTemporary, Workbook<N>::counted("the share's last matrix", copied),
+        this->job_.training.precision.parameters);
+    events.push_back({slot, 1});
+    events.push_back({slot, -1});
   }
   bool offloads() const { return this->offloads_optimizer(); }
   // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.

@@ -138,6 +138,7 @@ class MegatronFsdp final : public MegatronLoop<N> {
   }
   // finish_grad_sync: nothing is gathered any more.
   void reduce(const Stage<N>& stage, Events& events) override {
+    MegatronLoop<N>::reduce(stage, events);
     hold_all(main_gradients_, stage, 1, events);
     hold_outside(gathered_, stage, -1, events);
   }

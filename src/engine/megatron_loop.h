@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "job/pipeline_shape.h"
 
 namespace steelyard {
 
@@ -14,24 +15,39 @@ class MegatronLoop : public EngineModel<N> {
   explicit MegatronLoop(const EngineContext<N>& context);
 
   void held_from_first_forward(const Stage<N>& stage, Events& events) const override {
-    // The losses of its depths, for the log, and what they are scaled by.
-    if (stage.head && predicts()) events.push_back({number_, 2});
+    // What the losses of its depths are scaled by, on every stage; and these, for the log.
+    if (predicts()) events.push_back({number_, stage.head ? 2 : 1});
     if (shared_buffer_ >= 0) events.push_back({shared_buffer_, 1});
     if (rotary_table_ >= 0) events.push_back({rotary_table_, 1});
   }
-  // Positions come with the tokens. Numbers: how many tokens count; the loss, its mean over the micro-batches, its gradient.
+  // Positions come with the tokens, and go with the names of forward_step where no embedding has kept them. Numbers: how many tokens count; the loss, its mean over the micro-batches, its gradient.
   // Without a pipeline the loop's name for the loss passes to the next one when that is there (schedules.py,
   // forward_backward_no_pipelining).
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     if (has_positions(stage)) events.push_back({positions_, 1});
-    events.push_back({number_, named_loss(first) ? 2 : 1});
+    if (!in_pipeline_) events.push_back({number_, named_loss(first) ? 2 : 1});
+    if (in_pipeline_ && first) events.push_back({number_, 1});  // how many tokens count
   }
   void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
-    if (stage.head) events.push_back({number_, named_loss(first) ? 2 : 3});
+    if (has_positions(stage) && !looks_up_positions(stage)) events.push_back({positions_, -1});
+    if (in_pipeline_) {
+      // The loss, or what is left of an output that was sent. The name of the loss before passes to this one.
+      events.push_back({number_, 1});
+      if (stage.head && !first) events.push_back({number_, -1});
+    } else if (stage.head) {
+      events.push_back({number_, named_loss(first) ? 2 : 3});
+    }
+  }
+  // Scaled, the loss takes its own place.
+  void begin_backward(const Stage<N>& stage, bool, Events& events) override {
+    if (in_pipeline_ && stage.head) events.push_back({number_, 1});
   }
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
-    if (has_positions(stage)) events.push_back({positions_, -1});
-    events.push_back({number_, stage.head ? -4 : -1});
+    if (looks_up_positions(stage)) events.push_back({positions_, -1});
+    events.push_back({number_, stage.head && !in_pipeline_ ? -4 : -1});
+  }
+  void reduce(const Stage<N>& stage, Events& events) override {
+    if (in_pipeline_) events.push_back({number_, stage.head ? -2 : -1});
   }
 
  protected:
@@ -46,8 +62,13 @@ class MegatronLoop : public EngineModel<N> {
  private:
   SlotId shared_buffer();
   bool named_loss(bool first) const { return !first && this->job_.parallel.pipeline == 1; }
+  // forward_backward_pipelining_without_interleaving
+  const bool in_pipeline_ = runs_whole_stages(this->job_);
   bool has_positions(const Stage<N>& stage) const {
     return stage.embedding || (stage.head && predicts());
+  }
+  bool looks_up_positions(const Stage<N>& stage) const {
+    return stage.embedding && this->job_.model->learned_positions;
   }
   bool has_experts(const Stage<N>& stage) const;
 

@@ -12,8 +12,8 @@ namespace steelyard {
 template <class N>
 typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding sharding,
                                                                 const ShardRanks& ranks,
-                                                                ElementType stepped,
-                                                                Tensors which) {
+                                                                ElementType stepped, Tensors which,
+                                                                const PartsOf& parts_of) {
   const Optimizer& optimizer = job_.training.optimizer;
   StateSlots states;
   struct Sum {
@@ -26,22 +26,10 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
                                      std::vector<Sum>(units.size(), Sum{N{}, book_.tensor_sum()}));
   paged_.assign(units.size(), Bytes{});
   for (std::size_t u = 0; u < units.size(); ++u) {
-    std::int64_t next = 0;
-    for (const TensorShare<N>& share : units[u]->tensors) {
-      const std::int64_t place = next;
-      next += share.copies;
-      if (!share.trainable || !is_meant(share, which)) continue;
-      std::vector<std::int64_t> shape = share.shape;
-      N cut = share.elements;
-      if (sharding == Sharding::kRows && !shape.empty()) {
-        cut = padded_shard(share, ranks);
-        shape[0] = ceil_divide(Checked(shape[0]), Checked(share.ranks(ranks))).value();
-      } else if (sharding == Sharding::kFlat) {
-        cut = flat_shard(share, ranks);
-        shape = {plain(cut)};
-      }
+    const auto add_states = [&](const TensorShare<N>& share, const std::vector<std::int64_t>& shape,
+                                const N& cut, std::int64_t tensors, std::int64_t place) {
       for (const StateTensor& state : state_tensors(optimizer, *share.tensor, shape, stepped)) {
-        const Checked copies = Checked(state.count) * Checked(share.copies);
+        const Checked copies = Checked(state.count) * Checked(tensors);
         const Bytes each = allocated_size(bytes_of(Elements(Checked(state.elements)), state.type));
         if (state.paged) {  // managed memory: on the host, outside PyTorch's allocator
           paged_[u] += each * copies;
@@ -53,8 +41,37 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
         sum.elements = sum.elements +
                        N(copies.value()) *
                            (state.slot->extent == SlotExtent::kParameter ? cut : N(state.elements));
-        sum.tensors.add(each, share.copies, place, state.count);
+        sum.tensors.add(each, tensors, place, state.count);
       }
+    };
+    std::int64_t next = 0;
+    for (const TensorShare<N>& share : units[u]->tensors) {
+      const std::int64_t place = next;
+      next += share.copies;
+      if (!share.trainable || !is_meant(share, which)) continue;
+      if (parts_of) {
+        std::int64_t at = place;
+        for (const std::int64_t part : parts_of(share)) {
+          if (part > 0)
+            add_states(share, {part},
+                       part == plain(share.elements)
+                           ? share.elements
+                           : Workbook<N>::counted("part of a tensor", part),
+                       1, at);
+          ++at;
+        }
+        continue;
+      }
+      std::vector<std::int64_t> shape = share.shape;
+      N cut = share.elements;
+      if (sharding == Sharding::kRows && !shape.empty()) {
+        cut = padded_shard(share, ranks);
+        shape[0] = ceil_divide(Checked(shape[0]), Checked(share.ranks(ranks))).value();
+      } else if (sharding == Sharding::kFlat) {
+        cut = flat_shard(share, ranks);
+        shape = {plain(cut)};
+      }
+      add_states(share, shape, cut, share.copies, place);
     }
   }
   for (std::size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
@@ -81,11 +98,15 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
   if (torch_optimizer && counts_steps_on_device(job_.training)) {
     SlotSet steps;
     for (const Unit<N>* unit : units) {
+      std::int64_t tensors = parts_of ? 0 : unit->tensor_count;
+      for (const TensorShare<N>& share : unit->tensors)
+        if (parts_of)
+          for (const std::int64_t part : parts_of(share)) tensors += part > 0 ? 1 : 0;
       TensorSum counters = book_.tensor_sum();
-      counters.add(Bytes(kAllocationGranularity), unit->tensor_count, 0);
+      counters.add(Bytes(kAllocationGranularity), tensors, 0);
       steps.slots.push_back(book_.slot_of_tensors(
           {unit->name, "step counters", "optimizer.step-on-device"}, Pile::kOptimizerMoments,
-          N(unit->tensor_count), ElementType::kFloat32, std::move(counters)));
+          N(tensors), ElementType::kFloat32, std::move(counters)));
     }
     states.sets.insert(states.sets.begin(), std::move(steps));
   }
@@ -111,7 +132,7 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
   if (form == OptimizerForm::kLoop) {
     loop_temporary_ = {};
     for (const Unit<N>* unit : units)
-      loop_temporary_.slots.push_back(loop_temporary(*unit, sharding, ranks, stepped));
+      loop_temporary_.slots.push_back(loop_temporary(*unit, sharding, ranks, stepped, parts_of));
   }
   return states;
 }
@@ -119,13 +140,18 @@ typename EngineModel<N>::StateSlots EngineModel<N>::state_slots(Sharding shardin
 // One tensor at a time: so many times the largest, and for Muon the matrices of its Newton-Schulz iteration.
 template <class N>
 SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding,
-                                      const ShardRanks& ranks, ElementType stepped) {
+                                      const ShardRanks& ranks, ElementType stepped,
+                                      const PartsOf& parts_of) {
   const Optimizer& optimizer = job_.training.optimizer;
   const ElementType type = optimizer.temporary_type.value_or(stepped);
   Checked times(static_cast<std::int64_t>(optimizer.loop_largest_tensor));
   if (bits_of(stepped) < bits_of(type)) times += Checked(optimizer.loop_widened_copies);
   const auto part = [&](const TensorShare<N>& share) {
     const Checked size = plain(share.elements);
+    if (parts_of) {
+      const std::vector<std::int64_t> parts = parts_of(share);
+      return parts.empty() ? Checked(0) : Checked(*std::max_element(parts.begin(), parts.end()));
+    }
     return sharding == Sharding::kWhole ? size : ceil_divide(size, Checked(share.ranks(ranks)));
   };
   const auto rounded = [&](Checked elements) {

@@ -143,6 +143,20 @@ typename StagePrograms<N>::Tapes& StagePrograms<N>::tapes(int variant, Edge edge
 }
 
 template <class N>
+std::vector<Event> StagePrograms<N>::backward_events(Tapes& tapes, BackwardPart part, bool first,
+                                                     bool first_gradients) {
+  const GradientPolicy policy = engine_->gradient_policy(first);
+  std::vector<Event> events = tapes.backward_under(policy, part);
+  if (!first_gradients || part != BackwardPart::kWhole) return events;
+  std::vector<Event> of_engine;
+  engine_->first_gradients(first, of_engine);
+  const std::size_t at = tapes.whole_under(policy).first_gradient;
+  events.insert(events.begin() + static_cast<std::ptrdiff_t>(at), of_engine.begin(),
+                of_engine.end());
+  return events;
+}
+
+template <class N>
 NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge edge, bool forward,
                                     bool first, BackwardPart part) {
   const bool aware = engine_->uses_neighbours();
@@ -164,7 +178,7 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
   } else {
     if (part != BackwardPart::kWeight) engine_->before_backward(here, first, events);
     positions_gone(static_cast<std::size_t>(variant / 2), events);
-    append(events, tape.backward_under(engine_->gradient_policy(first), part));
+    append(events, backward_events(tape, part, first, here.first_gradients));
     if (part != BackwardPart::kInput) engine_->after_backward(here, first, events);
   }
   const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "", events);
@@ -186,11 +200,10 @@ NodeId StagePrograms<N>::layers_node(const std::vector<Group>& groups, Edge edge
   auto kind_of = [](int variant) { return variant / 2; };
   Program& program = book_.program;
   // Gradients of parameters, so that their first arrival is told once: other layers have run backward before.
-  bool arrived = forward || beyond.previous >= 0;
+  bool arrived = forward || gradients_before || beyond.previous >= 0;
   auto run_node = [&](const Run& run, int previous, int next) {
     const int self = kind_of(run.variant);
-    const bool arrive = !arrived && (gradients_before ||
-                                     !gradients_of_kind_[static_cast<std::size_t>(self)].empty());
+    const bool arrive = !arrived && !gradients_of_kind_[static_cast<std::size_t>(self)].empty();
     arrived = arrived || arrive;
     // Forward begins where backward ends.
     const bool lowest = (forward ? previous : next) < 0, highest = (forward ? next : previous) < 0;

@@ -121,6 +121,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (!very_first_) finish.push_back({loss_, -1});
     if (first) finish.push_back({loop_.sums, 1});
   }
+  if (labels_go_in_forward() && stage.head) finish.push_back({labels_, -1});
+  if (ids_go_in_forward(stage) && reads_ids(stage)) finish.push_back({ids_, -1});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
   const NodeId at_start =
@@ -192,18 +194,32 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   // when the next one is sent.
   const bool forgets_first = !stage.head && job_.parallel.schedule == PipelineSchedule::kGPipe;
   if (sent && forgets_first) start.push_back({hidden_gradient_, -1});
+  // The name of a stage's output holds the graph that ends in what was received, until the next one is there.
+  const bool keeps_received = names_received_ && !stage.embedding;
+  if (keeps_received && !first) start.push_back({hidden_, -1});
   engine_->begin_backward(stage, first, start);
   const bool from_loss = stage.head && loss_ >= 0;
   if (from_loss) start.push_back({loss_gradient_, 1});  // ones_like(loss), the caller's
   std::vector<Event> products;                          // from the first one on
   if (stage.head) {
-    const std::vector<Event>& of_head = head_.backward_under(policy, part);
-    const auto cut =
-        of_head.begin() + static_cast<std::ptrdiff_t>(head_.products_from(policy, part));
-    start.insert(start.end(), of_head.begin(), cut);
-    products.assign(cut, of_head.end());
-  } else if (stage.output_gradient && !edge.gradient && !chunk.hands_on) {
+    const std::vector<Event> of_head =
+        backward_events(head_, part, first, !head_.gradients.empty());
+    const SplitTapes& marks = head_.beginning_under(policy, part);
+    const auto at = [&](std::size_t mark) {
+      return of_head.begin() + static_cast<std::ptrdiff_t>(mark);
+    };
+    start.insert(start.end(), of_head.begin(), at(marks.before_products));
+    engine_->around_head_product(1, start);
+    // What the engine does with the head's own gradient is part of it.
+    const std::size_t behind = of_head.size() - marks.input.size();
+    const bool in_product = marks.first_gradient <= marks.first_product_ran;
+    const std::size_t ran = marks.first_product_ran + (in_product ? behind : 0);
+    products.assign(at(marks.before_products), at(ran));
+    engine_->around_head_product(-1, products);
+    products.insert(products.end(), at(ran), of_head.end());
+  } else if (stage.output_gradient && (!edge.gradient || names_received_) && !chunk.hands_on) {
     start.push_back({hidden_gradient_, 1});
+    if (edge.gradient && !first) start.push_back({hidden_gradient_, -1});  // the one before
   }
   if (job_.adapter && leaving_of(all_groups) > 0) products.push_back({loop_.leaving, -1});
   std::vector<Event> finish;
@@ -214,11 +230,13 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   }
   if (stage.embedding) {
     append(finish, embedding_.backward_under(policy, part));
+    if (labels_go_in_forward() && !ids_go_in_forward(stage)) finish.push_back({ids_, -1});
     // Megatron's second stage sends a gradient even to a first one that has no use for it.
     if (!stage.head && stage.output_gradient && groups.empty() && embedding_.gradients.empty())
       finish.push_back({hidden_gradient_, -1});
-  } else if (stage.input_gradient && !torch_pipeline_ && !chunk.hands_in) {
-    finish.push_back({hidden_gradient_, -1});
+  } else if (stage.input_gradient && !torch_pipeline_ && !chunk.hands_in &&
+             !(names_received_ && first)) {
+    finish.push_back({hidden_gradient_, -1});  // sent; where it has a name, the one before
   }
   if (returns_late() && !groups.empty()) {
     std::vector<SlotId> returned = embedding_.composer->graph.returned_last();
@@ -226,8 +244,19 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
       returned = tapes(groups.front().runs.front().variant).composer->graph.returned_last();
     for (const SlotId slot : returned) finish.push_back({slot, -1});
   }
+  if (keeps_received) finish.push_back({hidden_, 1});
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
-  if (part == BackwardPart::kWhole) engine_->end_backward(stage, last, first, finish);
+  if (part == BackwardPart::kWhole) {
+    const auto trains = [&](const Group& group) {
+      return std::any_of(group.runs.begin(), group.runs.end(), [&](const Run& run) {
+        return !gradients_of_kind_[static_cast<std::size_t>(run.variant / 2)].empty();
+      });
+    };
+    if ((!stage.head || head_.gradients.empty()) &&
+        std::none_of(groups.begin(), groups.end(), trains))
+      engine_->first_gradients(first, finish);
+    engine_->end_backward(stage, last, first, finish);
+  }
   hold_whole_inputs(stage, -1, finish);
   // What the buffers will be full of: each further output takes the place of an older one.
   if (keeps_outputs_ && first && lets_output_go_in_forward(stage)) {
@@ -240,9 +269,10 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_ && !loop_.kept) {
     if (from_loss) finish.push_back({loss_, -1});
-    if (stage.head && !keeps_outputs_) finish.push_back({labels_, -1});
+    if (stage.head && !keeps_outputs_ && !labels_go_in_forward()) finish.push_back({labels_, -1});
     if (sees()) finish.push_back({stacks_->pixels, -1});
-    if (reads_ids(stage) && !keeps_outputs_) finish.push_back({ids_, -1});
+    if (reads_ids(stage) && !keeps_outputs_ && !labels_go_in_forward())
+      finish.push_back({ids_, -1});
   } else if (torch_steps_) {
     // Each step of the runtime lets go what it had: the gradient is sent, the output was the root of this backward.
     if (sends) finish.push_back({hidden_gradient_, -1});
@@ -268,7 +298,8 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     const int under = stacks[0].empty() ? -1 : stacks[0].back().runs.back().variant / 2;
     const int above = stacks[1].empty() ? -1 : stacks[1].front().runs.front().variant / 2;
     const auto layers = [&](const std::vector<Group>& stack, Beyond beyond) {
-      return layers_node(stack, edge, false, first, !head_.gradients.empty(), part, beyond);
+      return layers_node(stack, edge, false, first, stage.head && !head_.gradients.empty(), part,
+                         beyond);
     };
     backward.rest =
         program.sequence("", {of_products, layers(stacks[1], {-1, under}),

@@ -54,7 +54,7 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
     if (first) {
       chunk.first_step_forward = chunk.forward[at];
       chunk.first_step_backward = in_first_step(backward);
-      if (keeps_outputs_) {
+      if (keeps_outputs_ || names_received_) {
         std::vector<Event> reset;
         hold_full_buffers(stage, -1, reset);
         const NodeId at_start = program.tape(Phase::kForward, "buffers", reset);
@@ -206,6 +206,8 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   parts.late_states = program.tape(Phase::kOptimizer, "states", late_states);
   if (!torch_steps_) engine_->reduce(stage, reduce);
   if (torch_pipeline_) end_of_torch_step(stage, reduce);
+  if (names_received_ && !stage.head && stage.output_gradient)
+    reduce.push_back({hidden_gradient_, -1});  // its names go when it returns
   std::vector<Event> prepared;
   if (loop_.kept && !job_.training.optimizer_in_backward)
     prepared = {{loop_.scaler, 2}, {loop_.scaler, -2}};

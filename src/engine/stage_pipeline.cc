@@ -5,7 +5,10 @@
 //   until backward   what the stage has given, and the last of it to the end of the step (a local of the schedule)
 //   until the next   the gradient that the stage sends
 //
-// Sources: torch/distributed/pipelining/{stage,schedules}.py.
+// Megatron's 1F1B has names for the gradient that it has received and for the one that it has sent, each until the next.
+//
+// Sources: torch/distributed/pipelining/{stage,schedules}.py; megatron/core/pipeline_parallel/schedules.py,
+// forward_backward_pipelining_without_interleaving (0.16).
 #include <algorithm>
 #include <utility>
 
@@ -48,7 +51,9 @@ void StagePrograms<N>::hold_gradients_of_received(std::int64_t rank, const RankO
 template <class N>
 typename StagePrograms<N>::Edge StagePrograms<N>::edge_of(const Stage<N>& stage,
                                                           const std::vector<Group>& groups) const {
-  if (!torch_pipeline_ || groups.empty()) return {};
+  if (groups.empty()) return {};
+  if (names_received_) return {false, !stage.head && stage.output_gradient};
+  if (!torch_pipeline_) return {};
   return {!stage.embedding, !stage.head};
 }
 
@@ -76,11 +81,20 @@ void StagePrograms<N>::take_from_buffers(const Stage<N>& stage, bool first,
 template <class N>
 void StagePrograms<N>::hold_full_buffers(const Stage<N>& stage, std::int32_t times,
                                          std::vector<Event>& events) const {
+  hold_last_received(stage, times, events);
   if (!keeps_outputs_) return;
   const auto kept = static_cast<std::int32_t>(kept_outputs(stage.index)) * times;
   if (const SlotId output = output_of(stage); output >= 0) events.push_back({output, kept});
   if (stage.head && loss_ >= 0) events.push_back({loss_, times});
   if (reads_batch(stage)) events.push_back({ids_, kept});
+}
+
+template <class N>
+void StagePrograms<N>::hold_last_received(const Stage<N>& stage, std::int32_t times,
+                                          std::vector<Event>& events) const {
+  if (!names_received_ || stage.embedding) return;
+  events.push_back({hidden_, times});
+  if (stage.input_gradient) events.push_back({hidden_gradient_, times});
 }
 
 template <class N>

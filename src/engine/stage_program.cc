@@ -51,6 +51,10 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_p
       gradient_slots_of_kind_(graphs_->gradient_slots_of_kind),
       torch_pipeline_(runs_on_torch_pipelining(job)),
       keeps_outputs_(job.engine == Engine::kScaling),
+      names_received_(
+          job.engine == Engine::kMegatron && runs_whole_stages(job) && !job.trains_in_part() &&
+          std::none_of(job.parallel.stage_layers.begin(), job.parallel.stage_layers.end(),
+                       [](const auto& layers) { return layers.value() == 0; })),
       torch_steps_(torch_pipeline_ && order_.schedule != PipelineSchedule::kGPipe &&
                    order_.schedule != PipelineSchedule::kOneForwardOneBackward) {
   first_layers_.push_back(0);
@@ -83,7 +87,7 @@ StagePrograms<N>::StagePrograms(const Job& job, const std::shared_ptr<StageProgr
   make_engine();
 }
 
-// `with_all`: layers of both variants, and those at the edges of torch's stages.
+// `with_all`: layers of both variants, and those at the edges of torch's and Megatron's stages.
 // scaling's TextDatasetBatch: tokens and two flags joined, of which inputs and targets are views; positions of one sequence;
 // where sequences end, and the same padded; a weight for each token. Beside it the accuracy of the micro-batch.
 template <class N>
@@ -175,11 +179,14 @@ void StagePrograms<N>::draw(bool with_all) {
     if (some_whole) compose_layer(layers_[kind * 2 + 1], kind, true, {});
   }
   compose_ends();
-  if (!with_all || !torch_pipeline_) return;
+  const bool megatron = job_.engine == Engine::kMegatron;
+  if (!with_all || !(torch_pipeline_ || megatron)) return;
+  const std::vector<Edge> at_edges =
+      megatron ? std::vector<Edge>{{false, true}}
+               : std::vector<Edge>{{true, false}, {false, true}, {true, true}};
   for (int variant = 0; variant < static_cast<int>(layers_.size()); ++variant)
     if (layers_[static_cast<std::size_t>(variant)].composer != nullptr)
-      for (const Edge edge : {Edge{true, false}, Edge{false, true}, Edge{true, true}})
-        tapes(variant, edge);
+      for (const Edge& edge : at_edges) tapes(variant, edge);
 }
 
 template <class N>
@@ -220,7 +227,7 @@ void StagePrograms<N>::hold_whole_inputs(const Stage<N>& stage, std::int32_t cou
 }
 
 template <class N>
-void StagePrograms<N>::play(Tapes& tapes, const Played& how) {
+void StagePrograms<N>::play(Tapes& tapes, const Reach& how) {
   Graph<N>& graph = tapes.composer->graph;
   if (tapes.composer->style.offloads_saved && how.leaves_device) graph.offload_saved();
   graph.finish();
@@ -384,7 +391,7 @@ UnitSwings StagePrograms<N>::swings_of(Tapes& tapes) const {
   swings.forward = play(tapes.forward);
   for (const SlotId slot : tapes.lingering)
     swings.forward.net -= book_.program.slot_at(slot).bytes.value().value();
-  swings.backward = play(tapes.backward_under(GradientPolicy::kKeep));
+  swings.backward = play(tapes.backward_under(GradientPolicy::kKeep, BackwardPart::kWhole));
   if (!torch_pipeline_) return swings;
   swings.input = play(tapes.split_under(GradientPolicy::kKeep).input);
   swings.weight = play(tapes.split_under(GradientPolicy::kKeep).weight);

@@ -120,19 +120,15 @@ class StagePrograms {
   struct Tapes {
     std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
     std::vector<Event> forward;
-    std::array<std::vector<Event>, kGradientPolicies>
-        backward;  // by policy, played when first asked for
-    std::array<SplitTapes, kGradientPolicies> split;
-    std::array<std::size_t, kGradientPolicies> before_products{};
+    // Backward by policy, played when first asked for.
+    std::array<SplitTapes, kGradientPolicies> whole, split;
     std::vector<SlotId> kept, lingering, outliving, named, gradients, states, by_nodes;
     std::size_t model_returns = 0;  // events of the head's forward that the model's own runs
     std::vector<Bytes> host_copies;
-    const std::vector<Event>& backward_under(GradientPolicy policy) {
-      std::vector<Event>& events = backward[static_cast<std::size_t>(policy)];
-      if (events.empty())
-        events =
-            composer->graph.backward(policy, &before_products[static_cast<std::size_t>(policy)]);
-      return events;
+    const SplitTapes& whole_under(GradientPolicy policy) {
+      SplitTapes& tapes = whole[static_cast<std::size_t>(policy)];
+      if (tapes.input.empty()) tapes = composer->graph.whole_backward(policy);
+      return tapes;
     }
     const SplitTapes& split_under(GradientPolicy policy) {
       SplitTapes& tapes = split[static_cast<std::size_t>(policy)];
@@ -140,14 +136,12 @@ class StagePrograms {
       return tapes;
     }
     const std::vector<Event>& backward_under(GradientPolicy policy, BackwardPart part) {
-      if (part == BackwardPart::kWhole) return backward_under(policy);
+      if (part == BackwardPart::kWhole) return whole_under(policy).input;
       return part == BackwardPart::kInput ? split_under(policy).input : split_under(policy).weight;
     }
-    // Events before the first product, of a whole backward or of the input's.
-    std::size_t products_from(GradientPolicy policy, BackwardPart part) {
-      if (part == BackwardPart::kInput) return split_under(policy).before_products;
-      backward_under(policy);
-      return before_products[static_cast<std::size_t>(policy)];
+    // What backward begins with: whole, or the input's.
+    const SplitTapes& beginning_under(GradientPolicy policy, BackwardPart part) {
+      return part == BackwardPart::kInput ? split_under(policy) : whole_under(policy);
     }
   };
   struct Variant {
@@ -267,12 +261,12 @@ class StagePrograms {
   bool is_untouched(int variant) const;
   // Whether the hidden states before this layer need a gradient; beyond the last layer: before the head.
   bool gradient_before(std::int64_t layer) const;
-  struct Played {
+  struct Reach {
     bool leaves_device = true;  // where activations wait on the host, these do
     bool unread = false;        // backward never comes here
   };
-  static void play(Tapes& tapes, const Played& how);
-  static void play(Tapes& tapes) { play(tapes, Played{}); }
+  static void play(Tapes& tapes, const Reach& how);
+  static void play(Tapes& tapes) { play(tapes, Reach{}); }
   // torchtune's way of sending activations to the host: what has come back stays until something else has.
   bool returns_late() const { return loop_.kept && style_.offloads_saved; }
   UnitSwings swings_of(Tapes& tapes) const;
@@ -290,6 +284,9 @@ class StagePrograms {
                                                const std::vector<Group>& groups);
   // What goes in backward right after the lowest round of that run, where layers below it still come.
   NodeId inputs_gone_after(const std::vector<Group>& groups, Position position);
+  // What runs backward, the engine's part in the midst of it where the first gradients of parameters stand.
+  std::vector<Event> backward_events(Tapes& tapes, BackwardPart part, bool first,
+                                     bool first_gradients);
   NodeId layer_node(int variant, const Neighbours& here, Edge edge, bool forward, bool first,
                     BackwardPart part);
   // `gradients_before`: backward has made gradients of parameters when it comes to the layers. `edge`: of the first
@@ -347,6 +344,15 @@ class StagePrograms {
   // Outputs of a stage that scaling's buffers hold until the next step begins: as many as micro-batches are under way, and one.
   std::int64_t kept_outputs(std::int64_t rank) const;
   bool reads_batch(const Stage<N>& stage) const { return stage.embedding || stage.head; }
+  // The names of a micro-batch's inputs go with Megatron's forward_step; token ids stay where the embedding looks them up itself,
+  // and does not mask them for its part of the vocabulary first.
+  bool labels_go_in_forward() const { return job_.engine == Engine::kMegatron; }
+  bool ids_go_in_forward(const Stage<N>& stage) const {
+    return labels_go_in_forward() && (!stage.embedding || job_.parallel.tensor > 1);
+  }
+  // What a step of Megatron's 1F1B leaves on a stage: what it received last (set_input_tensor), and that one's gradient.
+  void hold_last_received(const Stage<N>& stage, std::int32_t times,
+                          std::vector<Event>& events) const;
   void take_from_buffers(const Stage<N>& stage, bool first, std::vector<Event>& events) const;
   void end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const;
   // Micro-batches that each chunk sees.
@@ -428,6 +434,8 @@ class StagePrograms {
   std::vector<std::vector<GradientSlots>>& gradient_slots_of_kind_;
   bool torch_pipeline_ = false;
   bool keeps_outputs_ = false;  // scaling's pipe_parallel buffers
+  // Megatron's 1F1B without interleaving has names for what it receives and sends.
+  bool names_received_ = false;
   // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.
   bool torch_steps_ = false;
   std::unique_ptr<EngineContext<N>> context_;

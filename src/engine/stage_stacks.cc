@@ -180,7 +180,8 @@ NodeId StagePrograms<N>::bridge_node(bool forward, bool first) {
     events.insert(events.end(), returns, own.end());
   } else {
     if (checkpoints_stacks() && stacks.mask >= 0) events.push_back({stacks.mask, -1});
-    const std::vector<Event>& own = stacks_->bridge.backward_under(engine_->gradient_policy(first));
+    const std::vector<Event>& own =
+        stacks_->bridge.backward_under(engine_->gradient_policy(first), BackwardPart::kWhole);
     events.insert(events.end(), own.begin(), own.end());
   }
   const NodeId node =

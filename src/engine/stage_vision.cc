@@ -155,7 +155,8 @@ NodeId StagePrograms<N>::vision_bridge_node(bool forward, bool first) {
     for (const SharedInput& input : inputs_)
       if (input.kept && lowest_reader(input, of_stacks[1]).value_or(Position{}) == Position{})
         events.push_back({input.slot, -input.count});
-    const std::vector<Event>& own = stacks_->bridge.backward_under(engine_->gradient_policy(first));
+    const std::vector<Event>& own =
+        stacks_->bridge.backward_under(engine_->gradient_policy(first), BackwardPart::kWhole);
     events.insert(events.end(), own.begin(), own.end());
   }
   const NodeId node =

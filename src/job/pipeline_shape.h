@@ -22,6 +22,12 @@ inline const PipelineOrder& pipeline_order(const Job& job) {
                                              : job.parallel.schedule);
 }
 
+// Each stage of a pipeline is one chunk, and its backward runs whole.
+inline bool runs_whole_stages(const Job& job) {
+  return job.parallel.pipeline > 1 && job.parallel.virtual_pipeline == 1 &&
+         !pipeline_order(job).splits_backward;
+}
+
 inline PipelineShape pipeline_shape(const Job& job) {
   const Parallel& parallel = job.parallel;
   PipelineShape shape;

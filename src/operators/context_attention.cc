@@ -7,8 +7,10 @@
 //   Transformer Engine, allgather q, k, v, out; while it runs keys and values of all ranks
 //   all-to-all (Ulysses)          q, k, v and out of the whole sequence for heads / c: as many elements
 //
-// Ranks of a ring differ: towards the last one most steps give a whole output to add up, before it half of one. The
-// former are weighed. Sources: torch/distributed/tensor/experimental/_context_parallel/_attention.py (2.11), Transformer Engine
+// Ranks of a ring differ. In torch's the steps up to a rank's own number see half of the keys and give a whole output to add
+// up, the later ones half of the queries and half of one. Whoever has both kinds joins an output in parts, which the flash
+// kernel's backward puts in one piece: rank 1, where there are more than two, has the most, and is weighed; of two, rank 0.
+// Sources: torch/distributed/tensor/experimental/_context_parallel/_attention.py (2.11), Transformer Engine
 // pytorch/attention/dot_product_attention/context_parallel.py, DeepSpeed runtime/sequence_parallel/ulysses_sp.py.
 #include <utility>
 
@@ -76,14 +78,31 @@ class ContextAttention {
     operation.backward = {kGradient0, kGradient1, kGradient2, step(travelling(true))};
     step_for(operation, several("query gradient, fp32", rule, Pile::kTemporary, queries_, 1,
                                 ElementType::kFloat32));
-    step_for(operation, several("query gradient of the step before", rule, Pile::kTemporary,
-                                queries_, 1, type_));
-    step_for(operation, several("key and value gradients of half the keys", rule, Pile::kTemporary,
-                                halved(pair), 1, type_));
     // Added up here, sent on and coming.
     step_for(operation, several("key and value gradients, fp32", rule, Pile::kCommunication, pair,
                                 3, ElementType::kFloat32));
-    add_workspaces(operation, c_.sizes.sequence, halved(c_.sizes.sequence));
+    // The second step, with what the first one has given still there.
+    const N sequence = c_.sizes.sequence;
+    const auto temporary = [&](const char* name, const N& elements, ElementType type,
+                               std::int64_t count = 1) {
+      step_for(operation, several(name, rule, Pile::kTemporary, elements, count, type));
+    };
+    const bool flash = c_.style.attention == AttentionKernel::kFlash;
+    if (ranks == 2) {
+      temporary("query gradient of half the queries", halved(queries_), type_);
+      temporary("key and value gradients of a step", pair, type_);
+      // Of one sequence the half of its gradient is in one piece as it is.
+      if (flash)
+        temporary("output of half the queries and its gradient, in one piece", halved(outputs_),
+                  type_, plain(c_.sizes.batch) > 1 ? 2 : 1);
+      temporary("log-sum-exp of half the queries", halved(rows_), ElementType::kFloat32);
+      add_workspaces(operation, halved(sequence), sequence);
+    } else {
+      temporary("query gradient of a step", queries_, type_);
+      temporary("key and value gradients of half the keys", halved(pair), type_);
+      if (flash) temporary("output, in one piece", outputs_, type_);
+      add_workspaces(operation, sequence, halved(sequence));
+    }
     return finish(operation);
   }
 

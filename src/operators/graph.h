@@ -119,7 +119,9 @@ struct Region {
 enum class BackwardPart : std::uint8_t { kWhole, kInput, kWeight };
 struct SplitTapes {
   std::vector<Event> input, weight;
-  std::size_t before_products = 0;  // events of `input` before the first matrix product
+  // Events of `input` before the first matrix product, until it has run, and until the first gradient of a parameter stands
+  // (0: there is none).
+  std::size_t before_products = 0, first_product_ran = 0, first_gradient = 0;
 };
 
 template <class N>
@@ -211,8 +213,8 @@ class Graph {
   // `left` is freed by whoever calls.
   std::vector<Event> forward(ValueId left = kNoValue) const;
   // `incoming`: the gradient of the result is alive when it starts and gone at its end; that of the input is then alive.
-  // `before_products`: how many of the events come before the first matrix product.
-  std::vector<Event> backward(GradientPolicy policy, std::size_t* before_products = nullptr) const;
+  SplitTapes whole_backward(GradientPolicy policy) const;  // all of it in `input`
+  std::vector<Event> backward(GradientPolicy policy) const { return whole_backward(policy).input; }
   // torch/distributed/pipelining/_backward.py: the graph itself lives on between the two parts, and with it all that
   // its operators saved; every operator with parameters keeps the gradient of its output.
   void keep_graph_between_parts() { keeps_graph_ = true; }

@@ -118,6 +118,7 @@ void BackwardPlayer<N>::settle(int parameter) {
     put(slots.kept, 1);
     if (slots.waiting < 0) put(slots.computed, -1);
   }
+  if (tapes_.first_gradient == 0 && !slots.waits) tapes_.first_gradient = events_->size();
   if (slots.waiting >= 0) {
     // What a cast has made is the engine's alone and takes the sum; the product's is a transposed view, and the sum
     // is a new tensor, under the name of its first part.
@@ -246,6 +247,7 @@ void BackwardPlayer<N>::play_back(int i) {
   release(i);
   for (int parameter : parameters) settle(parameter);
   for (std::size_t k = 0; k < made.size(); ++k) arrive(made_for[k], made[k]);
+  if (product_ran_ && tapes_.first_product_ran == 0) tapes_.first_product_ran = events_->size();
 }
 
 template <class N>
@@ -261,10 +263,8 @@ void BackwardPlayer<N>::hand_over() {
 }
 
 template <class N>
-std::vector<Event> Graph<N>::backward(GradientPolicy policy, std::size_t* before_products) const {
-  SplitTapes tapes = BackwardPlayer<N>(*this, policy, false).play();
-  if (before_products != nullptr) *before_products = tapes.before_products;
-  return std::move(tapes.input);
+SplitTapes Graph<N>::whole_backward(GradientPolicy policy) const {
+  return BackwardPlayer<N>(*this, policy, false).play();
 }
 
 template <class N>
