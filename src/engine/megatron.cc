@@ -13,6 +13,7 @@
 // Sources: megatron/core/distributed/param_and_grad_buffer.py, megatron/core/optimizer/distrib_optimizer.py.
 // d counts data x context ranks; experts have buffers of their own, divided by the ranks that hold the same experts.
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -250,29 +251,35 @@ class Megatron final : public MegatronLoop<N> {
   }
   // The distributed optimizer does so tensor by tensor within its share of the buffer, which holds the last tensors first: the
   // first rank's last matrix.
-  void copy_of_share(const Stage<N>& stage, Events& events) {
+  std::int64_t last_matrix_of_share(const Stage<N>& stage) const {
     const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
     const std::vector<std::int64_t>& count = this->counts(stage);
     std::int64_t all = 0;
     for (std::size_t u = 0; u < units.size(); ++u)
       all += count[u] * (plain(units[u]->elements) - plain(units[u]->expert_elements));
     std::int64_t left = (all + ranks_.dense - 1) / ranks_.dense, copied = 0;
+    const auto take = [&](const TensorShare<N>& share) {
+      const std::int64_t elements = plain(share.elements);
+      for (std::int64_t copy = 0; copy < share.copies && left > 0; ++copy) {
+        if (share.shape.size() > 1) copied = std::min(left, elements);
+        left -= elements;
+      }
+    };
     for (std::size_t u = units.size(); u-- > 0;)
       for (std::int64_t i = 0; i < count[u] && left > 0; ++i)
-        for (std::size_t t = units[u]->tensors.size(); t-- > 0 && left > 0;) {
-          const TensorShare<N>& share = units[u]->tensors[t];
-          if (share.of_experts()) continue;
-          const std::int64_t elements = plain(share.elements);
-          for (std::int64_t copy = 0; copy < share.copies && left > 0; ++copy) {
-            if (share.shape.size() > 1) copied = std::min(left, elements);
-            left -= elements;
-          }
-        }
+        for (auto share = units[u]->tensors.rbegin(); share != units[u]->tensors.rend(); ++share)
+          if (!share->of_experts()) take(*share);
+    return copied;
+  }
+  void copy_of_share(const Stage<N>& stage, Events& events) {
+    const std::int64_t copied = last_matrix_of_share(stage);
     if (copied == 0) return;
-    const SlotId slot = this->book_.slot(
-        {"optimizer", "parameter, copied to be widened", "megatron.main-parameters"},
-        Pile::kTemporary, Workbook<N>::counted("the share's last matrix", copied),
-        this->job_.training.precision.parameters);
+    SlotId& slot = copies_of_share_.try_emplace(copied, -1).first->second;
+    if (slot < 0)
+      slot = this->book_.slot(
+          {"optimizer", "parameter, copied to be widened", "megatron.main-parameters"},
+          Pile::kTemporary, Workbook<N>::counted("the share's last matrix", copied),
+          this->job_.training.precision.parameters);
     events.push_back({slot, 1});
     events.push_back({slot, -1});
   }
@@ -412,6 +419,7 @@ class Megatron final : public MegatronLoop<N> {
   SlotSet copies_, rounded_;
   std::vector<SlotSet> widened_, scales_;
   std::vector<Rest> rests_;
+  std::map<std::int64_t, SlotId> copies_of_share_;  // by its elements
   typename EngineModel<N>::StateSlots states_;
 };
 

@@ -191,11 +191,14 @@ TEST(Properties, MoreRecomputationNeverKeepsMore) {
 
 TEST(Properties, EveryLayerIsFullRecomputation) {
   for_random_jobs([](RunFile run_file) {
-    const auto peak_with = [&](const char* recompute) {
+    const auto job_with = [&](const char* recompute) {
       run_file["recompute"] = RunFile::parse(recompute);
-      return estimate(*job_of(run_file)).peak.allocated;
+      return job_of(run_file);
     };
-    EXPECT_EQ(peak_with(R"({"mode": "every", "every": 1})"), peak_with(R"({"mode": "full"})"));
+    const std::optional<Job> every = job_with(R"({"mode": "every", "every": 1})");
+    const std::optional<Job> full = job_with(R"({"mode": "full"})");
+    if (!every || !full) return false;  // a model whose stacks are recomputed in full or not at all
+    EXPECT_EQ(estimate(*every).peak.allocated, estimate(*full).peak.allocated);
     return true;
   });
 }
