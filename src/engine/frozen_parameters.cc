@@ -139,11 +139,7 @@ SlotSet EngineModel<N>::constants_set(const QuantisationConstants& constants) {
   return set;
 }
 
-template std::vector<SlotSet> EngineModel<Checked>::frozen_sets(ElementType, Sharding,
-                                                                const ShardRanks&);
-template std::vector<SlotSet> EngineModel<Traced>::frozen_sets(ElementType, Sharding,
-                                                               const ShardRanks&);
-template std::vector<SlotSet> EngineModel<Checked>::constants_sets();
-template std::vector<SlotSet> EngineModel<Traced>::constants_sets();
+template class EngineModel<Checked>;
+template class EngineModel<Traced>;
 
 }  // namespace steelyard

@@ -50,9 +50,9 @@ TEST(PipelineOrdersOnEngines, AreSound) {
        {Row{"megatron", "gpipe", 1}, Row{"megatron", "1f1b", 1}, Row{"megatron", "interleaved", 2},
         Row{"megatron", "zb-h1", 1}, Row{"megatron", "zb-h1", 2}, Row{"megatron", "zb-h2", 1},
         Row{"megatron", "zb-v", 2}, Row{"megatron", "dualpipe", 2},
-        Row{"megatron", "dualpipe-v", 2}, Row{"fsdp2", "interleaved", 2},
-        Row{"fsdp2", "looped-bfs", 2}, Row{"fsdp2", "zb-h1", 1}, Row{"fsdp2", "zb-h1", 2},
-        Row{"fsdp2", "zb-v", 2}, Row{"fsdp2", "dualpipe-v", 2}})
+        Row{"megatron", "dualpipe-v", 2}, Row{"megatron", "v-half", 2},
+        Row{"fsdp2", "interleaved", 2}, Row{"fsdp2", "looped-bfs", 2}, Row{"fsdp2", "zb-h1", 1},
+        Row{"fsdp2", "zb-h1", 2}, Row{"fsdp2", "zb-v", 2}, Row{"fsdp2", "dualpipe-v", 2}})
     for (const char* more :
          {"", "[recompute]\nmode = \"full\"\n", "[recompute]\nmode = \"selective\"\n"}) {
       SCOPED_TRACE(std::string(row.engine) + " " + row.schedule + " " + more);

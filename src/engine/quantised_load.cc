@@ -147,9 +147,7 @@ void EngineModel<N>::hold_as_quantised(const std::vector<const SlotSet*>& sets,
   events.insert(events.end(), behind.begin(), behind.end());
 }
 
-template void EngineModel<Checked>::hold_as_quantised(const std::vector<const SlotSet*>&,
-                                                      const Stage<Checked>&, Events&);
-template void EngineModel<Traced>::hold_as_quantised(const std::vector<const SlotSet*>&,
-                                                     const Stage<Traced>&, Events&);
+template class EngineModel<Checked>;
+template class EngineModel<Traced>;
 
 }  // namespace steelyard

@@ -18,9 +18,9 @@ constexpr auto kOfTorch = static_cast<std::uint16_t>(
     kPlain | bit_of(kInterleaved) | bit_of(kZeroBubbleH1) | bit_of(kZeroBubbleV) |
     bit_of(kDualPipeV) | bit_of(kLoopedBreadthFirst));
 // sail-sg/zero-bubble-pipeline-parallelism is a fork of Megatron-LM; DualPipe's modules are plain ones.
-constexpr auto kOfForks =
-    static_cast<std::uint16_t>(bit_of(kGPipe) | bit_of(kZeroBubbleH1) | bit_of(kZeroBubbleH2) |
-                               bit_of(kZeroBubbleV) | bit_of(kDualPipe) | bit_of(kDualPipeV));
+constexpr auto kOfForks = static_cast<std::uint16_t>(
+    bit_of(kGPipe) | bit_of(kZeroBubbleH1) | bit_of(kZeroBubbleH2) | bit_of(kZeroBubbleV) |
+    bit_of(kVHalf) | bit_of(kDualPipe) | bit_of(kDualPipeV));
 
 constexpr std::array<EngineRules, 7> kRules = {{
     {.engine = Engine::kDdp,

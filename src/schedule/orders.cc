@@ -42,6 +42,10 @@ const std::array<PipelineOrder, kPipelineSchedules>& pipeline_orders() {
        "gpipe over v chunks a rank, chunk after chunk", "m v chunks",
        "Lamy-Poirier 2022, arXiv:2211.05953; torch ScheduleLoopedBFS", Placement::kLoop, 1, kAny,
        false, true, looped_breadth_first_order, no_fault},
+      {PipelineSchedule::kVHalf, "v-half", "half the memory of 1f1b over a V of two chunks a rank",
+       "2 floor(p/2) + 2 chunks",
+       "Qi et al. 2024, arXiv:2405.15362; sail-sg/zero-bubble-pipeline-parallelism", Placement::kV,
+       2, 2, true, false, v_half_order, no_fault},
   }};
   return kOrders;
 }

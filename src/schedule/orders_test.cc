@@ -78,6 +78,8 @@ TEST(PipelineOrders, KeepTheirPublishedNumberInFlight) {
   // Fewer micro-batches never fill the V.
   expect(
       PipelineSchedule::kZeroBubbleV, [](const Shape& s, Rank) { return 2 * s.ranks; }, 2);
+  expect(
+      PipelineSchedule::kVHalf, [](const Shape& s, Rank) { return s.ranks / 2 * 2 + 2; }, 2);
   expect(PipelineSchedule::kDualPipe, [](const Shape& s, Rank) { return s.ranks + 1; });
   expect(PipelineSchedule::kDualPipeV, [](const Shape& s, Rank) { return 2 * s.ranks + 1; });
 }
@@ -145,6 +147,11 @@ TEST(PipelineOrders, WaitNoLongerThanPublished) {
        }},
       {PipelineSchedule::kZeroBubbleV, kEqual, false,
        [](const PipelineShape&, StepTimes) { return std::int64_t{0}; }},
+      // Half of 1f1b's memory at less than its bubble, of whole forwards and backwards.
+      {PipelineSchedule::kVHalf, kEqual, false,
+       [](const PipelineShape& s, StepTimes t) {
+         return 2 * (s.ranks - 1) * (t.forward + t.input + t.weight);
+       }},
       {PipelineSchedule::kDualPipe, kEqual, false,
        [](const PipelineShape& s, StepTimes t) {
          return (s.ranks / 2 - 1) * (t.forward + 2 * (t.input + t.weight) - 3 * t.weight);

@@ -15,8 +15,9 @@ enum class PipelineSchedule : std::uint8_t {
   kZeroBubbleV,
   kDualPipe,
   kDualPipeV,
-  kLoopedBreadthFirst
+  kLoopedBreadthFirst,
+  kVHalf
 };
-constexpr int kPipelineSchedules = 9;
+constexpr int kPipelineSchedules = 10;
 
 }  // namespace steelyard

@@ -15,6 +15,7 @@ RankOrder looped_breadth_first_order(const PipelineShape& shape, std::int64_t ra
 RankOrder zero_bubble_h1_order(const PipelineShape& shape, std::int64_t rank);
 RankOrder zero_bubble_h2_order(const PipelineShape& shape, std::int64_t rank);
 RankOrder zero_bubble_v_order(const PipelineShape& shape, std::int64_t rank);
+RankOrder v_half_order(const PipelineShape& shape, std::int64_t rank);
 RankOrder dualpipe_order(const PipelineShape& shape, std::int64_t rank);
 RankOrder dualpipe_v_order(const PipelineShape& shape, std::int64_t rank);
 

@@ -49,7 +49,8 @@ std::optional<Value::Array> balanced_layers(const Shape& shape, std::int64_t sta
 Mapped map(MeasuredRow& row) {
   const std::string schedule = row.text("parallel.schedule");
   const bool balanced = schedule == "1F1B / Redis";
-  if (schedule != "1F1B / Baseline" && schedule != "1F1B / baseline" && !balanced)
+  const bool half = schedule == "V-Half / Baseline";
+  if (schedule != "1F1B / Baseline" && schedule != "1F1B / baseline" && !balanced && !half)
     return left_out("schedule " + schedule + ": it divides the vocabulary over the stages");
   MappedRun mapped;
   const auto vocabulary = vocabulary_of(row.text("model.vocab"));
@@ -79,7 +80,8 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.data", 1);
   mapped.set("parallel.tensor", 1);
   mapped.set("parallel.pipeline", row.need("parallel.pp"));
-  mapped.set("parallel.schedule", "1f1b");
+  mapped.set("parallel.schedule", half ? "v-half" : "1f1b");
+  if (half) mapped.set("parallel.virtual_pipeline", 2);
   if (balanced) {
     if (auto counts = balanced_layers(shape, row.need("parallel.pp")))
       mapped.set("parallel.pipeline_layout", Value::array(std::move(*counts)));

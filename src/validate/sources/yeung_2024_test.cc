@@ -42,5 +42,21 @@ TEST(Yeung2024, BalancedStages) {
   EXPECT_EQ(row.says("parallel.pipeline_layout"), "[4, 4, 4, 4, 5, 5, 5, 1]");
 }
 
+TEST(Yeung2024, TwoChunksOfAV) {
+  const LiteralRow row(R"row({"id": "vocabpp24-t6-16gpu-s2048-Baseline-v256k",
+        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
+        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
+        "where": "Table 6 (results), Table 2 (settings), section 6"},
+        "model": {"name": "GPT-like ~7B", "layers": 32, "hidden": 4096, "heads": 32,
+        "vocab": "256k", "params": "~7B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
+        "gpu_memory_gib": 80, "gpus": 16}, "framework": {"name": "Megatron-LM based"},
+        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
+        "parallel": {"dp": 1, "tp": 1, "pp": 16, "vpp": 2, "schedule": "V-Half / Baseline"},
+        "measured": {"peak_reported": 46.77, "oom": false, "mfu": 19.99}})row");
+  EXPECT_EQ(row.says("parallel.schedule"), R"("v-half")");
+  EXPECT_EQ(row.says("parallel.virtual_pipeline"), "2");
+  EXPECT_EQ(row.mapped().readings.size(), 1U);
+}
+
 }  // namespace
 }  // namespace steelyard
