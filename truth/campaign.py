@@ -57,6 +57,10 @@ def record_one(name, out, snapshots):
     from cases import SEQUENCES, cases, stage_of
     from recorder.record import Recorder
     run = cases()[name]
+    settings = run.get("environment", {}).get("PYTORCH_CUDA_ALLOC_CONF")
+    if settings:
+        import torch
+        torch.cuda.memory._set_allocator_settings(settings)
     recorder = Recorder(run, snapshot=out / f"{name}.pickle" if snapshots else None)
     training.train_one(recorder, run, stage_of(name))
     record = recorder.record(sequence=name in SEQUENCES, versions=training.packages_of(run))

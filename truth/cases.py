@@ -582,6 +582,18 @@ FIRST_ON_A_GPU = ("llama", "llama-autocast", "llama-fp32", "llama-full", "llama-
                   "llama-efficient", "llama-accumulation", "llama-clip", "llama-every-2", "llama-sgd", "llama-adafactor",
                   "llama-adamw-8bit", "llama-long", "llama-16-layers", "family-gpt2", "family-qwen3-0.6b", "family-gemma-2b",
                   "family-mixtral", "lora-8")
+# Once more with expandable segments: what is allocated is the same, what is reserved is not.
+EXPANDABLE = (
+    "llama", "llama-full", "llama-autocast", "llama-long", "llama-16-layers-full", "llama-small-vocabulary",
+    "llama-accumulation", "llama-batch-8", "llama-adamw-8bit", "ddp-8", "fsdp1-8", "fsdp1-8-full", "fsdp2-8",
+    "fsdp2-8-full", "fsdp2-8-16-layers-full", "fsdp2-8-small-vocabulary", "fsdp2-8-fp32-gradients", "fsdp2-64",
+    "deepspeed-1-8", "deepspeed-2-8", "deepspeed-2-8-full", "deepspeed-3-8", "deepspeed-3-8-full",
+    "deepspeed-3-8-small-vocabulary", "tensor-2", "tensor-4", "context-2-ring", "context-4-allgather",
+    "pipeline-4-1f1b-stage-0", "pipeline-4-1f1b-full-stage-3", "pipeline-4-interleaved-stage-0",
+    "pipeline-4-zb-v-stage-0", "pipeline-2-dualpipe-v-stage-1", "megatron-1", "megatron-data-8",
+    "megatron-data-8-distributed", "megatron-fsdp-2-8", "megatron-fsdp-3-8", "megatron-fsdp-3-8-full",
+    "megatron-tensor-2-distributed", "megatron-tensor-2-full", "megatron-tensor-2-selective",
+    "megatron-tensor-2-pipeline-2-stage-0", "megatron-tensor-8-distributed")
 SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 
@@ -631,6 +643,9 @@ def cases():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)
+    for name in EXPANDABLE:
+        kind, stage, number = name.partition("-stage-")
+        table[f"{kind}-expandable{stage}{number}"] = changed(table[name], {"environment.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
     return table
 
 

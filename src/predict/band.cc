@@ -48,10 +48,24 @@ const ObservedError& observed_error(std::string_view engine, std::string_view im
   throw std::logic_error("data/bands.json has no error of any engine for " + std::string(term));
 }
 
+namespace {
+
+// Megatron's runs were measured in 16 bits: how far off is what Transformer Engine keeps in 8, they do not say.
+const ObservedError& error_of_working(const Job& job) {
+  constexpr std::string_view kWorking = "working";
+  if (job.implementation == Implementation::kMegatron &&
+      multiplies_in_8_bits(job.training.precision))
+    return observed_error(kAny, kAny, kWorking);
+  return observed_error(name_of(job.engine), name_of(job.implementation), kWorking);
+}
+
+}  // namespace
+
 ErrorBand::ErrorBand(const Job& job)
     : states_(observed_error(name_of(job.engine), name_of(job.implementation), "states")),
-      working_(observed_error(name_of(job.engine), name_of(job.implementation), "working")),
-      slack_(observed_error(name_of(job.engine), name_of(job.implementation), "slack")) {}
+      working_(error_of_working(job)),
+      slack_(observed_error(name_of(job.engine), name_of(job.implementation), "slack")),
+      slack_comes_back_(job.allocator.expandable_segments) {}
 
 Band ErrorBand::widened(const Band& predicted, const BandTerms& terms) const {
   const Piles& piles = terms.piles;

@@ -57,9 +57,16 @@ class ErrorBand {
   }
   // Where the prediction itself has a low and a high end.
   Band widened(const Band& predicted, const BandTerms& terms) const;
+  // What a run needs of its device. The least holds no slack that could be less. Pages of expandable segments that nobody
+  // uses go back before an error (CUDACachingAllocator.cpp, release_blocks): more of them than were foreseen end no run.
+  Band needed(const Band& predicted, const Piles& piles) const {
+    return {widened(predicted, {piles, false}).low,
+            widened(predicted, {piles, !slack_comes_back_}).high};
+  }
 
  private:
   const ObservedError &states_, &working_, &slack_;
+  bool slack_comes_back_;
 };
 
 }  // namespace steelyard

@@ -157,9 +157,9 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     // communicator or a workspace made late asks the device, which has what the allocator left.
     const Band ends{reserve.least + runtime.low,
                     std::max(reserve.most, rank.reserved) + runtime.high};
-    // The least holds no slack that could be less.
-    peak.low = std::max(peak.low, observed.widened(ends, {piles, false}).low);
-    peak.high = std::max(peak.high, observed.widened(ends, {piles, true}).high);
+    const Band needed = observed.needed(ends, piles);
+    peak.low = std::max(peak.low, needed.low);
+    peak.high = std::max(peak.high, needed.high);
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.

@@ -24,7 +24,7 @@ LayoutNeed PreparedJob::need(bool only_if_it_fits) {
     const LaterReserve reserve = estimated_later_reserve(crest.height, crest.change);
     const Bytes device = std::max(reserve.expected, Bytes(crest.height)) + runtime.expected;
     const Band ends{reserve.least + runtime.low, reserve.most + runtime.high};
-    need.high = std::max(need.high, observed.widened(ends, {piles, true}).high);
+    need.high = std::max(need.high, observed.needed(ends, piles).high);
     if (stage > 0 && device <= need.device) return;
     need.device = device;
     need.pipeline = stage;

@@ -252,6 +252,8 @@ Json json_of(const JudgedReading& reading) {
   Json json = {{"reading", label_of(reading.reading)},
                {"measured_bytes", reading.reading.bytes.value().value()},
                {"predicted_bytes", reading.predicted.value().value()}};
+  if (reading.reading.rounding > Bytes{})
+    json["rounding_bytes"] = reading.reading.rounding.value().value();
   if (reading.band) {
     json["low_bytes"] = reading.band->low.value().value();
     json["high_bytes"] = reading.band->high.value().value();

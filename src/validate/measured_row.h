@@ -44,6 +44,8 @@ struct Reading {
   std::optional<Piles> piles = std::nullopt;  // what it was made of, where a recorder could tell
   bool with_forward =
       false;  // one phase was recorded for forward and backward: Megatron's schedules run both
+  Bytes
+      rounding{};  // half of what the last printed digit is worth, where that is much: no error is less
 };
 
 // What the row does not say. An empty value: not a key of the run file, a way of reading the number.

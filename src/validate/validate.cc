@@ -325,7 +325,11 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
                                   [&label](const auto& known) { return known.first == label; });
         if (table == tables.end()) table = tables.insert(tables.end(), {label, {}});
         std::optional<bool> in_band;
-        if (reading.band) in_band = reading.band->contains(reading.reading.bytes);
+        const Bytes rounding = reading.reading.rounding;
+        if (reading.band)
+          in_band = Band{reading.band->low - std::min(reading.band->low, rounding),
+                         reading.band->high + rounding}
+                        .contains(reading.reading.bytes);
         table->second.add(reading.reading.bytes, reading.predicted, in_band);
         if (farthest == nullptr || size_of_error(reading) > size_of_error(*farthest))
           farthest = &reading;

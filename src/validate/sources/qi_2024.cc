@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 50'257;  // GPT-2's tokenizer, which Megatron's GPT runs use
 constexpr std::int64_t kMostParts = 1024;
+constexpr Bytes kHalfGigabyte{500'000'000};
 
 // 22 layers in 8 parts: 2, 3, 3, 3, 3, 3, 3, 2. In 24 parts: 0, 1, ..., 1, 0.
 std::optional<Value::Array> part_layers(std::int64_t layers, std::int64_t parts) {
@@ -75,7 +76,9 @@ Mapped map(MeasuredRow& row) {
   }
   if (!row.complete()) return left_out(row.missing());
   if (const auto bytes = row.gigabytes("measured.peak_reported")) {
-    mapped.readings.push_back({Meter::kAllocated, *bytes});
+    Reading whole{Meter::kAllocated, *bytes};
+    whole.rounding = kHalfGigabyte;
+    mapped.readings.push_back(whole);
     // Read as GiB, all tables were 7 % more than is weighed, whatever the model and the order.
     mapped.read_as("10^9 bytes, allocated, the largest rank",
                    "the authors' code counts memory in 10^6 bytes (sail-sg/"

@@ -19,6 +19,7 @@ TEST(Qi2024, TheEndsHaveALayerLess) {
   EXPECT_EQ(row.says("training.micro_batch"), "12");
   ASSERT_EQ(row.mapped().readings.size(), 1U);
   EXPECT_EQ(row.reads(0), (std::pair(Meter::kAllocated, std::int64_t{57'000'000'000})));
+  EXPECT_EQ(row.mapped().readings[0].rounding, Bytes(500'000'000));
   EXPECT_EQ(row.mapped().stage, std::nullopt);
   EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
