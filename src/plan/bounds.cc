@@ -4,7 +4,6 @@
 #include <array>
 
 #include "job/stages.h"
-#include "predict/band.h"
 #include "predict/reserve.h"
 #include "schedule/orders.h"
 
@@ -202,11 +201,6 @@ Bounds::Need Bounds::least_need(const Layout& layout, const FormFacts& facts,
   if (starts.empty()) return {};
   const auto last = static_cast<std::int64_t>(starts.size()) - 2;
   const bool shares = layout.data * layout.context > 1;
-  // The observed errors widen the band by a part of what is allocated, working set or not.
-  const auto error = [&](const char* term) {
-    return observed_error(name_of(layout.engine), name_of(layout.implementation), term).high;
-  };
-  const double widened = error("slack") + std::min(error("states"), error("working"));
   const auto real = [](Bytes bytes) { return static_cast<double>(bytes.value().value()); };
   Need need;
   // The ends differ from the rest, and those near the loss wait longest for their weights' turn.
@@ -248,8 +242,8 @@ Bounds::Need Bounds::least_need(const Layout& layout, const FormFacts& facts,
             : allocated;
     const LaterReserve reserve = estimated_later_reserve(allocated, resident);
     need.device = std::max(need.device, real(reserve.expected + context_.expected));
-    need.high = std::max(
-        need.high, real(reserve.most + context_.high) + static_cast<double>(allocated) * widened);
+    need.high = std::max(need.high, real(reserve.most + context_.high) +
+                                        static_cast<double>(allocated) * facts.error_above);
   }
   return need;
 }

@@ -5,6 +5,7 @@
 #include "engine/stage_program.h"
 #include "model/sequence.h"
 #include "operators/style.h"
+#include "predict/band.h"
 #include "recipe/bytes_per_parameter.h"
 
 namespace steelyard {
@@ -55,6 +56,7 @@ FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const J
   FormFacts facts;
   const Architecture& model = *job.model;
   facts.alike = model.kinds.size() == 1;
+  facts.error_above = ErrorBand(job).least_above();
   std::vector<double> kept, elements;
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     kept.push_back(bytes_kept(programs, kind, false));

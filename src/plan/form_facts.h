@@ -40,8 +40,10 @@ struct FormFacts {
   double gradient_of_stage = 0;   // the same, where stages keep whole gradients until they reduce
   double largest = 0;             // parameters of the largest layer
   double kept_of_head = 0;        // bytes
-  std::int64_t micro_batch = 1;   // of the base: the smallest
-  PassageTime smallest;           // with that
+  double error_above =
+      0;  // of each allocated byte: the high end of what is needed is so much higher, or more
+  std::int64_t micro_batch = 1;  // of the base: the smallest
+  PassageTime smallest;          // with that
   PassageTime widest;  // with a multiple of any other: each takes no less for each sequence
   std::int64_t widest_micro_batch = 1;
   bool alike = true;        // one kind of layer

@@ -13,6 +13,7 @@
 // written by truth/bands.py). Where a run file says all and PyTorch's own code was recorded they are nought.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,10 @@ class ErrorBand {
   Band needed(const Band& predicted, const Piles& piles) const {
     return {widened(predicted, {piles, false}).low,
             widened(predicted, {piles, !slack_comes_back_}).high};
+  }
+  // By how much of what is allocated the high end of that is higher, whatever it is made of.
+  double least_above() const {
+    return (slack_comes_back_ ? 0 : slack_.high) + std::min(states_.high, working_.high);
   }
 
  private:
