@@ -20,6 +20,9 @@ constexpr std::string_view kFsdp2 =
 constexpr std::string_view kFsdp1 =
     "torch/distributed/fsdp/_runtime_utils.py: _unshard (pre_unshard_stream, unshard_stream), "
     "_post_backward_hook (post_backward_stream)";
+constexpr std::string_view kFsdp1Views =
+    "torch/distributed/fsdp/_flat_param.py: unshard makes the parameters' views under unshard_stream, and autograd "
+    "runs what joins their gradients on the stream of the views";
 constexpr std::string_view kZero3 =
     "DeepSpeed runtime/zero/partitioned_param_coordinator.py (__allgather_stream), stage3.py "
     "(reduce_and_partition_stream)";
@@ -28,13 +31,15 @@ constexpr std::string_view kMegatronFsdp =
     "megatron/core/distributed/fsdp/src/megatron_fsdp: AllGatherPipeline (ag_stream), "
     "GradReducePipeline (rs_stream); whole gradients are made by the hook, on the current stream";
 
-constexpr std::array<RuleStream, 15> kStreams = {{
+constexpr std::array<RuleStream, 17> kStreams = {{
     {"fsdp2.cast-shard", kGatherStream, kFsdp2},
     {"fsdp2.all-gather-output", kGatherStream, kFsdp2},
     {"fsdp2.reduce-scatter-output", kReduceStream, kFsdp2},
     {"fsdp2.gradient-shard", kReduceStream, kFsdp2},
+    {"fsdp1.cast-gradient", kReduceStream, kFsdp1},
     {"fsdp1.cast-shard", kCastStream, kFsdp1},
     {"fsdp1.whole-parameter", kGatherStream, kFsdp1},
+    {"fsdp1.flat-gradient", kGatherStream, kFsdp1Views},
     {"fsdp1.gradient-shard", kReduceStream, kFsdp1},
     {"fsdp1.reduce-scatter-output", kReduceStream, kFsdp1},
     {"deepspeed.zero3-fetch", kGatherStream, kZero3},
