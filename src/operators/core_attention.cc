@@ -113,7 +113,7 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   operation.arithmetic = {Arithmetic::kAttention,           plain(sequence),
                           plain(query_width / heads),       plain(sequence),
                           plain(tokens / sequence * heads), how.causal};
-  operation.arithmetic.of_cudnn = style.implementation == Implementation::kMegatron && !efficient;
+  operation.arithmetic.code = style.attention_code;
   // models/llama.py: zeros, a sum and a running sum of the mask for queries and for keys; queries and keys turned where
   // they lie; backward turns their gradients back, before and after the kernel itself
   if (style.implementation == Implementation::kNanotron && !efficient)

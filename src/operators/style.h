@@ -4,6 +4,7 @@
 #include "job/job.h"
 #include "ledger/workbook.h"
 #include "model/architecture.h"
+#include "operators/work.h"
 
 namespace steelyard {
 
@@ -34,6 +35,7 @@ struct OperatorStyle {
   ElementType weight_gradient = ElementType::kBFloat16;  // as the backward kernel first writes it
   bool autocast = false;
   AttentionKernel attention = AttentionKernel::kFlash;
+  AttentionCode attention_code = AttentionCode::kFlash;
   LossKernel loss = LossKernel::kPlain;
   std::int64_t loss_chunks = 8;
   Shifted shifted = Shifted::kLabels;

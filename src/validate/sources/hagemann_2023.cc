@@ -35,6 +35,8 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.precision", "bf16-mixed");
   mapped.assume("training.optimizer", "adamw", "not printed");
   mapped.set("training.attention", row.says("train.attention", "flash") ? "flash" : "eager");
+  if (row.says("train.attention", "flash_attentionv1.0.8"))
+    mapped.set("environment.flash-attn", "1.0.8");
   if (row.says("train.attention", "RMS kernel")) mapped.set("training.kernels", "flash-attn");
   if (row.says("train.attention", "fused")) mapped.set("training.kernels", "megatron");
   mapped.set("parallel.data", row.need("parallel.dp"));

@@ -32,6 +32,9 @@ Mapped map(MeasuredRow& row) {
   mapped.read_as("loss fused",
                  "MPT's default loss_fn fused_crossentropy is flash-attn's (modeling_mpt.py)");
   mapped.set("training.attention", "flash");
+  mapped.assume("environment.flash-attn", "1.0",
+                "attn_impl triton is the benchmark's default (submit_benchmarks.py): FlashAttention 1 in "
+                "Triton");
   mapped.set("training.dropout", Value::number(0));
   mapped.set("parallel.data", row.need("parallel.dp"));
   const bool gradients_only = row.says("parallel.fsdp_zero_stage", "SHARD_GRAD_OP") ||
