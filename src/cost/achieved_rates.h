@@ -22,10 +22,10 @@ struct Fraction {
 };
 
 struct AchievedRates {
-  std::string architecture;     // "sm_80"
-  Fraction product;             // of the peak rate, for a product that fills the device with tiles
-  Fraction weight_product;      // of that again, where tokens are summed: the gradient of a weight
-  Fraction eight_bit_product;   // of `product` again, where both factors have 8 bits
+  std::string architecture;    // "sm_80"
+  Fraction product;            // of the peak rate, for a product that fills the device with tiles
+  Fraction weight_product;     // of that again, where tokens are summed: the gradient of a weight
+  Fraction eight_bit_product;  // of `product` again, where both factors have 8 bits
   // Of the peak rate, FlashAttention 2, as many heads and queries as one likes; a causal square counts half, backward has
   // five products for two. Then FlashAttention 1, and cuDNN's, which Transformer Engine takes from Hopper on.
   Fraction attention_forward, attention_backward;

@@ -79,8 +79,7 @@ double KernelClock::attention_fraction(const Kernel& kernel) const {
   const Rate rate = kRates[static_cast<std::size_t>(kernel.arithmetic.code)][kernel.backward];
   const double waves =
       kernel.backward ? rates_.attention_backward_waves : rates_.attention_forward_waves;
-  return at(rates_.*rate, outlook_) *
-         filling(kernel.arithmetic, device_.multiprocessors, waves);
+  return at(rates_.*rate, outlook_) * filling(kernel.arithmetic, device_.multiprocessors, waves);
 }
 
 Seconds KernelClock::device_time(const Kernel& kernel) const {

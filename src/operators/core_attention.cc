@@ -221,7 +221,8 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     return copy(weighted_values(fused, v, heads, value_width, type),
                 {kOwner, "output", "op.attention.transposed-copy"});
   }
-  // scaling's product scales (baddbmm), and its softmax stays in 16 bits (MaskedSoftmaxConfig.softmax_in_fp32).
+  // scaling's product scales (baddbmm), and its softmax stays in 16 bits (MaskedSoftmaxConfig.softmax_in_fp32); in runs of
+  // before it was published it was in fp32.
   const bool scaling = style.implementation == Implementation::kScaling;
   ValueId scores = scaling ? raw : scale(raw, {kOwner, "scaled scores", "op.scale"});
   if (how.softcap) {
@@ -241,7 +242,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (how.sinks_index >= 0) {
     columns = sizes.tokens * heads * (sizes.sequence + N(1));
     scores = with_sinks(scores, columns, sizes.tokens * heads, how.sinks_index, heads);
-  } else if (!scaling) {
+  } else if (!scaling || style.older_norms) {
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
   }
   ValueId probabilities =

@@ -44,7 +44,8 @@ struct OperatorStyle {
   bool compiled = false;
   bool norms_written_out = true;  // operator by operator, not one kernel
   bool fused_softmax = false;     // scale, mask and softmax of written-out attention are one kernel
-  bool older_norms = false;       // torchtune's before 0.5, written out in Python
+  bool older_norms =
+      false;  // torchtune's before 0.5, written out in Python; scaling's before 0.1, in fp32
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   bool liger =
       false;  // Liger's norms, gated feed-forward and rotary embedding in transformers' place

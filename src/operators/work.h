@@ -27,7 +27,7 @@ struct Arithmetic {
   enum Kind : std::uint8_t { kNone, kProduct, kAttention } kind = kNone;
   // (rows x inner) · (inner x columns), `batch` times. Attention: queries, width of a head, keys; batch: sequences x heads.
   std::int64_t rows = 0, inner = 0, columns = 0, batch = 1;
-  bool causal = false;      // attention: half of the square
+  bool causal = false;  // attention: half of the square
   AttentionCode code = AttentionCode::kFlash;
   bool eight_bits = false;  // of both factors; the result keeps its own type
   std::int8_t forward_times =

@@ -28,6 +28,9 @@ Mapped map(MeasuredRow& row) {
                  "not printed; the trials' MFU fits a vocabulary of 128k");
   mapped.assume("engine", "scaling",
                 "their own framework, published a year later: Aleph-Alpha/scaling");
+  mapped.assume("environment.scaling", "0.0",
+                "before it was published; norms and softmax in fp32 are read off what ran and how "
+                "long it took");
   map_cluster(row, mapped);
   mapped.set("training.sequence_length", row.need("train.seq_len"));
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
