@@ -27,6 +27,8 @@ constexpr NamedFraction kFractions[] = {
     {"eight_bit_product", &AchievedRates::eight_bit_product},
     {"attention_forward", &AchievedRates::attention_forward},
     {"attention_backward", &AchievedRates::attention_backward},
+    {"first_attention_forward", &AchievedRates::first_attention_forward, "attention_forward"},
+    {"first_attention_backward", &AchievedRates::first_attention_backward, "attention_backward"},
     {"cudnn_attention_forward", &AchievedRates::cudnn_attention_forward, "attention_forward"},
     {"cudnn_attention_backward", &AchievedRates::cudnn_attention_backward, "attention_backward"},
     {"memory", &AchievedRates::memory},
@@ -41,8 +43,17 @@ struct NamedSeconds {
 };
 constexpr NamedSeconds kSeconds[] = {{"kernel_start", &AchievedRates::kernel_start},
                                      {"host_launch", &AchievedRates::host_launch},
+                                     {"exchange_start", &AchievedRates::exchange_start},
                                      {"exchange_inside", &AchievedRates::exchange_inside},
                                      {"exchange_across", &AchievedRates::exchange_across}};
+
+struct NamedWaves {
+  const char* name;
+  double AchievedRates::*value;
+};
+constexpr NamedWaves kWaves[] = {
+    {"attention_forward_waves", &AchievedRates::attention_forward_waves},
+    {"attention_backward_waves", &AchievedRates::attention_backward_waves}};
 
 struct Entry {
   AchievedRates rates;
@@ -57,6 +68,7 @@ Entry read_entry(const Fact& fact) {
   for (const auto& [name, value, otherwise] : kFractions)
     rates.*value = read_fraction(fact[otherwise == nullptr || fact.has(name) ? name : otherwise]);
   for (const auto& [name, value] : kSeconds) rates.*value = read_microseconds(fact[name]);
+  for (const auto& [name, value] : kWaves) rates.*value = fact[name]["waves"].number();
   return entry;
 }
 
@@ -109,6 +121,8 @@ std::string rates_text(const AchievedRates& rates,
   }
   for (const auto& [name, value] : kSeconds)
     json[name] = {{"microseconds", (rates.*value).value() * 1e6}, {"source", source_of(name)}};
+  for (const auto& [name, value] : kWaves)
+    json[name] = {{"waves", rates.*value}, {"source", source_of(name)}};
   return json.dump(2) + "\n";
 }
 

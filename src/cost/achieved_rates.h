@@ -1,6 +1,6 @@
 // What training reaches of a device's peak rates: the constants of the cost model, each with a physical meaning.
 //
-//   sm_80   products 0.76 of peak (0.66 to 0.84) · attention 0.45 forward, 0.38 backward · memory 0.80 of its bandwidth
+//   sm_80   products 0.76 of peak (0.66 to 0.84) · attention 0.66 forward, 0.52 backward · memory 0.80 of its bandwidth
 //           rings 0.78 of the links · 20 us of host time an operator
 //
 // Facts live in data/efficiency/*.json, one file for each architecture, each constant with its source: read somewhere,
@@ -22,14 +22,17 @@ struct Fraction {
 };
 
 struct AchievedRates {
-  std::string architecture;     // "sm_80"
-  Fraction product;             // of the peak rate, for a product that fills the device with tiles
-  Fraction weight_product;      // of that again, where tokens are summed: the gradient of a weight
-  Fraction eight_bit_product;   // of `product` again, where both factors have 8 bits
-  Fraction attention_forward;   // of the peak rate, fused kernel; a causal square counts half
-  Fraction attention_backward;  // the same, with five products for two
-  // cuDNN's, which Transformer Engine takes from Hopper on; the same where a file has none.
+  std::string architecture;    // "sm_80"
+  Fraction product;            // of the peak rate, for a product that fills the device with tiles
+  Fraction weight_product;     // of that again, where tokens are summed: the gradient of a weight
+  Fraction eight_bit_product;  // of `product` again, where both factors have 8 bits
+  // Of the peak rate, FlashAttention 2, as many heads and queries as one likes; a causal square counts half, backward has
+  // five products for two. Then FlashAttention 1, and cuDNN's, which Transformer Engine takes from Hopper on.
+  Fraction attention_forward, attention_backward;
+  Fraction first_attention_forward, first_attention_backward;
   Fraction cudnn_attention_forward, cudnn_attention_backward;
+  // Waves of blocks of 128 queries, one for each multiprocessor, that the ends of such a kernel cost.
+  double attention_forward_waves = 0, attention_backward_waves = 0;
   Fraction memory;            // of the memory's bandwidth, for kernels that only read and write
   Fraction ring;              // of the device's link, as bus bandwidth of large rings
   Fraction network;           // of the interface, as bus bandwidth across machines
@@ -38,8 +41,9 @@ struct AchievedRates {
   Fraction overlap_slowdown;  // of the shorter one, when communication runs beside compute
   Seconds kernel_start{};     // between two kernels on the device
   Seconds host_launch{};      // of the host, for each operator of eager code
-  Seconds exchange_inside{};  // the fixed part of a collective within a machine
-  Seconds exchange_across{};  // and across machines
+  Seconds exchange_start{};   // of a collective, whatever its ranks
+  Seconds exchange_inside{};  // each of its steps from a rank to one of the same machine
+  Seconds exchange_across{};  // and of another
 };
 
 // By the device's architecture; the nearest older one of the same vendor where there is no file.

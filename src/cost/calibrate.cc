@@ -23,8 +23,10 @@ const std::vector<Knob>& knobs() {
       {"attention", 0.02, 0.9, [](const AchievedRates& r) { return r.attention_forward.expected; },
        [](AchievedRates& r, double v) {
          const double times = v / r.attention_forward.expected;
-         r.attention_forward.expected = v;
-         r.attention_backward.expected = std::min(0.9, r.attention_backward.expected * times);
+         for (Fraction* rate : {&r.attention_forward, &r.attention_backward,
+                                &r.first_attention_forward, &r.first_attention_backward,
+                                &r.cudnn_attention_forward, &r.cudnn_attention_backward})
+           rate->expected = std::min(0.9, rate->expected * times);
        }},
       {"memory", 0.1, 0.95, [](const AchievedRates& r) { return r.memory.expected; },
        [](AchievedRates& r, double v) { r.memory.expected = v; }},

@@ -1,6 +1,7 @@
 #include "cost/collective_time.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace steelyard {
 
@@ -26,21 +27,25 @@ Seconds ExchangeClock::time(ExchangeKind kind, double bytes, const Group& group)
   const auto ranks = static_cast<double>(group.ranks.value());
   if (group.ranks <= 1 || bytes <= 0) return Seconds(0);
   const bool leaves = group.ranks > group.in_machine;
-  const double fixed = leaves ? rates_.exchange_across.value() : rates_.exchange_inside.value();
+  // A ring passes all of its ranks, and goes from machine to machine as often as there are machines.
+  const double machines = std::ceil(ranks / static_cast<double>(group.in_machine.value()));
+  const double around = (ranks - machines) * rates_.exchange_inside.value() +
+                        (machines - 1) * rates_.exchange_across.value();
+  const double begin = rates_.exchange_start.value();
   const double part = (ranks - 1) / ranks;
   const double ring = leaves ? across(group.in_machine) : inside_;
   switch (kind) {
     case ExchangeKind::kAllReduce:
-      return Seconds(fixed + 2 * part * bytes / ring);
+      return Seconds(begin + 2 * around + 2 * part * bytes / ring);
     case ExchangeKind::kAllGather:
     case ExchangeKind::kReduceScatter:
-      return Seconds(fixed + part * bytes / ring);
+      return Seconds(begin + around + part * bytes / ring);
     case ExchangeKind::kAllToAll: {
       const double own = bytes / ranks;  // what one rank sends, itself included
       const auto here = static_cast<double>(group.in_machine.value());
       const double stays = own * (here - 1) / ranks / inside_;
       const double goes = leaves ? own * (ranks - here) / ranks / interface_ : 0;
-      return Seconds(fixed + std::max(stays, goes));
+      return Seconds(begin + step(leaves) + std::max(stays, goes));
     }
     case ExchangeKind::kSendReceive:
       return send(bytes, leaves);
@@ -48,12 +53,13 @@ Seconds ExchangeClock::time(ExchangeKind kind, double bytes, const Group& group)
   return Seconds(0);
 }
 
+double ExchangeClock::step(bool across_machines) const {
+  return (across_machines ? rates_.exchange_across : rates_.exchange_inside).value();
+}
+
 Seconds ExchangeClock::send(double bytes, bool across_machines) const {
   const double rate = across_machines ? interface_ : inside_;
-  // A message has one step where a ring has many.
-  const double fixed =
-      across_machines ? rates_.exchange_across.value() : rates_.exchange_inside.value();
-  return Seconds(fixed / 4 + bytes / rate);
+  return Seconds(rates_.exchange_start.value() + step(across_machines) + bytes / rate);
 }
 
 }  // namespace steelyard

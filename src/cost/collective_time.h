@@ -1,7 +1,8 @@
 // Seconds that ranks take to exchange a payload.
 //
-//   ring over n ranks    all-gather, reduce-scatter   fixed + (n-1)/n · S / B
-//                        all-reduce                   fixed + 2 (n-1)/n · S / B
+//   ring over n ranks    all-gather, reduce-scatter   start + steps + (n-1)/n · S / B
+//                        all-reduce                   start + 2 steps + 2 (n-1)/n · S / B
+//   steps                n - 1, of which the machines - 1 that leave one take longer (NVIDIA/nccl src/graph/tuning.cc)
 //   B inside a machine   fraction of the link
 //   B across machines    the interfaces of the group's ranks in one machine together, at most B inside
 //   all-to-all           what stays in the machine at B inside, the rest at the rank's own interface
@@ -33,6 +34,7 @@ class ExchangeClock {
 
  private:
   double across(Ranks in_machine) const;
+  double step(bool across_machines) const;
 
   double inside_ = 0, interface_ = 0;
   const AchievedRates& rates_;

@@ -33,6 +33,19 @@ TEST(CollectiveTime, AcrossMachinesTheInterfacesOfAllItsRanksCount) {
   EXPECT_NEAR(bytes * 2 * 31 / 32 / eight, 365.8e9, 20e9);
 }
 
+TEST(CollectiveTime, ARingTakesAStepForEachRank) {
+  // VIA-Research/vTrain trace/a100: all-reduce of 1 MiB over 8 A100, 92 us
+  const double mib = 1024.0 * 1024;
+  const ExchangeClock a100 = clock_of("a100-sxm-80gb", "hgx-a100");
+  EXPECT_NEAR(a100.time(ExchangeKind::kAllReduce, mib, {Ranks(8), Ranks(8)}).value(), 92e-6, 10e-6);
+  // NVIDIA/nccl src/graph/tuning.cc: from 16 to 64 machines of 8, 48 steps more across and 336 inside
+  const ExchangeClock h100 = clock_of("h100-sxm-80gb", "hgx-h100");
+  const auto gather = [&](std::int64_t ranks) {
+    return h100.time(ExchangeKind::kAllGather, 1, {Ranks(ranks), Ranks(8)}).value();
+  };
+  EXPECT_NEAR(gather(512) - gather(128), 48 * 14e-6 + 336 * 3.4e-6, 1e-9);
+}
+
 TEST(CollectiveTime, GroupsFillMachinesByTheirStride) {
   EXPECT_EQ(group_of(Ranks(8), 1, Ranks(8)).in_machine, Ranks(8));
   EXPECT_EQ(group_of(Ranks(16), 8, Ranks(8)).in_machine, Ranks(1));

@@ -19,6 +19,9 @@ constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{12
 // A tile's first and last columns of the inner dimension fill and drain its pipeline.
 constexpr double kInnerStart = 128;
 
+// What one block of an attention kernel works on (flash-attn, kBlockM of a head of 128).
+constexpr std::int64_t kQueriesOfBlock = 128;
+
 std::int64_t pieces(std::int64_t whole, std::int64_t piece) { return (whole + piece - 1) / piece; }
 
 }  // namespace
@@ -37,6 +40,12 @@ double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors) {
   }
   const auto inner = static_cast<double>(product.inner);
   return best * inner / (inner + kInnerStart);
+}
+
+double filling(const Arithmetic& attention, std::int64_t multiprocessors, double waves) {
+  const auto blocks = static_cast<double>(pieces(attention.rows, kQueriesOfBlock)) *
+                      static_cast<double>(attention.batch);
+  return blocks / (blocks + waves * static_cast<double>(multiprocessors));
 }
 
 FlopsPerSecond peak_rate(const Device& device, ElementType type) {
@@ -61,6 +70,18 @@ FlopsPerSecond peak_rate(const Device& device, ElementType type) {
 KernelClock::KernelClock(const Device& device, Outlook outlook)
     : device_(device), rates_(achieved_rates(device)), outlook_(outlook) {}
 
+double KernelClock::attention_fraction(const Kernel& kernel) const {
+  using Rate = Fraction AchievedRates::*;
+  constexpr std::array<std::array<Rate, 2>, 3> kRates = {
+      {{&AchievedRates::attention_forward, &AchievedRates::attention_backward},
+       {&AchievedRates::first_attention_forward, &AchievedRates::first_attention_backward},
+       {&AchievedRates::cudnn_attention_forward, &AchievedRates::cudnn_attention_backward}}};
+  const Rate rate = kRates[static_cast<std::size_t>(kernel.arithmetic.code)][kernel.backward];
+  const double waves =
+      kernel.backward ? rates_.attention_backward_waves : rates_.attention_forward_waves;
+  return at(rates_.*rate, outlook_) * filling(kernel.arithmetic, device_.multiprocessors, waves);
+}
+
 Seconds KernelClock::device_time(const Kernel& kernel) const {
   const double moving =
       kernel.bytes / (device_.memory_bandwidth.value() * at(rates_.memory, outlook_));
@@ -75,14 +96,8 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
       return Seconds(std::max(kernel.flops / (peak * at(rates_.product, outlook_) * part), moving) +
                      start);
     }
-    case Kernel::kAttention: {
-      const bool cudnn = kernel.arithmetic.of_cudnn;
-      const Fraction& reached =
-          kernel.backward ? cudnn ? rates_.cudnn_attention_backward : rates_.attention_backward
-          : cudnn         ? rates_.cudnn_attention_forward
-                          : rates_.attention_forward;
-      return Seconds(std::max(kernel.flops / (peak * at(reached, outlook_)), moving) + start);
-    }
+    case Kernel::kAttention:
+      return Seconds(std::max(kernel.flops / (peak * attention_fraction(kernel)), moving) + start);
     case Kernel::kTraffic:
       return Seconds(moving + start);
     case Kernel::kExchange:

@@ -1,11 +1,13 @@
 // Seconds that one kernel takes on the device.
 //
 //   product     flops / (peak · fraction · tiles), at least its bytes / bandwidth
-//   attention   flops / (peak · fraction of the direction)
+//   attention   flops / (peak · fraction of the kernel and direction · filling)
 //   traffic     bytes / (bandwidth · fraction)
 //
 // Tiles: the result is cut into tiles that multiprocessors work on in waves; what the last wave and the edges waste, and
 // a start of 128 columns of the inner dimension, is lost (the model of hardware studies of cuBLAS; see tile_fraction).
+// Filling: attention is cut into blocks of queries of one head; few of them leave multiprocessors idle at its ends, which is
+// what a tensor rank's few heads cost.
 #pragma once
 
 #include "cost/achieved_rates.h"
@@ -15,6 +17,9 @@ namespace steelyard {
 
 // The part of the multiprocessors' time that a product uses, 0 to 1.
 double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors);
+
+// The same of attention, whose ends cost `waves`.
+double filling(const Arithmetic& attention, std::int64_t multiprocessors, double waves);
 
 // The peak rate for operands of this type; 8-bit types that the device has no units for run as 16 bits.
 FlopsPerSecond peak_rate(const Device& device, ElementType type);
@@ -27,6 +32,8 @@ class KernelClock {
   Seconds host_time(const Kernel& kernel) const;
 
  private:
+  double attention_fraction(const Kernel& kernel) const;
+
   const Device& device_;
   const AchievedRates& rates_;
   Outlook outlook_;

@@ -48,11 +48,51 @@ TEST(KernelTime, FactorsOfEightBitsRunAtTheirOwnRate) {
   EXPECT_NEAR(ratio, 1979.0 / 989 * rates.eight_bit_product.expected, 1e-9);
 }
 
+TEST(KernelTime, AttentionOfFewHeadsLeavesMultiprocessorsIdle) {
+  // MooreThreads/SimuMax configs/system/a100_pcie.json: FlashAttention 2, causal, 4,096 tokens, head size 128
+  const Device& device = *find_device("a100-pcie-80gb").device;
+  const KernelClock clock(device, Outlook::kExpected);
+  struct Measured {
+    std::int64_t heads;
+    double forward, backward;
+  };
+  for (const Measured& shape :
+       {Measured{64, 0.594, 0.503}, Measured{32, 0.559, 0.483}, Measured{16, 0.494, 0.444},
+        Measured{8, 0.393, 0.380}, Measured{4, 0.257, 0.337}}) {
+    Kernel kernel;
+    kernel.kind = Kernel::kAttention;
+    kernel.arithmetic = {Arithmetic::kAttention, 4096, 128, 4096, shape.heads, true};
+    for (const bool backward : {false, true}) {
+      kernel.backward = backward;
+      kernel.flops = kernel.arithmetic.flops() * (backward ? 2.5 : 1);
+      const double reached = kernel.flops / clock.device_time(kernel).value() / 312e12;
+      const double measured = backward ? shape.backward : shape.forward;
+      EXPECT_NEAR(reached / measured, 1, 0.09) << shape.heads << " heads, backward " << backward;
+    }
+  }
+}
+
+TEST(KernelTime, TheFirstFlashAttentionIsSlower) {
+  const Device& device = *find_device("a100-sxm-80gb").device;
+  const KernelClock clock(device, Outlook::kExpected);
+  Kernel kernel;
+  kernel.kind = Kernel::kAttention;
+  kernel.arithmetic = {Arithmetic::kAttention, 4096, 128, 4096, 64, true};
+  kernel.flops = kernel.arithmetic.flops();
+  const double second = clock.device_time(kernel).value();
+  kernel.arithmetic.code = AttentionCode::kFirstFlash;
+  // arXiv:2307.08691, section 4.1: 1.7 to 3.0 times FlashAttention, 1.3 to 2.5 times its Triton form
+  EXPECT_GT(clock.device_time(kernel).value(), 1.3 * second);
+  EXPECT_LT(clock.device_time(kernel).value(), 3.0 * second);
+}
+
 TEST(KernelTime, EveryDeviceHasRatesInOrder) {
   for (const Device& device : devices()) {
     const AchievedRates& rates = achieved_rates(device);
     for (const Fraction* part :
-         {&rates.product, &rates.attention_forward, &rates.attention_backward, &rates.memory,
+         {&rates.product, &rates.attention_forward, &rates.attention_backward,
+          &rates.first_attention_forward, &rates.first_attention_backward,
+          &rates.cudnn_attention_forward, &rates.cudnn_attention_backward, &rates.memory,
           &rates.ring, &rates.network}) {
       EXPECT_GT(part->low, 0) << device.name;
       EXPECT_LE(part->low, part->expected) << device.name;

@@ -7,14 +7,22 @@
 namespace steelyard {
 
 StepEnd::StepEnd(const Job& job, const DataExchange& exchange, const Group& data,
-                 const Device& device, const Machine& machine, Outlook outlook)
+                 const Group& experts, const Device& device, const Machine& machine,
+                 Outlook outlook)
     : exchange_(exchange),
       data_(data),
+      experts_(experts),
       exchanges_(device, machine, outlook),
       slowdown_(at(achieved_rates(device).overlap_slowdown, outlook)),
-      optimizer_(optimizer_seconds(job, 1, device, machine, outlook)) {}
+      optimizer_(optimizer_seconds(job, 1, device, machine, outlook)) {
+  const bool divided = job.parallel.zero_stage >= 1;
+  optimizer_of_experts_ = divided ? optimizer_ * static_cast<double>(data.ranks.value()) /
+                                        static_cast<double>(experts.ranks.value())
+                                  : optimizer_;
+}
 
-StepEnd::Terms StepEnd::after(double heaviest, double forward, double backward) const {
+StepEnd::Terms StepEnd::after(const HeldParameters& heaviest, double forward,
+                              double backward) const {
   Terms terms;
   // What shows of an exchange that runs beside a passage of the pipeline, and at least what has nothing beside it.
   const auto shown = [&](double whole, double least, double beside) {
@@ -24,15 +32,19 @@ StepEnd::Terms StepEnd::after(double heaviest, double forward, double backward) 
   const auto seconds = [&](ExchangeKind kind, double bytes) {
     return bytes > 0 ? exchanges_.time(kind, bytes, data_).value() : 0;
   };
-  double reduce = seconds(exchange_.reduction, heaviest * exchange_.reduce);
+  const auto of_all = [&](ExchangeKind kind, double width) {
+    return seconds(kind, heaviest.dense * width) +
+           exchanges_.time(kind, heaviest.experts * width, experts_).value();
+  };
+  double reduce = of_all(exchange_.reduction, exchange_.reduce);
   if (exchange_.reduces_beside_backward)
     reduce = shown(reduce, seconds(exchange_.reduction, exchange_.exposed_bytes), backward);
-  double gather = seconds(ExchangeKind::kAllGather, heaviest * exchange_.gather);
+  double gather = of_all(ExchangeKind::kAllGather, exchange_.gather);
   if (exchange_.gathers_beside_forward)
     gather =
         shown(gather, seconds(ExchangeKind::kAllGather, exchange_.exposed_gather_bytes), forward);
   terms.data = reduce + gather;
-  terms.optimizer = optimizer_ * heaviest;
+  terms.optimizer = optimizer_ * heaviest.dense + optimizer_of_experts_ * heaviest.experts;
   return terms;
 }
 

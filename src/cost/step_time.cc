@@ -16,15 +16,16 @@ constexpr std::array<std::string_view, kTimeTerms> kNames = {
     "compute",  "recompute", "tensor",  "context",   "expert", "data",
     "pipeline", "bubble",    "offload", "optimizer", "host"};
 
-std::vector<double> elements_of(const ModelUnits<Checked>& units) {
-  std::vector<double> elements;
+std::vector<HeldParameters> held_by(const ModelUnits<Checked>& units) {
+  std::vector<HeldParameters> held;
   const auto add = [&](const Unit<Checked>& unit) {
-    elements.push_back(static_cast<double>(plain(unit.elements)));
+    const auto experts = static_cast<double>(plain(unit.expert_elements));
+    held.push_back({static_cast<double>(plain(unit.elements)) - experts, experts});
   };
   add(units.embedding);
   for (const Unit<Checked>& kind : units.kinds) add(kind);
   add(units.head);
-  return elements;
+  return held;
 }
 
 }  // namespace
@@ -45,28 +46,28 @@ bool sends_beside_compute(bool on_torch, PipelineSchedule schedule) {
 struct StepClock::Prepared {
   Prepared(const Job& asked, StagePrograms<Checked>& programs)
       : Prepared(asked, std::make_shared<const PipelineWork>(programs.work(asked.recompute)),
-                 elements_of(programs.units()), boundary_bytes_of(asked, programs.sizes())) {}
+                 held_by(programs.units()), boundary_bytes_of(asked, programs.sizes())) {}
   Prepared(const Job& asked, const Prepared& alike)
-      : Prepared(asked, alike.held_work, alike.elements, alike.boundary_bytes) {
+      : Prepared(asked, alike.held_work, alike.held, alike.boundary_bytes) {
     settled = alike.settled;
   }
   void settle(const Device& device, const Machine& machine);
 
   void find_heaviest() {
     for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
-      double here = 0;
+      HeldParameters here;
       for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
         for (const PipelineWork::Count& count : work.parts[part_on(rank, chunk)])
-          here += elements_of_stretch(count.stretch) * static_cast<double>(count.times);
-      heaviest = std::max(heaviest, here);
+          here += held_by_stretch(count.stretch) * static_cast<double>(count.times);
+      heaviest.raise_to(here);
     }
   }
 
   std::size_t part_on(std::int64_t rank, int chunk) const {
     return static_cast<std::size_t>(part_of(order.placement, shape, rank, chunk).index);
   }
-  double elements_of_stretch(std::size_t stretch) const {
-    return elements[static_cast<std::size_t>(work.stretches[stretch].unit)];
+  const HeldParameters& held_by_stretch(std::size_t stretch) const {
+    return held[static_cast<std::size_t>(work.stretches[stretch].unit)];
   }
 
   StepTime read(const Device& device, const Machine& machine, Outlook outlook) const;
@@ -78,12 +79,13 @@ struct StepClock::Prepared {
     return seconds_of_a_send(ExchangeClock(device, machine, Outlook::kExpected));
   }
   StepEnd end(const Device& device, const Machine& machine) const {
-    return {job, data_exchange_of(job), groups.data, device, machine, Outlook::kExpected};
+    return {job,     data_exchange_of(job), groups.data, groups.same_experts, device,
+            machine, Outlook::kExpected};
   }
 
  private:
   Prepared(const Job& asked, std::shared_ptr<const PipelineWork> work_of_parts,
-           std::vector<double> elements_of_units, double bytes_at_boundaries)
+           std::vector<HeldParameters> held_by_units, double bytes_at_boundaries)
       : job(asked),
         order(pipeline_order(job)),
         shape(pipeline_shape(job)),
@@ -91,7 +93,7 @@ struct StepClock::Prepared {
         groups(groups_of(job)),
         held_work(std::move(work_of_parts)),
         work(*held_work),
-        elements(std::move(elements_of_units)),
+        held(std::move(held_by_units)),
         boundary_bytes(bytes_at_boundaries) {
     find_heaviest();
   }
@@ -131,9 +133,9 @@ struct StepClock::Prepared {
   const std::shared_ptr<const PipelineWork> held_work;  // alike jobs share it
   const PipelineWork& work;
   std::shared_ptr<const Settled> settled;  // null: not yet
-  const std::vector<double> elements;      // parameters of each unit on its rank
+  const std::vector<HeldParameters> held;  // by each unit on its rank
   double boundary_bytes = 0;  // hidden states of one micro-batch from one part to the next
-  double heaviest = 0;        // parameters of the rank that has most of them
+  HeldParameters heaviest;    // the most that a rank has
 };
 
 StretchClock StepClock::Prepared::stretch_clock(const Device& device, const KernelClock& kernels,
@@ -204,13 +206,13 @@ std::vector<StepClock::OnUnit> StepClock::Prepared::on_units(const Device& devic
     made = passages_of(clock);
     known = &made;
   }
-  std::vector<OnUnit> units(elements.size());
+  std::vector<OnUnit> units(held.size());
   for (std::size_t i = 0; i < known->size(); ++i) {
-    const WorkTime work_of_one = clock.time((*known)[i], elements_of_stretch(i));
+    const WorkTime work_of_one = clock.time((*known)[i], held_by_stretch(i).all());
     const double weights = work_of_one.weight_turn.total();
     units[static_cast<std::size_t>(work.stretches[i].unit)] = {
         {work_of_one.forward.total(), work_of_one.backward.total() - weights, weights},
-        elements_of_stretch(i)};
+        held_by_stretch(i)};
   }
   return units;
 }
@@ -221,11 +223,11 @@ std::vector<StepClock::OnUnit> StepClock::Prepared::on_units_alone(const Device&
   const ExchangeClock exchanges(device, machine, Outlook::kExpected);
   StretchClock clock = stretch_clock(device, kernels, exchanges, Outlook::kExpected);
   clock.splits_backward = false;
-  std::vector<OnUnit> units(elements.size());
+  std::vector<OnUnit> units(held.size());
   for (std::size_t i = 0; i < work.stretches.size(); ++i) {
     const StretchPassages alone = clock.passages(work.stretches[i]);
     units[static_cast<std::size_t>(work.stretches[i].unit)] = {
-        {alone.forward.terms.total(), alone.backward.terms.total(), 0}, elements_of_stretch(i)};
+        {alone.forward.terms.total(), alone.backward.terms.total(), 0}, held_by_stretch(i)};
   }
   return units;
 }
@@ -238,7 +240,7 @@ StepClock::Prepared::Parts StepClock::Prepared::parts_of(
   const std::vector<StretchPassages>& passages = known == nullptr ? made : *known;
   std::vector<WorkTime> stretches;
   for (std::size_t i = 0; i < passages.size(); ++i)
-    stretches.push_back(clock.time(passages[i], elements_of_stretch(i)));
+    stretches.push_back(clock.time(passages[i], held_by_stretch(i).all()));
   const double sent = job.parallel.pipeline > 1 ? seconds_of_a_send(exchanges) : 0;
   const bool hides_sends =
       sends_beside_compute(runs_on_torch_pipelining(job), job.parallel.schedule);
@@ -372,7 +374,7 @@ StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
 void StepClock::Prepared::end_of_step(const Device& device, const Machine& machine,
                                       const DataExchange& data, const WorkTime& worst,
                                       Outlook outlook, StepTime& result) const {
-  const StepEnd end(job, data, groups.data, device, machine, outlook);
+  const StepEnd end(job, data, groups.data, groups.same_experts, device, machine, outlook);
   const StepEnd::Terms terms = end.after(heaviest, worst.forward.total(), worst.backward.total());
   result.hidden[TimeTerm::kData] += terms.hidden;
   result.terms[TimeTerm::kData] += terms.data;

@@ -110,7 +110,7 @@ class StepClock {
   // without what data ranks send beside it; what a stage sends on of it where there are stages; what comes behind the last.
   struct OnUnit {
     PartSeconds seconds;
-    double elements = 0;  // parameters
+    HeldParameters held;
   };
   std::vector<OnUnit> on_units(const Device& device, const Machine& machine, bool split) const;
   std::vector<OnUnit> on_units_alone(const Device& device, const Machine& machine) const;

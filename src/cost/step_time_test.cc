@@ -35,6 +35,28 @@ data = 2
 zero_stage = 1
 )";
 
+// Two machines whose eight ranks divide the experts: the two ranks of an expert have one interface each, dense parameters eight.
+TEST(StepTime, ExpertsAreReducedByTheRanksThatHoldThem) {
+  const Job job = job_written(R"(
+model = "mixtral-8x7b"
+engine = "megatron"
+[cluster]
+device = "h100-sxm-80gb"
+devices = 16
+[training]
+sequence_length = 4096
+micro_batch = 1
+[parallel]
+expert = 8
+zero_stage = 1
+)");
+  const Device& device = *job.cluster.device;
+  const StepEnd end = StepClock(job).end(device, *usual_machine(device));
+  const StepEnd::Terms dense = end.after({1e9, 0}, 0, 0), experts = end.after({0, 1e9}, 0, 0);
+  EXPECT_NEAR(experts.data / dense.data, (1.0 / 2) / (15.0 / 16) * 8, 0.15);
+  EXPECT_NEAR(experts.optimizer / dense.optimizer, 8, 1e-9);  // 2 ranks divide their states, not 16
+}
+
 TEST(StepTime, TermsSumToTheStepWithinItsBand) {
   const StepTime time = time_of(job_written(kLayout));
   EXPECT_DOUBLE_EQ(time.terms.total(), time.step.value());

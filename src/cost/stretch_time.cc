@@ -132,6 +132,8 @@ RankGroups groups_of(const Job& job) {
   // Context ranks hold the same parameters and share their states and gradients.
   const std::int64_t data = parallel.data * parallel.context;
   groups.data = group_of(Ranks(data), stride, per_node);
+  groups.same_experts =
+      group_of(Ranks(expert_data_ranks(job)), parallel.expert * parallel.expert_tensor, per_node);
   groups.gather_backward = parallel.secondary_shard > 1
                                ? group_of(parallel.secondary_shard, stride, per_node)
                                : groups.data;

@@ -18,6 +18,7 @@ namespace steelyard {
 // apart (Megatron-LM core/parallel_state.py; torch's device meshes name them in the same order).
 struct RankGroups {
   Group tensor, context, expert, data;
+  Group same_experts;       // data ranks, as experts have them
   Group gather_backward;    // data, or the ranks of a second copy
   Group machine, machines;  // data ranks of one machine; those in the same place of all machines
   bool stages_across_machines = false;

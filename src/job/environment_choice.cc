@@ -129,6 +129,16 @@ void choose_torchtune(Draft& draft, const Value& document, Diagnostics& problems
   if (version) draft.job().torchtune_before_0_5 = *version < Version{0, 5};
 }
 
+void choose_scaling(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "scaling", "0.2", problems);
+  if (version) draft.job().scaling_before_0_1 = *version < Version{0, 1};
+}
+
+void choose_flash_attn(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "flash-attn", "1.0", problems);
+  if (version) draft.job().first_flash_attention = *version < Version{2, 0};
+}
+
 void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   for (const std::string_view name : kAllocatorNames) {
@@ -163,6 +173,8 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   choose_transformers(draft, document, problems);
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
+  choose_scaling(draft, document, problems);
+  choose_flash_attn(draft, document, problems);
   choose_allocator(draft, document, problems);
 }
 

@@ -273,7 +273,7 @@ class ContextAttention {
         Arithmetic::kAttention,         plain(c_.sizes.sequence),
         plain(query_width_ / heads_),   plain(c_.sizes.sequence * c_.sizes.context),
         plain(c_.sizes.batch * heads_), causal_};
-    operation.arithmetic.of_cudnn = c_.style.implementation == Implementation::kMegatron;
+    operation.arithmetic.code = c_.style.attention_code;
     graph_.add(operation);
     return operation.outputs[0];
   }

@@ -113,7 +113,7 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   operation.arithmetic = {Arithmetic::kAttention,           plain(sequence),
                           plain(query_width / heads),       plain(sequence),
                           plain(tokens / sequence * heads), how.causal};
-  operation.arithmetic.of_cudnn = style.implementation == Implementation::kMegatron && !efficient;
+  operation.arithmetic.code = style.attention_code;
   // models/llama.py: zeros, a sum and a running sum of the mask for queries and for keys; queries and keys turned where
   // they lie; backward turns their gradients back, before and after the kernel itself
   if (style.implementation == Implementation::kNanotron && !efficient)
@@ -221,7 +221,8 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     return copy(weighted_values(fused, v, heads, value_width, type),
                 {kOwner, "output", "op.attention.transposed-copy"});
   }
-  // scaling's product scales (baddbmm), and its softmax stays in 16 bits (MaskedSoftmaxConfig.softmax_in_fp32).
+  // scaling's product scales (baddbmm), and its softmax stays in 16 bits (MaskedSoftmaxConfig.softmax_in_fp32); in runs of
+  // before it was published it was in fp32.
   const bool scaling = style.implementation == Implementation::kScaling;
   ValueId scores = scaling ? raw : scale(raw, {kOwner, "scaled scores", "op.scale"});
   if (how.softcap) {
@@ -241,7 +242,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (how.sinks_index >= 0) {
     columns = sizes.tokens * heads * (sizes.sequence + N(1));
     scores = with_sinks(scores, columns, sizes.tokens * heads, how.sinks_index, heads);
-  } else if (!scaling) {
+  } else if (!scaling || style.older_norms) {
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
   }
   ValueId probabilities =

@@ -44,8 +44,10 @@ ValueId Composer<N>::rms_composite(ValueId x, const Norm& norm, const N& rows, c
   const bool needs = graph.needs_gradient(x);
   const ElementType in = graph.type(x);
   const N elements = rows * width;
-  // scaling computes in the type of the input, and takes the result through fp32 and back (core/nn/norm/rms_norm.py).
-  const bool round_trip = style.implementation == Implementation::kScaling;
+  // scaling computes in the type of the input, and takes the result through fp32 and back (core/nn/norm/rms_norm.py), which
+  // llama's own code, whose line it has, does with fp32 values. Before it was published it did so, too, by its runs' times and
+  // by what ran out of memory.
+  const bool round_trip = style.implementation == Implementation::kScaling && !style.older_norms;
   const ElementType inner = round_trip ? in : ElementType::kFloat32;
   const ValueId x32 = cast(x, inner, {owner, "fp32 copy of the input", "op.rms-norm.fp32-copy"});
 

@@ -164,6 +164,7 @@ ValueId Composer<N>::biased_kernel(ValueId q, ValueId k, ValueId v, ValueId bias
   operation.arithmetic = {Arithmetic::kAttention,     plain(sizes.sequence),
                           plain(width / heads),       plain(keys),
                           plain(sizes.batch * heads), false};
+  operation.arithmetic.code = style.attention_code;
   graph.add(operation);
   return out;
 }

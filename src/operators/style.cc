@@ -68,11 +68,15 @@ OperatorStyle style_of(const Job& job) {
     if (!policy && !precision.autocast) style.compute = job.adapter->rest;
   }
   style.attention = job.training.attention;
+  if (style.attention == AttentionKernel::kEfficient || job.first_flash_attention)
+    style.attention_code = AttentionCode::kFirstFlash;
+  else if (job.implementation == Implementation::kMegatron)
+    style.attention_code = AttentionCode::kCudnn;  // Transformer Engine's choice
   style.loss = job.training.loss;
   style.loss_chunks = job.training.loss_chunks;
   style.shifted = job.shifted;
   style.rms_norm = job.rms_norm;
-  style.older_norms = job.torchtune_before_0_5;
+  style.older_norms = job.torchtune_before_0_5 || job.scaling_before_0_1;
   style.quantised_keeps_input = job.quantised_keeps_input;
   style.always_dequantises = job.always_dequantises;
   style.quantised_from_fp16 = job.quantised_from_fp16;

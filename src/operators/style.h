@@ -4,6 +4,7 @@
 #include "job/job.h"
 #include "ledger/workbook.h"
 #include "model/architecture.h"
+#include "operators/work.h"
 
 namespace steelyard {
 
@@ -34,6 +35,7 @@ struct OperatorStyle {
   ElementType weight_gradient = ElementType::kBFloat16;  // as the backward kernel first writes it
   bool autocast = false;
   AttentionKernel attention = AttentionKernel::kFlash;
+  AttentionCode attention_code = AttentionCode::kFlash;
   LossKernel loss = LossKernel::kPlain;
   std::int64_t loss_chunks = 8;
   Shifted shifted = Shifted::kLabels;
@@ -42,7 +44,8 @@ struct OperatorStyle {
   bool compiled = false;
   bool norms_written_out = true;  // operator by operator, not one kernel
   bool fused_softmax = false;     // scale, mask and softmax of written-out attention are one kernel
-  bool older_norms = false;       // torchtune's before 0.5, written out in Python
+  bool older_norms =
+      false;  // torchtune's before 0.5, written out in Python; scaling's before 0.1, in fp32
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   bool liger =
       false;  // Liger's norms, gated feed-forward and rotary embedding in transformers' place

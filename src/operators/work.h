@@ -18,13 +18,17 @@
 
 namespace steelyard {
 
+// Whose kernel attention is. FlashAttention 1, its Triton form and xformers' kernel (torch's memory-efficient one) leave
+// a device half idle that FlashAttention 2 does not (arXiv:2307.08691, section 1).
+enum class AttentionCode : std::uint8_t { kFlash, kFirstFlash, kCudnn };
+
 // Matrix products of one operator.
 struct Arithmetic {
   enum Kind : std::uint8_t { kNone, kProduct, kAttention } kind = kNone;
   // (rows x inner) · (inner x columns), `batch` times. Attention: queries, width of a head, keys; batch: sequences x heads.
   std::int64_t rows = 0, inner = 0, columns = 0, batch = 1;
-  bool causal = false;      // attention: half of the square
-  bool of_cudnn = false;    // attention: cuDNN's kernel, otherwise FlashAttention's
+  bool causal = false;  // attention: half of the square
+  AttentionCode code = AttentionCode::kFlash;
   bool eight_bits = false;  // of both factors; the result keeps its own type
   std::int8_t forward_times =
       1;  // a loss that makes its gradients in forward runs three products there

@@ -36,9 +36,9 @@ class Units {
   const StepClock::OnUnit& head() const { return ends().back(); }
 
   void add_layers(std::int64_t from, std::int64_t to, PartSeconds& seconds,
-                  double& elements) const {
+                  HeldParameters& held) const {
     for (std::size_t kind = 0; kind < layers_.kinds(); ++kind)
-      elements += none_[kind + 1].elements * layers_.between(from, to, kind);
+      held += none_[kind + 1].held * layers_.between(from, to, kind);
     switch (layout_.recompute) {
       case RecomputeMode::kFull:
         return add_kinds(all_, from, to, seconds);
@@ -95,8 +95,9 @@ class Units {
 struct PartTimes {
   bool known = false;
   std::vector<PartSeconds> parts;
-  double slowest = 0, heaviest = 0;  // of ranks: seconds, parameters
-  double forward = 0, backward = 0;  // of the slowest
+  double slowest = 0;                // of ranks, seconds
+  double forward = 0, backward = 0;  // of that one
+  HeldParameters heaviest;           // the most that a rank has
 };
 
 PartTimes part_times(const Stages& stages, const UnitTimes& times, double send) {
@@ -109,35 +110,35 @@ PartTimes part_times(const Stages& stages, const UnitTimes& times, double send) 
   if (!result.known) return result;
   std::vector<PartSeconds>& parts = result.parts;
   parts.assign(count, {send, send, 0});
-  std::vector<double> elements(count, 0.0);
+  std::vector<HeldParameters> held_by_part(count);
   const bool in_rhythm = layers.kinds() > 1 || layout.recompute == RecomputeMode::kEvery;
   for (std::size_t part = 0; part < count; ++part) {
     if (!in_rhythm && part > 1 && part + 1 < count &&
         starts[part + 1] - starts[part] == starts[part] - starts[part - 1]) {
       parts[part] = parts[part - 1];
-      elements[part] = elements[part - 1];
+      held_by_part[part] = held_by_part[part - 1];
       continue;
     }
-    units.add_layers(starts[part], starts[part + 1], parts[part], elements[part]);
+    units.add_layers(starts[part], starts[part + 1], parts[part], held_by_part[part]);
     if (part == 0) {
       add(parts[part], units.embedding().seconds, 1);
-      elements[part] += units.embedding().elements;
+      held_by_part[part] += units.embedding().held;
     }
     if (part + 1 == count) {
       add(parts[part], units.head().seconds, 1);
-      elements[part] += units.head().elements;
+      held_by_part[part] += units.head().held;
     }
   }
   for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
     PartSeconds here;
-    double held = 0;
+    HeldParameters held;
     for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk) {
       const auto part =
           static_cast<std::size_t>(part_of(order.placement, shape, rank, chunk).index);
       add(here, parts[part], 1);
-      held += elements[part];
+      held += held_by_part[part];
     }
-    result.heaviest = std::max(result.heaviest, held);
+    result.heaviest.raise_to(held);
     const double total = here.total(), backward = here.input + here.weight;
     if (total < result.slowest * kAlike) continue;
     // Of ranks that are equally slow any may be taken for the slowest.

@@ -28,6 +28,9 @@ Mapped map(MeasuredRow& row) {
                  "not printed; the trials' MFU fits a vocabulary of 128k");
   mapped.assume("engine", "scaling",
                 "their own framework, published a year later: Aleph-Alpha/scaling");
+  mapped.assume("environment.scaling", "0.0",
+                "before it was published; norms and softmax in fp32 are read off what ran and how "
+                "long it took");
   map_cluster(row, mapped);
   mapped.set("training.sequence_length", row.need("train.seq_len"));
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
@@ -35,6 +38,8 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.precision", "bf16-mixed");
   mapped.assume("training.optimizer", "adamw", "not printed");
   mapped.set("training.attention", row.says("train.attention", "flash") ? "flash" : "eager");
+  if (row.says("train.attention", "flash_attentionv1.0.8"))
+    mapped.set("environment.flash-attn", "1.0.8");
   if (row.says("train.attention", "RMS kernel")) mapped.set("training.kernels", "flash-attn");
   if (row.says("train.attention", "fused")) mapped.set("training.kernels", "megatron");
   mapped.set("parallel.data", row.need("parallel.dp"));
