@@ -177,10 +177,11 @@ class StagePrograms {
     OperatorStyle style;
     Sizes<N> sizes;
     Tapes lookup, output;
-    SlotId rows = -1, summed = -1;   // of the tokens: this stage's, and all
-    SlotId given = -1, input = -1;   // of the output layer: as the last stage gives it, and as it is read
-    SlotId sent = -1, copied = -1;   // the same on its way
-    SlotId gradient = -1;            // of that input, summed over the stages
+    SlotId rows = -1, summed = -1;  // of the tokens: this stage's, and all
+    SlotId given = -1,
+           input = -1;  // of the output layer: as the last stage gives it, and as it is read
+    SlotId sent = -1, copied = -1;  // the same on its way
+    SlotId gradient = -1;           // of that input, summed over the stages
   };
   // A chunk of layers with its ends. Equal ones share their nodes, whatever stages they stand on.
   struct Chunk {

@@ -49,8 +49,8 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
   if (divided) {
     const int rows = static_cast<int>(job_.model->kinds.size()) + 2;
     Vocabulary& vocabulary = *graphs_->vocabulary;
-    for (const auto& [label, tapes] : {std::pair{"lookup", &vocabulary.lookup},
-                                       std::pair{"output layer", &vocabulary.output}})
+    for (const auto& [label, tapes] :
+         {std::pair{"lookup", &vocabulary.lookup}, std::pair{"output layer", &vocabulary.output}})
       result.parts.push_back({{add(label, rows, *tapes), 1}});
   }
   return result;

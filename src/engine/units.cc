@@ -239,7 +239,8 @@ ModelUnits<N> units_of(const Job& job, Of of) {
     Unit<N> of_head = make_unit<N>(job, "vocabulary", model.head_parameters, of, 0, Rows::kAlone);
     append(units.vocabulary_rows, std::move(of_head));
   } else if (head_reads_embedding(model)) {
-    units.vocabulary_rows = make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, of);
+    units.vocabulary_rows =
+        make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, of);
     // the copy's tensor lives in the model, not in the temporary list above
     for (TensorShare<N>& share : units.vocabulary_rows.tensors)
       share.tensor = &model.embedding_parameters.front();

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "job/engine_rules.h"
-#include "job/engine_rules.h"
 #include "job/group_choice.h"
 #include "job/layout_choice.h"
 #include "job/pipeline_shape.h"
@@ -232,18 +231,18 @@ void choose_vocabulary(Draft& draft) {
     return refuse(fmt::format("vocabulary {} with pipeline 1", name),
                   "it is divided over the stages of a pipeline", "pipeline = 2");
   if (draft.job().engine != Engine::kMegatron)
-    return refuse(fmt::format("{} does not divide the vocabulary over stages",
-                              name_of(draft.job().engine)),
-                  "forks of Megatron-LM do", "engine = \"megatron\"");
-  if (!half && parallel.schedule != PipelineSchedule::kOneForwardOneBackward)
     return refuse(
-        fmt::format("{} has no vocabulary {}", name_of(parallel.schedule), name),
-        "the order of the output layer's parts is known for 1f1b and v-half",
-        "schedule = \"1f1b\"");
+        fmt::format("{} does not divide the vocabulary over stages", name_of(draft.job().engine)),
+        "forks of Megatron-LM do", "engine = \"megatron\"");
+  if (!half && parallel.schedule != PipelineSchedule::kOneForwardOneBackward)
+    return refuse(fmt::format("{} has no vocabulary {}", name_of(parallel.schedule), name),
+                  "the order of the output layer's parts is known for 1f1b and v-half",
+                  "schedule = \"1f1b\"");
   if (half && parallel.vocabulary == VocabularyLayers::kInterlaced)
     return refuse("v-half has no vocabulary interlaced", "it is an order of 1f1b's forwards",
                   "vocabulary = \"vocabulary-1\"");
-  draft.warn(KeyId::kVocabulary, "E213", "megatron keeps the vocabulary on the first and last stage",
+  draft.warn(KeyId::kVocabulary, "E213",
+             "megatron keeps the vocabulary on the first and last stage",
              "weighed as its fork sail-sg/VocabularyParallelism divides it");
 }
 

@@ -133,11 +133,11 @@ constexpr std::array kFeatures = {
               const Job& job = d.job();
               if (!divides_vocabulary(job) || job.model == nullptr) return false;
               const Architecture& model = *job.model;
-              const bool plain_ends =
-                  model.final_norm && !model.tied_head && !model.head_transform &&
-                  !model.project_in && !model.project_out && !model.final_softcap &&
-                  !model.encoder && model.predictions.empty() && !model.image &&
-                  !model.encoder_part;
+              const bool plain_ends = model.final_norm && !model.tied_head &&
+                                      !model.head_transform && !model.project_in &&
+                                      !model.project_out && !model.final_softcap &&
+                                      !model.encoder && model.predictions.empty() && !model.image &&
+                                      !model.encoder_part;
               return !plain_ends || job.parallel.tensor > 1 || job.parallel.context > 1 ||
                      job.parallel.megatron_fsdp || job.adapter || job.trains_in_part() ||
                      job.training.loss != LossKernel::kPlain ||

@@ -27,8 +27,8 @@ class EmbeddingWriter {
 
  private:
   // `asked`: how many rows. An index that the graph has made is kept for the table's gradient.
-  ValueId lookup(const char* owner, int tensor, const N& table_rows, ValueId index,
-                 const N& asked, const N& row, const N* whole_table = nullptr) {
+  ValueId lookup(const char* owner, int tensor, const N& table_rows, ValueId index, const N& asked,
+                 const N& row, const N* whole_table = nullptr) {
     const N elements = asked * row;
     const ValueId y =
         graph.tensor({owner, "output", "op.embedding.output"}, elements, style.residual, true);
@@ -243,10 +243,10 @@ ValueId compose_behind_lookup(Composer<N>& composer, const Architecture& model, 
   return EmbeddingWriter<N>(composer, model, ids, std::nullopt).behind(x);
 }
 
-#define STEELYARD_EMBEDDING(N)                                                                 \
-  template ValueId compose_embedding(Composer<N>&, const Architecture&, ValueId,              \
-                                     std::optional<int>);                                     \
-  template ValueId compose_lookup(Composer<N>&, const Architecture&, ValueId);                \
+#define STEELYARD_EMBEDDING(N)                                                   \
+  template ValueId compose_embedding(Composer<N>&, const Architecture&, ValueId, \
+                                     std::optional<int>);                        \
+  template ValueId compose_lookup(Composer<N>&, const Architecture&, ValueId);   \
   template ValueId compose_behind_lookup(Composer<N>&, const Architecture&, ValueId, ValueId);
 STEELYARD_EMBEDDING(Checked)
 STEELYARD_EMBEDDING(Traced)

@@ -30,11 +30,11 @@ void compose_vocabulary_output(Composer<N>& c, const Architecture& model, ValueI
   };
   constexpr const char* kTargets = "op.megatron-cross-entropy.targets";
   const ValueId exponentials =
-      kept("fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials",
-           sizes.tokens * rows, ElementType::kFloat32);
+      kept("fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials", sizes.tokens * rows,
+           ElementType::kFloat32);
   const ValueId mask = kept("targets of other ranks", kTargets, sizes.tokens, ElementType::kBool);
-  const ValueId target = kept("targets, counted from this rank's first", kTargets, sizes.tokens,
-                              ElementType::kInt64);
+  const ValueId target =
+      kept("targets, counted from this rank's first", kTargets, sizes.tokens, ElementType::kInt64);
   const ValueId logits = graph.tensor({"output layer", "logits", "op.linear.output"},
                                       sizes.tokens * rows, c.style.compute, true);
   Operator product;
@@ -57,10 +57,9 @@ void compose_vocabulary_output(Composer<N>& c, const Architecture& model, ValueI
           ? BackwardStep{BackwardStep::kTemporary, 0,
                          temporary("zeros for the input's gradient", "vocabulary.output", hidden)}
           : kGradient0);
-  product.backward.push_back(
-      {BackwardStep::kTemporary, 0,
-       temporary("stand-in for the weight's gradient", "vocabulary.stand-in",
-                 rows * sizes.hidden)});
+  product.backward.push_back({BackwardStep::kTemporary, 0,
+                              temporary("stand-in for the weight's gradient", "vocabulary.stand-in",
+                                        rows * sizes.hidden)});
   product.backward.push_back({BackwardStep::kParameterGradient,
                               c.parameter(model.head.weight_index, rows * sizes.hidden), -1});
   graph.add(product);
@@ -98,14 +97,14 @@ void compose_vocabulary_output(Composer<N>& c, const Architecture& model, ValueI
   gradient.label = "gradient of the output layer's input";
   gradient.inputs = {exponentials};
   gradient.outputs = {part("softmax times the weight"), part("the targets' rows")};
-  gradient.passing = {temporary("softmax, cast", "vocabulary.gradient-in-forward",
-                                sizes.tokens * rows)};
+  gradient.passing = {
+      temporary("softmax, cast", "vocabulary.gradient-in-forward", sizes.tokens * rows)};
   gradient.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(rows),
                          plain(sizes.hidden)};
   graph.add(gradient);
 }
 
-#define STEELYARD_VOCABULARY_OUTPUT(N)                                              \
+#define STEELYARD_VOCABULARY_OUTPUT(N)                                             \
   template ValueId compose_final_norm(Composer<N>&, const Architecture&, ValueId); \
   template void compose_vocabulary_output(Composer<N>&, const Architecture&, ValueId, bool, bool);
 STEELYARD_VOCABULARY_OUTPUT(Checked)

@@ -58,9 +58,8 @@ class Simulator {
         parts_(parts_in_line(order.placement, shape)),
         micro_batches_(micro_batches_of_chunk(order.placement, shape)) {
     for (std::vector<Everywhere>& step : everywhere_)
-      step.resize(static_cast<std::size_t>(shape.vocabulary == VocabularyLayers::kAtTheEnds
-                                               ? 0
-                                               : micro_batches_));
+      step.resize(static_cast<std::size_t>(
+          shape.vocabulary == VocabularyLayers::kAtTheEnds ? 0 : micro_batches_));
     const std::int64_t pipelines = order.placement == Placement::kTwoWays ? 2 : 1;
     done_.resize(static_cast<std::size_t>(pipelines * parts_ * micro_batches_));
     ranks_.resize(static_cast<std::size_t>(shape.ranks));

@@ -41,9 +41,8 @@ std::vector<Place> pattern_of(const PipelineShape& shape, std::int64_t r) {
                                 {input_backward_of(1), 3 * p + e + 2 * r - 1, m},
                                 {input_backward_of(0), 6 * p + e - r - 2, m}};
   const auto taken = [&](std::int64_t unit) {
-    return std::any_of(pattern.begin(), pattern.end(), [&](const Place& place) {
-      return place.unit % kPeriod == unit % kPeriod;
-    });
+    return std::any_of(pattern.begin(), pattern.end(),
+                       [&](const Place& place) { return place.unit % kPeriod == unit % kPeriod; });
   };
   for (const std::size_t input : {2U, 3U}) {
     std::int64_t unit = pattern[input].unit;
@@ -78,8 +77,8 @@ RankOrder v_half_order(const PipelineShape& shape, std::int64_t rank) {
     return steps;
   };
   const auto repeat = [&](PipelineStep step, std::int64_t times) {
-    return std::vector<PipelineStep>(
-        static_cast<std::size_t>(std::min(times, shape.micro_batches)), step);
+    return std::vector<PipelineStep>(static_cast<std::size_t>(std::min(times, shape.micro_batches)),
+                                     step);
   };
   // All run from the last one's first unit until the first one has had all its micro-batches.
   std::int64_t last = 0, full = std::numeric_limits<std::int64_t>::max(), end = 0;
