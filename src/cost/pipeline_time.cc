@@ -131,7 +131,7 @@ double pipeline_seconds(const PipelineOrder& order, const PipelineShape& shape,
                         const std::vector<PartSeconds>& parts) {
   if (order.schedule == PipelineSchedule::kLoopedBreadthFirst)
     return breadth_first_seconds(shape, parts);
-  if (!has_closed_form(order.schedule))
+  if (!has_closed_form(order.schedule) || shape.vocabulary != VocabularyLayers::kAtTheEnds)
     return std::max(played_rounds_seconds(order, shape, parts),
                     least_pipeline_seconds(order, shape, parts));
   double slowest = 0, all = 0;

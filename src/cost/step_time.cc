@@ -7,6 +7,7 @@
 #include "cost/pipeline_time.h"
 #include "cost/step_end.h"
 #include "cost/stretch_time.h"
+#include "job/pipeline_shape.h"
 
 namespace steelyard {
 
@@ -16,7 +17,7 @@ constexpr std::array<std::string_view, kTimeTerms> kNames = {
     "compute",  "recompute", "tensor",  "context",   "expert", "data",
     "pipeline", "bubble",    "offload", "optimizer", "host"};
 
-std::vector<HeldParameters> held_by(const ModelUnits<Checked>& units) {
+std::vector<HeldParameters> held_by(const ModelUnits<Checked>& units, bool divided) {
   std::vector<HeldParameters> held;
   const auto add = [&](const Unit<Checked>& unit) {
     const auto experts = static_cast<double>(plain(unit.expert_elements));
@@ -25,6 +26,7 @@ std::vector<HeldParameters> held_by(const ModelUnits<Checked>& units) {
   add(units.embedding);
   for (const Unit<Checked>& kind : units.kinds) add(kind);
   add(units.head);
+  if (divided) add(units.vocabulary_rows);
   return held;
 }
 
@@ -46,7 +48,8 @@ bool sends_beside_compute(bool on_torch, PipelineSchedule schedule) {
 struct StepClock::Prepared {
   Prepared(const Job& asked, StagePrograms<Checked>& programs)
       : Prepared(asked, std::make_shared<const PipelineWork>(programs.work(asked.recompute)),
-                 held_by(programs.units()), boundary_bytes_of(asked, programs.sizes())) {}
+                 held_by(programs.units(), divides_vocabulary(asked)),
+                 boundary_bytes_of(asked, programs.sizes())) {}
   Prepared(const Job& asked, const Prepared& alike)
       : Prepared(asked, alike.held_work, alike.held, alike.boundary_bytes) {
     settled = alike.settled;
@@ -59,12 +62,19 @@ struct StepClock::Prepared {
       for (int chunk = 0; chunk < static_cast<int>(shape.chunks); ++chunk)
         for (const PipelineWork::Count& count : work.parts[part_on(rank, chunk)])
           here += held_by_stretch(count.stretch) * static_cast<double>(count.times);
+      if (divides_vocabulary(job)) here += held.back();
       heaviest.raise_to(here);
     }
   }
 
   std::size_t part_on(std::int64_t rank, int chunk) const {
     return static_cast<std::size_t>(part_of(order.placement, shape, rank, chunk).index);
+  }
+  // Parts of the line; those behind it are every rank's.
+  std::int64_t line() const { return parts_in_line(order.placement, shape); }
+  std::size_t part_of_step(std::int64_t rank, const PipelineStep& step) const {
+    if (!is_of_vocabulary(step.kind)) return part_on(rank, step.chunk);
+    return static_cast<std::size_t>(line()) + (step.kind >= StepKind::kOutput ? 1 : 0);
   }
   const HeldParameters& held_by_stretch(std::size_t stretch) const {
     return held[static_cast<std::size_t>(work.stretches[stretch].unit)];
@@ -241,7 +251,7 @@ StepClock::Prepared::Parts StepClock::Prepared::parts_of(
   std::vector<WorkTime> stretches;
   for (std::size_t i = 0; i < passages.size(); ++i)
     stretches.push_back(clock.time(passages[i], held_by_stretch(i).all()));
-  const double sent = job.parallel.pipeline > 1 ? seconds_of_a_send(exchanges) : 0;
+  const double each_send = job.parallel.pipeline > 1 ? seconds_of_a_send(exchanges) : 0;
   const bool hides_sends =
       sends_beside_compute(runs_on_torch_pipelining(job), job.parallel.schedule);
   Parts result;
@@ -255,7 +265,9 @@ StepClock::Prepared::Parts StepClock::Prepared::parts_of(
     WorkTime part;
     for (const PipelineWork::Count& count : counts)
       part += stretches[count.stretch] * static_cast<double>(count.times);
-    // Forward sends on what backward sends back: both directions are waited for at once.
+    // Forward sends on what backward sends back: both directions are waited for at once. A divided vocabulary's exchanges
+    // run beside layers, or are operators of its own.
+    const double sent = static_cast<std::int64_t>(at) < line() ? each_send : 0;
     (hides_sends ? part.hidden : part.forward)[TimeTerm::kPipeline] += sent;
     (hides_sends ? part.hidden : part.backward)[TimeTerm::kPipeline] += sent;
     const double weights = part.weight_turn.total();
@@ -272,15 +284,18 @@ StepPlay StepClock::Prepared::play(const Device& device, const Machine& machine)
   const Parts timed = parts_of(clock, exchanges, nullptr);
   StepPlay play;
   for (const PlayedSeconds& played : played_seconds(order, shape, timed.seconds)) {
-    const std::size_t part = part_on(played.rank, played.step.chunk);
-    const WorkTime& work_here = timed.parts[part];
+    const WorkTime& work_here = timed.parts[part_of_step(played.rank, played.step)];
     StepPlay::Passage passage{played.step,  played.rank, played.micro_batch,
                               played.start, played.end,  {}};
     switch (played.step.kind) {
       case StepKind::kForward:
+      case StepKind::kLookup:
+      case StepKind::kOutput:
         passage.terms = work_here.forward;
         break;
       case StepKind::kBackward:
+      case StepKind::kLookupBackward:
+      case StepKind::kOutputBackward:
         passage.terms = work_here.backward;
         break;
       case StepKind::kInputBackward:
@@ -310,6 +325,8 @@ WorkTime StepClock::Prepared::slowest_rank(const std::vector<WorkTime>& parts) c
       here += parts[part_on(rank, chunk)];
     if (here.seconds() > worst.seconds()) worst = here;
   }
+  for (auto part = static_cast<std::size_t>(line()); part < parts.size(); ++part)
+    worst += parts[part];
   return worst;
 }
 
@@ -338,9 +355,11 @@ StepTime StepClock::Prepared::read(const Device& device, const Machine& machine,
       parts_of(clock, exchanges, settled_on(device, machine, outlook, clock.splits_backward));
   const std::vector<WorkTime>& parts = timed.parts;
   StepTime result;
-  for (const WorkTime& part : parts) {
-    result.model_flops += part.model_flops;
-    result.executed_flops += part.executed_flops;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    const bool of_all = static_cast<std::int64_t>(at) >= line();
+    const double ranks = of_all ? static_cast<double>(shape.ranks) : 1.0;
+    result.model_flops += parts[at].model_flops * ranks;
+    result.executed_flops += parts[at].executed_flops * ranks;
   }
   const WorkTime worst = slowest_rank(parts);
   const auto times = static_cast<double>(micro_batches);

@@ -112,8 +112,9 @@ const Group& RankGroups::on(Axis axis) const {
       return context;
     case Axis::kExpert:
       return expert;
-    case Axis::kData:
     case Axis::kPipeline:
+      return pipeline;
+    case Axis::kData:
       break;
   }
   return data;
@@ -139,6 +140,7 @@ RankGroups groups_of(const Job& job) {
                                : groups.data;
   groups.machine = {groups.data.in_machine, groups.data.in_machine};
   groups.machines = {Ranks(std::max<std::int64_t>(1, data / groups.data.in_machine)), Ranks(1)};
+  groups.pipeline = group_of(parallel.pipeline, stride * data, per_node);
   groups.stages_across_machines = stride * data >= per_node;
   return groups;
 }

@@ -17,7 +17,7 @@ namespace steelyard {
 // The groups that a rank belongs to, by axis: tensor ranks are neighbours, then context, then data; stages stand furthest
 // apart (Megatron-LM core/parallel_state.py; torch's device meshes name them in the same order).
 struct RankGroups {
-  Group tensor, context, expert, data;
+  Group tensor, context, expert, data, pipeline;
   Group same_experts;       // data ranks, as experts have them
   Group gather_backward;    // data, or the ranks of a second copy
   Group machine, machines;  // data ranks of one machine; those in the same place of all machines

@@ -50,7 +50,7 @@ std::vector<const Unit<N>*> EngineModel<N>::all_units(Of of) const {
   std::vector<const Unit<N>*> units = {&model.embedding};
   for (const Unit<N>& kind : model.kinds) units.push_back(&kind);
   units.push_back(&model.head);
-  units.push_back(&model.tied_head_copy);
+  units.push_back(&model.vocabulary_rows);
   return units;
 }
 

@@ -47,7 +47,7 @@ struct Stage {
   int untouched_below = -1;  // kind of the layer below the last that backward reaches; -1: none
 };
 
-// One slot for each unit: [embedding, kinds..., head, tied head copy].
+// One slot for each unit: [embedding, kinds..., head, vocabulary rows].
 struct SlotSet {
   std::vector<SlotId> slots;
   SlotId root = -1;  // embedding and head in one, where an engine joins them

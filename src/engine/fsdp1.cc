@@ -55,7 +55,7 @@ class Fsdp1 final : public EngineModel<N> {
       root_ = flat_of("root", {&embedding, &head}, adapts ? compute_ : stored_);
     } else {
       root_ = flat_of("embedding", {&embedding}, stored_);
-      last_root_ = flat_of("head", {&head, &context.units.tied_head_copy}, stored_);
+      last_root_ = flat_of("head", {&head, &context.units.vocabulary_rows}, stored_);
     }
     const ElementType moments = precision.moments.value_or(stored_);
     // An optimizer sees the original tensors: those of which the first rank's stretch of a flat parameter has a part.

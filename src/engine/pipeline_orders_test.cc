@@ -64,6 +64,42 @@ TEST(PipelineOrdersOnEngines, AreSound) {
     }
 }
 
+TEST(PipelineOrdersOnEngines, AreSoundWithADividedVocabulary) {
+  struct Row {
+    const char* schedule;
+    int chunks;
+    const char* vocabulary;
+  };
+  for (const Row& row : {Row{"1f1b", 1, "vocabulary-1"}, Row{"1f1b", 1, "vocabulary-2"},
+                         Row{"1f1b", 1, "interlaced"}, Row{"v-half", 2, "vocabulary-1"},
+                         Row{"v-half", 2, "vocabulary-2"}})
+    for (const int micro_batches : {6, 8, 9})
+      for (const char* more : {"", "[recompute]\nmode = \"full\"\n"}) {
+        SCOPED_TRACE(std::string(row.schedule) + " " + row.vocabulary + " " + more);
+        expect_sound(
+            job({.schedule = row.schedule,
+                 .chunks = row.chunks,
+                 .micro_batches = micro_batches,
+                 .more = "vocabulary = \"" + std::string(row.vocabulary) + "\"\n" + more}));
+      }
+}
+
+// Its rows stand on all stages in equal parts, padded to twice the stages; none are left at the ends.
+TEST(PipelineOrdersOnEngines, DivideTheVocabulary) {
+  const auto parameters = [](const Job& job, std::int64_t stage) {
+    return resident(job, stage)[Pile::kParameters].value().value();
+  };
+  const Job ends = job({.schedule = "1f1b", .chunks = 1});
+  const Job divided =
+      job({.schedule = "1f1b", .chunks = 1, .more = "vocabulary = \"vocabulary-1\"\n"});
+  EXPECT_EQ(divided.training.vocabulary_multiple, 8);
+  // 1,000 rows of 256 numbers in 16 bits, of two tables.
+  const std::int64_t rows = 1'000 / 4 * 256 * 2 * 2;
+  EXPECT_EQ(parameters(divided, 1), parameters(ends, 1) + rows);
+  EXPECT_EQ(parameters(divided, 0), parameters(divided, 1));            // no table of positions
+  EXPECT_EQ(parameters(divided, 3), parameters(divided, 1) + 256 * 2);  // the final norm
+}
+
 // One layer in each chunk: its attention output is kept once for each chunk in flight.
 TEST(PipelineOrdersOnEngines, KeepChunksInFlight) {
   for (std::int64_t rank = 0; rank < 4; ++rank)

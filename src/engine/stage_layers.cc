@@ -123,8 +123,8 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t rank,
   stage.units.push_back(stage.embedding ? 1 : 0);
   append(stage.units, stage.layers_of_kind);
   stage.units.push_back(stage.head ? 1 : 0);
-  stage.units.push_back(stage.head && !stage.embedding && head_reads_embedding(*job_.model) ? 1
-                                                                                            : 0);
+  const bool copies_table = stage.head && !stage.embedding && head_reads_embedding(*job_.model);
+  stage.units.push_back(copies_table || divides_vocabulary() ? 1 : 0);
   return stage;
 }
 

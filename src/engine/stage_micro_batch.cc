@@ -28,7 +28,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     take_from_buffers(stage, first, start);
   } else if (!torch_pipeline_) {
     if (reads_ids(stage)) start.push_back({ids_, 1});
-    if (stage.head) start.push_back({labels_, 1});
+    if (stage.head && !divides_vocabulary()) start.push_back({labels_, 1});
     if (sees()) start.push_back({stacks_->pixels, 1});
   }
   hold_whole_inputs(stage, 1, start);
@@ -81,6 +81,10 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
     // buffer, and that one goes.
     finish.push_back({hidden_, -1});
+  if (stage.head && divides_vocabulary()) {
+    finish.push_back({graphs_->vocabulary->given, 1});  // a copy, for the output layer
+    finish.push_back({hidden_, -1});
+  }
   if (stacks_) model_returns(finish);
   let_go(true);
   if (!first && stage.head && lets_output_go_in_forward(stage))
@@ -121,7 +125,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (!very_first_) finish.push_back({loss_, -1});
     if (first) finish.push_back({loop_.sums, 1});
   }
-  if (labels_go_in_forward() && stage.head) finish.push_back({labels_, -1});
+  if (labels_go_in_forward() && stage.head && !divides_vocabulary())
+    finish.push_back({labels_, -1});
   if (ids_go_in_forward(stage) && reads_ids(stage)) finish.push_back({ids_, -1});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
@@ -213,7 +218,9 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     // What the engine does with the head's own gradient is part of it.
     const std::size_t behind = of_head.size() - marks.input.size();
     const bool in_product = marks.first_gradient <= marks.first_product_ran;
-    const std::size_t ran = marks.first_product_ran + (in_product ? behind : 0);
+    // A norm alone, where others multiply, has no product.
+    const std::size_t ran =
+        std::max(marks.first_product_ran + (in_product ? behind : 0), marks.before_products);
     products.assign(at(marks.before_products), at(ran));
     engine_->around_head_product(-1, products);
     products.insert(products.end(), at(ran), of_head.end());
@@ -230,7 +237,10 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   }
   if (stage.embedding) {
     append(finish, embedding_.backward_under(policy, part));
-    if (labels_go_in_forward() && !ids_go_in_forward(stage)) finish.push_back({ids_, -1});
+    if (labels_go_in_forward() && !ids_go_in_forward(stage) && reads_ids(stage))
+      finish.push_back({ids_, -1});
+    if (divides_vocabulary() && graphs_->vocabulary->summed != hidden_)
+      finish.push_back({graphs_->vocabulary->summed, -1});
     // Megatron's second stage sends a gradient even to a first one that has no use for it.
     if (!stage.head && stage.output_gradient && groups.empty() && embedding_.gradients.empty())
       finish.push_back({hidden_gradient_, -1});

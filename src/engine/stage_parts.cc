@@ -130,7 +130,7 @@ template <class N>
 std::int64_t StagePrograms<N>::last_alike(std::int64_t stage) const {
   const bool in_turn = order_.schedule == PipelineSchedule::kOneForwardOneBackward ||
                        order_.schedule == PipelineSchedule::kGPipe;
-  if (!in_turn || torch_pipeline_ || shape_.chunks > 1) return stage;
+  if (!in_turn || torch_pipeline_ || shape_.chunks > 1 || divides_vocabulary()) return stage;
   const RankCut cut = cut_of(stage);
   std::int64_t last = stage;
   while (last + 1 < shape_.ranks && cut_of(last + 1) == cut) ++last;
@@ -178,6 +178,7 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
     build_nodes(stage_with(index, {parts_on(index)[chunk]}), wanted[chunk]);
     chunks_.push_back(std::move(wanted[chunk]));
   }
+  if (divides_vocabulary()) build_vocabulary(stage, parts);
   hold_states_of_backward(stage, states);
   Program& program = book_.program;
   // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
@@ -206,6 +207,7 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   parts.late_states = program.tape(Phase::kOptimizer, "states", late_states);
   if (!torch_steps_) engine_->reduce(stage, reduce);
   if (torch_pipeline_) end_of_torch_step(stage, reduce);
+  if (divides_vocabulary()) vocabulary_ends(stage, reduce);
   if (names_received_ && !stage.head && stage.output_gradient)
     reduce.push_back({hidden_gradient_, -1});  // its names go when it returns
   std::vector<Event> prepared;

@@ -174,7 +174,15 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
   };
   std::vector<Turn> turns(parts.chunks.size());
   bool workspaces = !first_step;
+  std::array<bool, 4> vocabulary_ran{};
+  const auto of_vocabulary = [](const PipelineStep& step) {
+    return static_cast<std::size_t>(step.kind) - static_cast<std::size_t>(StepKind::kLookup);
+  };
   const auto node_of = [&](const PipelineStep& step, bool is_last) -> Played {
+    if (is_of_vocabulary(step.kind)) {
+      bool& ran = vocabulary_ran[of_vocabulary(step)];
+      return line.of(parts.vocabulary[of_vocabulary(step)][std::exchange(ran, true) ? 1 : 0]);
+    }
     const Chunk& chunk = chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]];
     Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
     const auto later = [](bool& has_run) { return std::exchange(has_run, true) ? 1U : 0U; };
@@ -238,6 +246,7 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
     const std::vector<PipelineStep>& steps = stretches[stretch].steps;
     const std::int64_t times = stretches[stretch].times;
     const bool new_steps = std::any_of(steps.begin(), steps.end(), [&](const PipelineStep& step) {
+      if (is_of_vocabulary(step.kind)) return !vocabulary_ran[of_vocabulary(step)];
       const Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
       if (step.kind == StepKind::kForward) return !turn.forward;
       if (chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]].all_waits)

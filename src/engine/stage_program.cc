@@ -299,6 +299,7 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
 
 template <class N>
 void StagePrograms<N>::compose_ends() {
+  if (divides_vocabulary()) return compose_vocabulary();
   const Architecture& model = *job_.model;
   const typename Graphs::Stream& stream = graphs_->streams[1];  // that the head reads
   const Sizes<N>& sizes = stream.sizes;

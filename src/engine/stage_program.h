@@ -51,7 +51,8 @@ struct PipelineWork {
     friend bool operator==(const Count&, const Count&) = default;
   };
   std::vector<Stretch> stretches;
-  std::vector<std::vector<Count>> parts;  // from the embedding on
+  // From the embedding on; behind them, where the vocabulary is divided, what every rank runs of its lookup and output layer.
+  std::vector<std::vector<Count>> parts;
 };
 
 // What the operators of a layer, or of an end, do to memory by themselves: gradients of parameters apart, and what an
@@ -171,6 +172,17 @@ class StagePrograms {
     std::int64_t times = 1;
     friend bool operator==(const Group&, const Group&) = default;
   };
+  // What every stage has where the vocabulary is divided over them.
+  struct Vocabulary {
+    OperatorStyle style;
+    Sizes<N> sizes;
+    Tapes lookup, output;
+    SlotId rows = -1, summed = -1;  // of the tokens: this stage's, and all
+    SlotId given = -1,
+           input = -1;  // of the output layer: as the last stage gives it, and as it is read
+    SlotId sent = -1, copied = -1;  // the same on its way
+    SlotId gradient = -1;           // of that input, summed over the stages
+  };
   // A chunk of layers with its ends. Equal ones share their nodes, whatever stages they stand on.
   struct Chunk {
     bool embedding = false, head = false, input_gradient = true, output_gradient = true;
@@ -198,6 +210,8 @@ class StagePrograms {
     std::vector<std::size_t> chunks;  // of chunks_
     NodeId load = 0, states = 0, late_states = 0, forward_workspaces = 0, held_later = 0, left = 0,
            reduce = 0, prepared = 0, optimizer = 0, checkpoint = 0;
+    // Of a divided vocabulary, in the order of their StepKind: in the first micro-batch of a step, and in later ones.
+    std::array<std::array<NodeId, 2>, 4> vocabulary{};
   };
 
   // What torchtune's loop has names for (recipes/full_finetune_single_device.py, train): the tokens and the loss of a
@@ -245,6 +259,18 @@ class StagePrograms {
   // What the first layer of a stack is the last to need, goes when the others have run backward.
   void positions_gone(std::size_t kind, std::vector<Event>& events) const;
 
+  // --- a vocabulary divided over the stages (engine/stage_vocabulary.cc)
+  bool divides_vocabulary() const { return steelyard::divides_vocabulary(job_); }
+  // Whether the runtime of zero bubbles runs it, or loops written out for it.
+  bool v_half() const { return order_.schedule == PipelineSchedule::kVHalf; }
+  void compose_vocabulary();
+  void vocabulary_forward(const Stage<N>& stage, bool first, std::vector<Event>& lookup,
+                          std::vector<Event>& output);
+  void vocabulary_backward(const Stage<N>& stage, bool first, std::vector<Event>& lookup,
+                           std::vector<Event>& output);
+  void vocabulary_ends(const Stage<N>& stage, std::vector<Event>& events) const;
+  void build_vocabulary(const Stage<N>& stage, Parts& parts);
+
   // Of what the embedding reads: token ids, or pixels.
   N input_elements() const;
   // Which parts of a layer that is not computed again as a whole are.
@@ -252,6 +278,7 @@ class StagePrograms {
   void compose_layer(Tapes& tapes, std::size_t kind, bool recomputed, Edge edge);
   // Whether the stage is given the micro-batch's tokens.
   bool reads_ids(const Stage<N>& stage) const {
+    if (divides_vocabulary()) return false;  // its lookups do
     return stage.embedding || (stage.head && !job_.model->predictions.empty());
   }
   void compose_ends();
@@ -403,6 +430,7 @@ class StagePrograms {
       std::size_t encoder_returns = 0;  // events of the bridge's forward that the encoder's runs
     };
     std::unique_ptr<Stacks> stacks;
+    std::unique_ptr<Vocabulary> vocabulary;
     std::vector<std::vector<SlotId>> gradients_of_kind;
     std::vector<std::vector<GradientSlots>>
         gradient_slots_of_kind;  // by tensor; both variants of a kind use the same

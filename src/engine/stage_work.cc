@@ -22,6 +22,7 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
                                 unread ? Kernels{} : graph.backward_kernels(policy)});
     return result.stretches.size() - 1;
   };
+  const bool divided = divides_vocabulary();
   const std::size_t embedding = add("embedding", 0, embedding_);
   const std::size_t bridge =
       stacks_ ? add(sees() ? "projector" : "encoder's end", 0, stacks_->bridge) : embedding;
@@ -44,6 +45,13 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
       }
     if (part + 1 < parts) continue;
     counts.push_back({add("head", static_cast<int>(job_.model->kinds.size()) + 1, head_), 1});
+  }
+  if (divided) {
+    const int rows = static_cast<int>(job_.model->kinds.size()) + 2;
+    Vocabulary& vocabulary = *graphs_->vocabulary;
+    for (const auto& [label, tapes] :
+         {std::pair{"lookup", &vocabulary.lookup}, std::pair{"output layer", &vocabulary.output}})
+      result.parts.push_back({{add(label, rows, *tapes), 1}});
   }
   return result;
 }

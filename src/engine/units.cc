@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "job/pipeline_shape.h"
 #include "operators/style.h"
 
 namespace steelyard {
@@ -33,10 +34,13 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
   return N(value);
 }
 
+// Where the vocabulary's rows are divided over the stages: a unit of this stage's part of them, or of all else.
+enum class Rows : std::uint8_t { kWithOthers, kAlone, kLeftOut };
+
 // `first`: the tensor that stands first in the model, where that is another than in the list.
 template <class N>
 Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterTensor>& tensors,
-                  Of of, std::size_t first = 0) {
+                  Of of, std::size_t first = 0, Rows of_vocabulary_rows = Rows::kWithOthers) {
   const Architecture& model = *job.model;
   const std::int64_t rows = padded_vocabulary(job);
   const bool packs = packs_quantised(job);
@@ -62,6 +66,7 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
     const bool of_vocabulary =
         (tensor.role == TensorRole::kEmbedding || tensor.role == TensorRole::kHead) &&
         !share.shape.empty() && share.shape[0] == model.vocabulary;
+    if (of_vocabulary_rows == (of_vocabulary ? Rows::kLeftOut : Rows::kAlone)) continue;
     if (of_vocabulary) share.shape[0] = rows;
     share.elements = N(1);
     for (std::size_t axis = 0; axis < share.shape.size(); ++axis) {
@@ -71,6 +76,10 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
           (tensor.cut == TensorCut::kColumns && axis + 1 == share.shape.size() && axis > 0);
       if (cut && tensor_ranks > 1) {
         size = ceil_divide(size, Workbook<N>::symbol(tensor_letter, tensor_ranks));
+        share.shape[axis] = plain(size);
+      }
+      if (of_vocabulary_rows == Rows::kAlone && axis == 0) {
+        size = size / Workbook<N>::symbol("p", job.parallel.pipeline);
         share.shape[axis] = plain(size);
       }
       if (tensor.fused_experts && axis == 0 && expert_ranks > 1) {
@@ -93,6 +102,13 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
     unit.tensors.push_back(std::move(share));
   }
   return unit;
+}
+
+template <class N>
+void append(Unit<N>& unit, Unit<N> more) {
+  for (TensorShare<N>& share : more.tensors) unit.tensors.push_back(std::move(share));
+  unit.elements = unit.elements + more.elements;
+  unit.tensor_count += more.tensor_count;
 }
 
 // Adds what `elements_of` a tensor makes, for each tensor of the unit.
@@ -212,14 +228,21 @@ ModelUnits<N> units_of(const Job& job, Of of) {
   ModelUnits<N> units;
   // A tower of vision and its projector stand before the table of tokens.
   const std::size_t first = follows_vision(model) ? model.encoder_part->vision->first_tensor : 0;
-  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, of, first);
+  const Rows of_ends = divides_vocabulary(job) ? Rows::kLeftOut : Rows::kWithOthers;
+  units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, of, first, of_ends);
   for (const Layer& layer : model.kinds)
     units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, of));
-  units.head = make_unit<N>(job, "head", model.head_parameters, of);
-  if (head_reads_embedding(model)) {
-    units.tied_head_copy = make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, of);
+  units.head = make_unit<N>(job, "head", model.head_parameters, of, 0, of_ends);
+  if (divides_vocabulary(job)) {
+    units.vocabulary_rows =
+        make_unit<N>(job, "vocabulary", model.embedding_parameters, of, 0, Rows::kAlone);
+    Unit<N> of_head = make_unit<N>(job, "vocabulary", model.head_parameters, of, 0, Rows::kAlone);
+    append(units.vocabulary_rows, std::move(of_head));
+  } else if (head_reads_embedding(model)) {
+    units.vocabulary_rows =
+        make_unit<N>(job, "tied head", {model.embedding_parameters.front()}, of);
     // the copy's tensor lives in the model, not in the temporary list above
-    for (TensorShare<N>& share : units.tied_head_copy.tensors)
+    for (TensorShare<N>& share : units.vocabulary_rows.tensors)
       share.tensor = &model.embedding_parameters.front();
   }
   return units;

@@ -90,8 +90,9 @@ struct ModelUnits {
   Unit<N> embedding;
   std::vector<Unit<N>> kinds;  // by layer kind
   Unit<N> head;  // final norm and head; without the head's weight when it is tied and here
-  Unit<N>
-      tied_head_copy;  // the embedding's weight once more, for a last stage that has no embedding
+  // Rows of the vocabulary beside these: the embedding's weight once more, for a last stage that has no embedding; or, where
+  // they are divided over all stages, this one's part of both tables.
+  Unit<N> vocabulary_rows;
 };
 
 // A tied head on another stage than the embedding has the weight once more; so has one that looks up further tokens.

@@ -82,6 +82,7 @@ std::string_view name_of(LossKernel kernel);
 std::string_view name_of(KernelLibrary library);
 std::string_view name_of(OptimizerForm form);
 std::string_view name_of(PipelineSchedule schedule);
+std::string_view name_of(VocabularyLayers vocabulary);
 std::string_view name_of(ContextMethod method);
 std::string_view name_of(ExpertDispatcher dispatcher);
 std::string_view name_of(RecomputeMode mode);
@@ -168,6 +169,7 @@ struct Parallel {
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   Ranks expert{1};
   Ranks expert_tensor{1};
+  VocabularyLayers vocabulary = VocabularyLayers::kAtTheEnds;
   // Interleaving: micro-batches that a chunk takes before the next one does; 0: as the engine does.
   std::int64_t pipeline_group = 0;
   bool scattered_transfers =

@@ -21,6 +21,9 @@ std::string_view name_of(LossKernel kernel) { return name_in(KeyId::kLoss, kerne
 std::string_view name_of(KernelLibrary library) { return name_in(KeyId::kKernels, library); }
 std::string_view name_of(OptimizerForm form) { return name_in(KeyId::kOptimizerForm, form); }
 std::string_view name_of(PipelineSchedule schedule) { return name_in(KeyId::kSchedule, schedule); }
+std::string_view name_of(VocabularyLayers vocabulary) {
+  return name_in(KeyId::kVocabulary, vocabulary);
+}
 std::string_view name_of(ContextMethod method) { return name_in(KeyId::kContextMethod, method); }
 std::string_view name_of(ExpertDispatcher dispatcher) {
   return name_in(KeyId::kExpertDispatcher, dispatcher);

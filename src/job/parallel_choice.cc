@@ -6,6 +6,7 @@
 #include "job/engine_rules.h"
 #include "job/group_choice.h"
 #include "job/layout_choice.h"
+#include "job/pipeline_shape.h"
 #include "schedule/orders.h"
 
 namespace steelyard {
@@ -213,6 +214,38 @@ void check_engine_runs(Draft& draft, const PipelineOrder& order) {
                "weighed as if it did", fmt::format("it runs {}", orders_of(rules)));
 }
 
+// sail-sg/VocabularyParallelism divides it under 1F1B, the branch v-half-vocab of sail-sg/zero-bubble-pipeline-parallelism under
+// V-Half; both are forks of Megatron-LM.
+void choose_vocabulary(Draft& draft) {
+  const auto given = draft.settings().name(KeyId::kVocabulary);
+  if (!given || *given == static_cast<int>(VocabularyLayers::kAtTheEnds)) return;
+  Parallel& parallel = draft.job().parallel;
+  parallel.vocabulary = static_cast<VocabularyLayers>(*given);
+  const std::string name(name_of(parallel.vocabulary));
+  const auto refuse = [&](const std::string& what, const char* why, const char* instead) {
+    draft.refuse(KeyId::kVocabulary, "E213", what, why, instead);
+    parallel.vocabulary = VocabularyLayers::kAtTheEnds;
+  };
+  const bool half = parallel.schedule == PipelineSchedule::kVHalf;
+  if (parallel.pipeline == 1)
+    return refuse(fmt::format("vocabulary {} with pipeline 1", name),
+                  "it is divided over the stages of a pipeline", "pipeline = 2");
+  if (draft.job().engine != Engine::kMegatron)
+    return refuse(
+        fmt::format("{} does not divide the vocabulary over stages", name_of(draft.job().engine)),
+        "forks of Megatron-LM do", "engine = \"megatron\"");
+  if (!half && parallel.schedule != PipelineSchedule::kOneForwardOneBackward)
+    return refuse(fmt::format("{} has no vocabulary {}", name_of(parallel.schedule), name),
+                  "the order of the output layer's parts is known for 1f1b and v-half",
+                  "schedule = \"1f1b\"");
+  if (half && parallel.vocabulary == VocabularyLayers::kInterlaced)
+    return refuse("v-half has no vocabulary interlaced", "it is an order of 1f1b's forwards",
+                  "vocabulary = \"vocabulary-1\"");
+  draft.warn(KeyId::kVocabulary, "E213",
+             "megatron keeps the vocabulary on the first and last stage",
+             "weighed as its fork sail-sg/VocabularyParallelism divides it");
+}
+
 void choose_schedule(Draft& draft) {
   Job& job = draft.job();
   Parallel& parallel = job.parallel;
@@ -290,6 +323,7 @@ void choose_parallel(Draft& draft) {
   check_engine_has(draft);
   choose_sequence_parallel(draft);
   choose_schedule(draft);
+  choose_vocabulary(draft);
   choose_context(draft);
 }
 

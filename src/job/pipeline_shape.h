@@ -22,6 +22,11 @@ inline const PipelineOrder& pipeline_order(const Job& job) {
                                              : job.parallel.schedule);
 }
 
+// Whether every rank of the pipeline has a part of the lookup and of the output layer.
+inline bool divides_vocabulary(const Job& job) {
+  return job.parallel.vocabulary != VocabularyLayers::kAtTheEnds;
+}
+
 // Each stage of a pipeline is one chunk, and its backward runs whole.
 inline bool runs_whole_stages(const Job& job) {
   return job.parallel.pipeline > 1 && job.parallel.virtual_pipeline == 1 &&
@@ -34,6 +39,7 @@ inline PipelineShape pipeline_shape(const Job& job) {
   shape.ranks = parallel.pipeline;
   shape.chunks = parallel.pipeline == 1 ? 1 : parallel.virtual_pipeline;
   shape.micro_batches = job.training.gradient_accumulation;
+  shape.vocabulary = parallel.vocabulary;
   shape.group = parallel.pipeline_group;
   // Megatron-LM arguments.py: as many as stages. torch (ScheduleInterleaved1F1B) cuts what there is into rounds.
   if (shape.group == 0)

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "job/engine_rules.h"
+#include "job/pipeline_shape.h"
 #include "model/architecture.h"
 
 namespace steelyard {
@@ -253,7 +254,18 @@ void choose_sample_lengths(Draft& draft) {
 
 void choose_vocabulary_multiple(Draft& draft) {
   Job& job = draft.job();
-  if (job.implementation == Implementation::kMegatron) {
+  const std::int64_t stages = job.parallel.pipeline;
+  if (divides_vocabulary(job)) {
+    job.training.vocabulary_multiple =
+        draft.count_or(KeyId::kVocabularyMultiple, 2 * stages,
+                       "a divided vocabulary is padded to twice the stages");
+    if (job.training.vocabulary_multiple % stages != 0)
+      draft.refuse(KeyId::kVocabularyMultiple, "E213",
+                   fmt::format("{} stages do not divide vocabulary_multiple {}", stages,
+                               job.training.vocabulary_multiple),
+                   "each has as many rows as the others",
+                   fmt::format("vocabulary_multiple = {}", 2 * stages));
+  } else if (job.implementation == Implementation::kMegatron) {
     job.training.vocabulary_multiple =
         draft.count_or(KeyId::kVocabularyMultiple, 128, "megatron pads to 128 x tensor");
   } else {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <variant>
 
+#include "job/pipeline_shape.h"
 #include "job/unweighed_model.h"
 #include "model/architecture.h"
 #include "model/prediction.h"
@@ -127,6 +128,25 @@ constexpr std::array kFeatures = {
             },
             "chunked and fused losses over a divided vocabulary",
             "loss = \"plain\" is weighed with tensor; tensor = 1 with this loss"},
+    Feature{KeyId::kVocabulary,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              if (!divides_vocabulary(job) || job.model == nullptr) return false;
+              const Architecture& model = *job.model;
+              const bool plain_ends = model.final_norm && !model.tied_head &&
+                                      !model.head_transform && !model.project_in &&
+                                      !model.project_out && !model.final_softcap &&
+                                      !model.encoder && model.predictions.empty() && !model.image &&
+                                      !model.encoder_part;
+              return !plain_ends || job.parallel.tensor > 1 || job.parallel.context > 1 ||
+                     job.parallel.megatron_fsdp || job.adapter || job.trains_in_part() ||
+                     job.training.loss != LossKernel::kPlain ||
+                     job.offload.activations != OffloadTarget::kNone ||
+                     !job.buckets.contiguous_gradients;
+            },
+            "a vocabulary divided over stages here",
+            "decoders with a head of their own are weighed, on data ranks and stages, with loss = "
+            "\"plain\"; vocabulary = \"stage-ends\" is weighed with all others"},
     Feature{KeyId::kRecomputeMode,
             [](const Draft& d) {
               return name_from(d, KeyId::kRecomputeMode,

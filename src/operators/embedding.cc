@@ -5,31 +5,30 @@ namespace steelyard {
 namespace {
 // EmbeddingBackwardKernel.cu sorts the ids and sums in parts when there are more tokens than this.
 constexpr std::int64_t kSortedAbove = 3072;
-}  // namespace
-
 template <class N>
-ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
-                          std::optional<int> gradient) {
-  Graph<N>& graph = composer.graph;
-  const OperatorStyle& style = composer.style;
-  if (model.image) {
-    const Norm* norm = model.embedding_norm_present ? &model.embedding_norm : nullptr;
-    const ValueId patches = compose_patches(composer, *model.image, norm, composer.sizes, ids);
-    graph.name(patches);
-    return patches;
-  }
-  const Sizes<N>& sizes = composer.sizes;
-  // Padding the vocabulary and narrow embeddings (opt-350m) change the sizes.
-  const N width = model.embedding_width == model.hidden
-                      ? sizes.hidden
-                      : Workbook<N>::symbol("w", model.embedding_width);
-  const bool split = style.tensor > 1;
-  const N whole = sizes.tokens * width;
-  const N rows = sizes.vocabulary / sizes.tensor;
+class EmbeddingWriter {
+ public:
+  EmbeddingWriter(Composer<N>& of, const Architecture& architecture, ValueId token_ids,
+                  std::optional<int> gradient_of_table)
+      : composer(of),
+        graph(of.graph),
+        style(of.style),
+        sizes(of.sizes),
+        model(architecture),
+        ids(token_ids),
+        gradient(gradient_of_table),
+        // Padding the vocabulary and narrow embeddings (opt-350m) change the sizes.
+        width(model.embedding_width == model.hidden
+                  ? sizes.hidden
+                  : Workbook<N>::symbol("w", model.embedding_width)) {}
 
+  ValueId tokens();
+  ValueId behind(ValueId x);
+
+ private:
   // `asked`: how many rows. An index that the graph has made is kept for the table's gradient.
-  auto lookup = [&](const char* owner, int tensor, const N& table_rows, ValueId index,
-                    const N& asked, const N& row, const N* whole_table = nullptr) {
+  ValueId lookup(const char* owner, int tensor, const N& table_rows, ValueId index, const N& asked,
+                 const N& row, const N* whole_table = nullptr) {
     const N elements = asked * row;
     const ValueId y =
         graph.tensor({owner, "output", "op.embedding.output"}, elements, style.residual, true);
@@ -62,7 +61,23 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
          -1});
     graph.add(operation);
     return y;
-  };
+  }
+
+  Composer<N>& composer;
+  Graph<N>& graph;
+  const OperatorStyle& style;
+  const Sizes<N>& sizes;
+  const Architecture& model;
+  const ValueId ids;
+  const std::optional<int> gradient;
+  const N width;
+};
+
+template <class N>
+ValueId EmbeddingWriter<N>::tokens() {
+  const bool split = style.tensor > 1;
+  const N whole = sizes.tokens * width;
+  const N rows = sizes.vocabulary / sizes.tensor;
   ValueId asked = ids;
   if (split && (style.implementation == Implementation::kMegatron ||
                 style.implementation == Implementation::kScaling)) {
@@ -132,6 +147,11 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   }
   if (model.project_in)
     x = composer.linear(x, *model.project_in, sizes.tokens, width, sizes.hidden);
+  return x;
+}
+
+template <class N>
+ValueId EmbeddingWriter<N>::behind(ValueId x) {
   const bool transformers = style.implementation == Implementation::kTransformers;
   // Its models call what they have looked up inputs_embeds, and what they make of it hidden_states; an encoder's embeddings
   // are a module of their own, and the model has a name for what that gives. One compiled graph has no names,
@@ -197,9 +217,39 @@ ValueId compose_embedding(Composer<N>& composer, const Architecture& model, Valu
   return x;
 }
 
-template ValueId compose_embedding(Composer<Checked>&, const Architecture&, ValueId,
-                                   std::optional<int>);
-template ValueId compose_embedding(Composer<Traced>&, const Architecture&, ValueId,
-                                   std::optional<int>);
+}  // namespace
+
+template <class N>
+ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
+                          std::optional<int> gradient) {
+  if (model.image) {
+    const Norm* norm = model.embedding_norm_present ? &model.embedding_norm : nullptr;
+    const ValueId patches = compose_patches(composer, *model.image, norm, composer.sizes, ids);
+    composer.graph.name(patches);
+    return patches;
+  }
+  EmbeddingWriter<N> writer(composer, model, ids, gradient);
+  return writer.behind(writer.tokens());
+}
+
+template <class N>
+ValueId compose_lookup(Composer<N>& composer, const Architecture& model, ValueId ids) {
+  return EmbeddingWriter<N>(composer, model, ids, std::nullopt).tokens();
+}
+
+template <class N>
+ValueId compose_behind_lookup(Composer<N>& composer, const Architecture& model, ValueId x,
+                              ValueId ids) {
+  return EmbeddingWriter<N>(composer, model, ids, std::nullopt).behind(x);
+}
+
+#define STEELYARD_EMBEDDING(N)                                                   \
+  template ValueId compose_embedding(Composer<N>&, const Architecture&, ValueId, \
+                                     std::optional<int>);                        \
+  template ValueId compose_lookup(Composer<N>&, const Architecture&, ValueId);   \
+  template ValueId compose_behind_lookup(Composer<N>&, const Architecture&, ValueId, ValueId);
+STEELYARD_EMBEDDING(Checked)
+STEELYARD_EMBEDDING(Traced)
+#undef STEELYARD_EMBEDDING
 
 }  // namespace steelyard

@@ -11,6 +11,13 @@ template <class N>
 ValueId compose_embedding(Composer<N>& composer, const Architecture& model, ValueId ids,
                           std::optional<int> gradient = std::nullopt);
 
+// Its two halves, where another module does the first: the rows of the tokens, and what is made of them.
+template <class N>
+ValueId compose_lookup(Composer<N>& composer, const Architecture& model, ValueId ids);
+template <class N>
+ValueId compose_behind_lookup(Composer<N>& composer, const Architecture& model, ValueId x,
+                              ValueId ids);
+
 // A tower of vision's (operators/patches.cc): patches of the `pixels`, behind a norm where there is one (`leaf_gradient`: of the convolution's
 // output, where nothing of it is trained and a gradient is asked for all the same), and the logits of what the class token has become.
 template <class N>
@@ -55,6 +62,16 @@ VisionBridge compose_vision_bridge(Composer<N>& composer, const Architecture& mo
 template <class N>
 ValueId compose_head(Composer<N>& composer, const Architecture& model, ValueId x, ValueId labels,
                      ValueId ids);
+
+// Where every stage of a pipeline has a part of the vocabulary (operators/vocabulary_output.cc): the final norm alone, on the last
+// stage, and on each its part of the head and of the loss.
+template <class N>
+ValueId compose_final_norm(Composer<N>& composer, const Architecture& model, ValueId x);
+// `gradient_in_forward`: that of `x` is made with the logits, and forward leaves two parts of it (lingering). `waits`: for
+// the exchanges of the stages, which otherwise run beside layers.
+template <class N>
+void compose_vocabulary_output(Composer<N>& composer, const Architecture& model, ValueId x,
+                               bool gradient_in_forward, bool waits);
 
 // Those modules (operators/prediction.cc): what goes to the head, the model's own normalised output `x` first, parts of one
 // tensor. `gradients`: for each module, the parameter of the table that it looks its tokens up in.

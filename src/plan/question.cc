@@ -32,6 +32,7 @@ constexpr KeyId kOfLayouts[] = {KeyId::kEngine,
                                 KeyId::kPipeline,
                                 KeyId::kVirtualPipeline,
                                 KeyId::kSchedule,
+                                KeyId::kVocabulary,
                                 KeyId::kPipelineGroup,
                                 KeyId::kPipelineLayout,
                                 KeyId::kFirstStageLayers,
@@ -144,6 +145,14 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
                      model == nullptr ? question.run.place() : model->place(),
                      "known, not in this version", "weigh and sweep take them, layout by layout"}});
   }
+  // Bounds and times of a stage know the vocabulary at the ends.
+  const Value* vocabulary = question.run.at(key_of(KeyId::kVocabulary).path);
+  if (vocabulary != nullptr && !(vocabulary->is_string() &&
+                                 vocabulary->as_string() == name_of(VocabularyLayers::kAtTheEnds)))
+    return tl::unexpected(
+        Diagnostics{{Severity::kError, "E320", "not planned yet: a vocabulary divided over stages",
+                     vocabulary->place(), "known, not in this version",
+                     "weigh and sweep take it, layout by layout"}});
   PlanTarget& target = question.target;
   target.model = job->model;
   target.device = job->cluster.device;

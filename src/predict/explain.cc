@@ -9,6 +9,7 @@
 
 #include "document/edit_distance.h"
 #include "engine/stage_program.h"
+#include "job/pipeline_shape.h"
 #include "predict/entry_name.h"
 #include "quantity/print.h"
 
@@ -51,6 +52,7 @@ std::vector<Symbol> alphabet(const Job& job) {
        expert_data_ranks(job) / job.parallel.replicate},
       {"Ne", "ranks that hold the same experts", expert_data_ranks(job)},
       {"ci", "context ranks of one all-to-all", job.parallel.context_inner}};
+  if (divides_vocabulary(job)) letters.push_back({"p", "stages", job.parallel.pipeline});
   if (follows_vision(model)) {
     const VisionPart& vision = *model.encoder_part->vision;
     letters.push_back({"p", "tokens of an image within the tower", vision.tokens});

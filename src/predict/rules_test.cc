@@ -138,6 +138,8 @@ void add_named(std::vector<Job>& jobs) {
               R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 2}, "types": {"gradients": "bf16"}, "training": {"sequence_length": 512})",
               R"("model": "mixtral-8x7b", "engine": "megatron", "parallel": {"zero_stage": 3, "expert": 4}, "training": {"sequence_length": 512})",
               R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 3}, "buckets": {"double_buffer": true}, "training": {"sequence_length": 512})",
+              R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"pipeline": 4, "vocabulary": "vocabulary-1"}, "training": {"sequence_length": 512, "gradient_accumulation": 8})",
+              R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"pipeline": 4, "vocabulary": "vocabulary-2"}, "training": {"sequence_length": 512, "gradient_accumulation": 8})",
               R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "types": {"first_moment": "fp8"}, "training": {"sequence_length": 512, "precision": "bf16-mixed"})"};
   const std::string alone =
       R"({"model": "llama-3.2-1b", "engine": "ddp", "cluster": {"device": "h100-sxm-80gb"},

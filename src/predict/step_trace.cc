@@ -29,7 +29,10 @@ class Stretches {
     const Node& node = program_.node(id);
     const std::string_view label = node.label;
     if (label == "forward") return add(id, Stretch::kPassage, Phase::kForward);
-    if (label == "backward" || label == "weights")
+    if (label == "lookup" || label == "output layer")
+      return add(id, Stretch::kPassage, Phase::kForward);
+    if (label == "backward" || label == "weights" || label == "lookup, backward" ||
+        label == "output layer, backward")
       return add(id, Stretch::kPassage, Phase::kBackward);
     if (node.kind == NodeKind::kTape) {
       if (node.phase == Phase::kOptimizer) return add(id, Stretch::kOptimizer, node.phase);
@@ -69,6 +72,14 @@ std::string name_of_passage(const StepPlay::Passage& passage, std::int64_t chunk
     case StepKind::kWeightBackward:
       what = "backward of weights";
       break;
+    case StepKind::kLookup:
+      return fmt::format("lookup {}", passage.micro_batch);
+    case StepKind::kLookupBackward:
+      return fmt::format("lookup, backward {}", passage.micro_batch);
+    case StepKind::kOutput:
+      return fmt::format("output layer {}", passage.micro_batch);
+    case StepKind::kOutputBackward:
+      return fmt::format("output layer, backward {}", passage.micro_batch);
   }
   return chunks > 1 ? fmt::format("{} {}, chunk {}", what, passage.micro_batch, passage.step.chunk)
                     : fmt::format("{} {}", what, passage.micro_batch);

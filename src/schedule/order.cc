@@ -9,10 +9,11 @@ std::int64_t change_of(StepKind kind) {
   switch (kind) {
     case StepKind::kForward:
       return 1;
-    case StepKind::kInputBackward:
-      return 0;
-    default:
+    case StepKind::kBackward:
+    case StepKind::kWeightBackward:
       return -1;
+    default:
+      return 0;
   }
 }
 

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/pipeline_schedule.h"
+
 namespace steelyard {
 
 enum class StepKind : std::uint8_t {
@@ -26,7 +28,13 @@ enum class StepKind : std::uint8_t {
   kBackward,        // both gradients at once
   kInputBackward,   // the gradient that the stage before waits for; what the weights' needs stays
   kWeightBackward,  // the gradients of the weights, which nobody waits for
+  // Where the vocabulary's layers are divided over the ranks (VocabularyLayers), this rank's part of them; of no chunk.
+  kLookup,          // of tokens, summed for the first part of the model
+  kLookupBackward,  // from the gradient that it has handed on
+  kOutput,          // the output layer and the loss, of what the last part has handed on
+  kOutputBackward,
 };
+constexpr bool is_of_vocabulary(StepKind kind) { return kind >= StepKind::kLookup; }
 
 // `chunk`: which of the rank's chunks of layers; most orders have one.
 struct PipelineStep {
@@ -77,6 +85,7 @@ struct PipelineShape {
   std::int64_t micro_batches = 1;
   std::int64_t group =
       1;  // interleaving: micro-batches that a chunk takes before the next one does
+  VocabularyLayers vocabulary = VocabularyLayers::kAtTheEnds;
 };
 
 // Which stretch of the model a chunk is. A model is cut into `ranks x chunks` parts, counted from the embedding.

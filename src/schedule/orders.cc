@@ -18,7 +18,7 @@ const std::array<PipelineOrder, kPipelineSchedules>& pipeline_orders() {
        1, 1, false, false, gpipe_order, no_fault},
       {PipelineSchedule::kOneForwardOneBackward, "1f1b", "one forward, one backward in turn",
        "min(m, p - r)", "Narayanan et al. 2021, arXiv:2104.04473; Megatron-LM; torch Schedule1F1B",
-       Placement::kLoop, 1, 1, false, false, one_forward_one_backward_order, no_fault},
+       Placement::kLoop, 1, 1, false, false, one_forward_one_backward_order, interlaced_fault},
       {PipelineSchedule::kInterleaved, "interleaved", "1f1b over v chunks a rank, in a loop",
        "(v-1)g + 2(p-1-r) + 1 chunks",
        "Narayanan et al. 2021; Megatron-LM; torch ScheduleInterleaved1F1B", Placement::kLoop, 2,

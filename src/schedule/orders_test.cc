@@ -12,7 +12,8 @@ namespace {
 constexpr std::int64_t kMostRanks = 16, kMostChunks = 4, kMostMicroBatches = 64;
 
 template <class Check>
-void for_each_shape(PipelineSchedule schedule, Check check) {
+void for_each_shape(PipelineSchedule schedule, Check check,
+                    VocabularyLayers vocabulary = VocabularyLayers::kAtTheEnds) {
   const PipelineOrder& order = order_of(schedule);
   int shapes = 0;
   for (std::int64_t p = 2; p <= kMostRanks; ++p)
@@ -21,10 +22,11 @@ void for_each_shape(PipelineSchedule schedule, Check check) {
       for (std::int64_t m = 1; m <= kMostMicroBatches; ++m) {
         // Around the number of ranks all micro-batches, beyond it some.
         if (m > 2 * p + 2 && m % p > 1) continue;
-        const PipelineShape shape{p, v, m, p};
+        const PipelineShape shape{p, v, m, p, vocabulary};
         if (!order.fault(shape).empty()) continue;
         SCOPED_TRACE(std::string(order.name) + ": p " + std::to_string(p) + " v " +
-                     std::to_string(v) + " m " + std::to_string(m));
+                     std::to_string(v) + " m " + std::to_string(m) + " vocabulary " +
+                     std::to_string(static_cast<int>(vocabulary)));
         check(order, shape);
         ++shapes;
         if (testing::Test::HasFailure()) return;
@@ -101,6 +103,62 @@ TEST(PipelineOrders, KeepInFlightByChunk) {
   }
 }
 
+// The vocabulary divided over all ranks, in the orders that have it.
+constexpr std::pair<PipelineSchedule, VocabularyLayers> kDividedVocabulary[] = {
+    {PipelineSchedule::kOneForwardOneBackward, VocabularyLayers::kTwoExchanges},
+    {PipelineSchedule::kOneForwardOneBackward, VocabularyLayers::kOneExchange},
+    {PipelineSchedule::kOneForwardOneBackward, VocabularyLayers::kInterlaced},
+    {PipelineSchedule::kVHalf, VocabularyLayers::kTwoExchanges},
+    {PipelineSchedule::kVHalf, VocabularyLayers::kOneExchange}};
+
+TEST(PipelineOrders, CanRunWithADividedVocabulary) {
+  for (const auto& [schedule, vocabulary] : kDividedVocabulary)
+    for_each_shape(
+        schedule,
+        [](const PipelineOrder& order, const PipelineShape& shape) {
+          EXPECT_EQ(simulate(order, shape).fault, "");
+        },
+        vocabulary);
+}
+
+// Yeung et al. 2024, table in the README of their code: p + 2, p + 1 and 1.5 p micro-batches; V-Half's authors delay every
+// backward by a period of two chunks for each exchange.
+TEST(PipelineOrders, KeepMoreInFlightForADividedVocabulary) {
+  for (const auto& [schedule, vocabulary] : kDividedVocabulary)
+    for_each_shape(
+        schedule,
+        [vocabulary = vocabulary](const PipelineOrder& order, const PipelineShape& s) {
+          if (s.micro_batches < 2 * s.ranks + 2) return;  // fewer never fill the V
+          const std::int64_t more = vocabulary == VocabularyLayers::kTwoExchanges ? 2 : 1;
+          for (std::int64_t r = 0; r < s.ranks; ++r) {
+            const std::int64_t expected =
+                order.schedule == PipelineSchedule::kVHalf    ? s.ranks / 2 * 2 + 2 + 2 * more
+                : vocabulary == VocabularyLayers::kInterlaced ? s.ranks * 3 / 2 - r
+                                                              : s.ranks - r + more;
+            EXPECT_EQ(most_in_flight(order, s, r), expected) << "rank " << r;
+          }
+        },
+        vocabulary);
+}
+
+// With as much of the vocabulary on each rank as on any other, the bubble is that of 1F1B without it.
+TEST(PipelineOrders, WaitNoLongerForADividedVocabulary) {
+  for (const auto& [schedule, vocabulary] : kDividedVocabulary) {
+    if (schedule != PipelineSchedule::kOneForwardOneBackward) continue;
+    for_each_shape(
+        schedule,
+        [](const PipelineOrder& order, const PipelineShape& s) {
+          if (s.micro_batches < 3 * s.ranks) return;
+          std::vector<StepTimes> times(static_cast<std::size_t>(s.ranks), {60, 60, 60});
+          times.push_back({1, 1, 0});
+          times.push_back({4, 4, 4});
+          const std::int64_t of_vocabulary = times[times.size() - 2].forward + 1 + 12;
+          EXPECT_LE(simulate(order, s, times).bubble, (s.ranks - 1) * (180 + of_vocabulary));
+        },
+        vocabulary);
+  }
+}
+
 // Folding is exact: the folded order of 64 micro-batches lets live what each step of it does.
 TEST(PipelineOrders, CostAsMuchForManyMicroBatches) {
   for (const PipelineOrder& order : pipeline_orders()) {
@@ -112,6 +170,13 @@ TEST(PipelineOrders, CostAsMuchForManyMicroBatches) {
       return sum;
     };
     EXPECT_EQ(steps(64), steps(512)) << order.name;
+  }
+  for (const auto& [schedule, vocabulary] : kDividedVocabulary) {
+    const PipelineOrder& order = order_of(schedule);
+    const auto stretches = [&, vocabulary = vocabulary](std::int64_t m) {
+      return order.rank_order({8, order.fewest_chunks, m, 8, vocabulary}, 3).stretches().size();
+    };
+    EXPECT_EQ(stretches(64), stretches(512)) << order.name;
   }
 }
 

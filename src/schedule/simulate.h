@@ -2,8 +2,8 @@
 //
 //   simulate(order, {.ranks = 4, .micro_batches = 8}, {.forward = 1, .input = 1, .weight = 1}).bubble       9
 //
-// A forward waits for the part before, a backward for the part after, both for nothing else than their own rank; messages
-// take no time. Every micro-batch is played: for tests, drawings and the cost model, not for what weigh does.
+// A forward waits for the part before, a backward for the part after, both for nothing else than their own rank, but where the
+// vocabulary is divided over the ranks, for all of them; messages take no time. Every micro-batch is played: for tests, drawings and the cost model, not for what weigh does.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Simulation {
 
 // Parts that are alike.
 Simulation simulate(const PipelineOrder& order, const PipelineShape& shape, StepTimes times = {});
-// `parts`: of the model, from the embedding on. `played`: takes every step, in the order of the ranks' turns.
+// `parts`: of the model, from the embedding on; behind them a rank's lookup and its output layer, where these are divided. `played`: takes every step, in the order of the ranks' turns.
 Simulation simulate(const PipelineOrder& order, const PipelineShape& shape,
                     const std::vector<StepTimes>& parts, std::vector<PlayedStep>* played = nullptr);
 

@@ -319,6 +319,11 @@ void write_megatron(ConfigWriter& writing) {
       schedule != (chunks > 1 ? "interleaved" : "1f1b"))
     writing.refuse("parallel.schedule", fmt::format("Megatron-LM has no order {}", schedule),
                    "1f1b, and interleaved with virtual_pipeline");
+  const std::string vocabulary = writing.word("parallel.vocabulary");
+  if (!vocabulary.empty() && vocabulary != "stage-ends")
+    writing.refuse("parallel.vocabulary",
+                   "Megatron-LM keeps the vocabulary on the first and last stage",
+                   "its fork sail-sg/VocabularyParallelism divides it");
   write_megatron_precision(writing);
   write_recompute(writing);
   write_clip(writing, "clip_grad");

@@ -5,6 +5,8 @@
 namespace steelyard {
 
 RankOrder one_forward_one_backward_order(const PipelineShape& shape, std::int64_t rank) {
+  if (shape.vocabulary == VocabularyLayers::kInterlaced) return interlaced_order(shape, rank);
+  if (shape.vocabulary != VocabularyLayers::kAtTheEnds) return vocabulary_order(shape, rank);
   return depth_first(shape, shape.ranks - 1 - rank, kWholeBackward);
 }
 

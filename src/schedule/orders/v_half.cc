@@ -6,8 +6,12 @@
 //
 // These have four remainders by six; the two that are left take the weights' gradients, each as soon as its input's is there.
 // The authors squeeze both ends of what comes of it where that costs no memory, which is left out here.
+//
+// With the vocabulary divided over the ranks (the branch v-half-vocab, scheduler/passes.py) each of its exchanges delays the
+// backwards by one more period. All ranks run the output layer two units after the last F1, and its backward a period later; the
+// lookup runs p/2 + 1 micro-batches ahead, and goes backward two micro-batches behind that.
 #include <algorithm>
-#include <array>
+#include <limits>
 
 #include "schedule/orders/orders.h"
 
@@ -19,56 +23,78 @@ constexpr std::int64_t kPeriod = 6;
 
 struct Place {
   PipelineStep step;
-  std::int64_t unit = 0;  // of the first micro-batch
+  std::int64_t unit = 0;           // of the first micro-batch
+  std::int64_t micro_batches = 0;  // that run here
 };
-using Pattern = std::array<Place, kPeriod>;
 
-Pattern pattern_of(std::int64_t p, std::int64_t r) {
-  const std::int64_t e = p % 2 == 0 ? 3 : 0;
-  Pattern pattern = {{{forward_of(0), 2 * r},
-                      {forward_of(1), 3 * p - r - 2},
-                      {input_backward_of(1), 3 * p + e + 2 * r - 1},
-                      {input_backward_of(0), 6 * p + e - r - 2},
-                      {weight_backward_of(1), 0},
-                      {weight_backward_of(0), 0}}};
-  std::array<bool, kPeriod> taken{};
-  const auto at = [&](std::int64_t unit) -> bool& {
-    return taken[static_cast<std::size_t>(unit % kPeriod)];
+// Micro-batches whose tokens are looked up before the first is through.
+std::int64_t lookups_ahead(const PipelineShape& shape) { return shape.ranks / 2 + 1; }
+
+std::vector<Place> pattern_of(const PipelineShape& shape, std::int64_t r) {
+  const std::int64_t p = shape.ranks, m = shape.micro_batches;
+  const std::int64_t exchanges = shape.vocabulary == VocabularyLayers::kTwoExchanges  ? 2
+                                 : shape.vocabulary == VocabularyLayers::kOneExchange ? 1
+                                                                                      : 0;
+  const std::int64_t e = (p % 2 == 0 ? 3 : 0) + exchanges * kPeriod;
+  std::vector<Place> pattern = {{forward_of(0), 2 * r, m},
+                                {forward_of(1), 3 * p - r - 2, m},
+                                {input_backward_of(1), 3 * p + e + 2 * r - 1, m},
+                                {input_backward_of(0), 6 * p + e - r - 2, m}};
+  const auto taken = [&](std::int64_t unit) {
+    return std::any_of(pattern.begin(), pattern.end(),
+                       [&](const Place& place) { return place.unit % kPeriod == unit % kPeriod; });
   };
-  for (std::size_t i = 0; i < 4; ++i) at(pattern[i].unit) = true;
-  for (std::size_t i = 0; i < 2; ++i) {
-    std::int64_t unit = pattern[2 + i].unit;
-    while (at(unit)) ++unit;
-    at(unit) = true;
-    pattern[4 + i].unit = unit;
+  for (const std::size_t input : {2U, 3U}) {
+    std::int64_t unit = pattern[input].unit;
+    while (taken(unit)) ++unit;
+    pattern.push_back({weight_backward_of(pattern[input].step.chunk), unit, m});
   }
+  if (exchanges == 0) return pattern;
+  // In the order of the steps of one unit, the layers' last.
+  const std::int64_t ahead = lookups_ahead(shape), behind = ahead + 2, output = 3 * p;
+  pattern.insert(pattern.begin(),
+                 {{{StepKind::kLookup, 0}, output, m - ahead},
+                  {{StepKind::kOutputBackward, 0}, output + kPeriod, m},
+                  {{StepKind::kOutput, 0}, output, m},
+                  {{StepKind::kLookupBackward, 0}, output + behind * kPeriod, m - behind}});
+  std::erase_if(pattern, [](const Place& place) { return place.micro_batches <= 0; });
   return pattern;
 }
 
 }  // namespace
 
 RankOrder v_half_order(const PipelineShape& shape, std::int64_t rank) {
-  const Pattern pattern = pattern_of(shape.ranks, rank);
-  const auto by_unit = [](const Place& a, const Place& b) { return a.unit < b.unit; };
-  const auto [first, last] = std::minmax_element(pattern.begin(), pattern.end(), by_unit);
+  const std::vector<Place> pattern = pattern_of(shape, rank);
+  const bool divided = shape.vocabulary != VocabularyLayers::kAtTheEnds;
   const auto steps_between = [&](std::int64_t from, std::int64_t until) {
     std::vector<PipelineStep> steps;
     for (std::int64_t unit = from; unit < until; ++unit)
       for (const Place& place : pattern) {
         const std::int64_t behind = unit - place.unit;
-        if (behind >= 0 && behind % kPeriod == 0 && behind / kPeriod < shape.micro_batches)
+        if (behind >= 0 && behind % kPeriod == 0 && behind / kPeriod < place.micro_batches)
           steps.push_back(place.step);
       }
     return steps;
   };
-  // All six run from the last one's first unit until the first one has had all micro-batches.
-  const std::int64_t full = first->unit + kPeriod * shape.micro_batches - last->unit;
-  const std::int64_t rounds = std::max<std::int64_t>(full, 0) / kPeriod;
-  const std::int64_t drain = last->unit + kPeriod * rounds;
+  const auto repeat = [&](PipelineStep step, std::int64_t times) {
+    return std::vector<PipelineStep>(static_cast<std::size_t>(std::min(times, shape.micro_batches)),
+                                     step);
+  };
+  // All run from the last one's first unit until the first one has had all its micro-batches.
+  std::int64_t last = 0, full = std::numeric_limits<std::int64_t>::max(), end = 0;
+  for (const Place& place : pattern) {
+    last = std::max(last, place.unit);
+    full = std::min(full, place.unit + kPeriod * place.micro_batches);
+    end = std::max(end, place.unit + kPeriod * place.micro_batches);
+  }
+  const std::int64_t rounds = std::max<std::int64_t>(full - last, 0) / kPeriod;
   RankOrder order;
-  order.add("warm-up", steps_between(0, last->unit));
-  order.add("micro-batch", steps_between(last->unit, last->unit + kPeriod), rounds);
-  order.add("drain", steps_between(drain, last->unit + kPeriod * shape.micro_batches));
+  const std::int64_t ahead = lookups_ahead(shape);
+  if (divided) order.add("warm-up", repeat({StepKind::kLookup, 0}, ahead));
+  order.add("warm-up", steps_between(0, last));
+  order.add("micro-batch", steps_between(last, last + kPeriod), rounds);
+  order.add("drain", steps_between(last + kPeriod * rounds, end));
+  if (divided) order.add("drain", repeat({StepKind::kLookupBackward, 0}, ahead + 2));
   return order;
 }
 

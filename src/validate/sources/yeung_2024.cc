@@ -1,7 +1,8 @@
 // Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism (arXiv:2411.05288): Megatron, one rank a stage,
-// vocabularies of 32k to 256k. Baseline and Redis are runs of ours; the other schedules divide the vocabulary's layers over all
-// stages.
+// vocabularies of 32k to 256k. Vocab-1, Vocab-2 and Interlaced divide the vocabulary's layers over all stages.
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
@@ -46,12 +47,26 @@ std::optional<Value::Array> balanced_layers(const Shape& shape, std::int64_t sta
   return counts;
 }
 
+// "1F1B / Vocab-1": an order, and what it makes of the vocabulary.
+struct Schedule {
+  std::string_view printed, order, vocabulary = {};
+  bool balanced = false;
+};
+constexpr Schedule kSchedules[] = {{"1F1B / Baseline", "1f1b"},
+                                   {"1F1B / baseline", "1f1b"},
+                                   {"1F1B / Redis", "1f1b", {}, true},
+                                   {"1F1B / Vocab-1", "1f1b", "vocabulary-1"},
+                                   {"1F1B / Vocab-2", "1f1b", "vocabulary-2"},
+                                   {"1F1B / Interlaced", "1f1b", "interlaced"},
+                                   {"V-Half / Baseline", "v-half"},
+                                   {"V-Half / Vocab-1", "v-half", "vocabulary-1"}};
+
 Mapped map(MeasuredRow& row) {
-  const std::string schedule = row.text("parallel.schedule");
-  const bool balanced = schedule == "1F1B / Redis";
-  const bool half = schedule == "V-Half / Baseline";
-  if (schedule != "1F1B / Baseline" && schedule != "1F1B / baseline" && !balanced && !half)
-    return left_out("schedule " + schedule + ": it divides the vocabulary over the stages");
+  const std::string printed = row.text("parallel.schedule");
+  const auto* schedule =
+      std::find_if(std::begin(kSchedules), std::end(kSchedules),
+                   [&](const Schedule& known) { return known.printed == printed; });
+  if (schedule == std::end(kSchedules)) return left_out("schedule " + printed);
   MappedRun mapped;
   const auto vocabulary = vocabulary_of(row.text("model.vocab"));
   if (!vocabulary) row.miss("model.vocab");
@@ -80,9 +95,11 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.data", 1);
   mapped.set("parallel.tensor", 1);
   mapped.set("parallel.pipeline", row.need("parallel.pp"));
-  mapped.set("parallel.schedule", half ? "v-half" : "1f1b");
-  if (half) mapped.set("parallel.virtual_pipeline", 2);
-  if (balanced) {
+  mapped.set("parallel.schedule", std::string(schedule->order));
+  if (schedule->order == "v-half") mapped.set("parallel.virtual_pipeline", 2);
+  if (!schedule->vocabulary.empty())
+    mapped.set("parallel.vocabulary", std::string(schedule->vocabulary));
+  if (schedule->balanced) {
     if (auto counts = balanced_layers(shape, row.need("parallel.pp")))
       mapped.set("parallel.pipeline_layout", Value::array(std::move(*counts)));
     else

@@ -58,5 +58,66 @@ TEST(Yeung2024, TwoChunksOfAV) {
   EXPECT_EQ(row.mapped().readings.size(), 1U);
 }
 
+TEST(Yeung2024, TwoExchanges) {
+  const LiteralRow row(R"row({"id": "vocabpp24-t5-8gpu-s4096-Vocab-1-v256k",
+        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
+        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
+        "where": "Table 5 (results), Table 1 (settings), section 6"},
+        "model": {"name": "GPT-like ~4B", "layers": 32, "hidden": 3072, "heads": 24,
+        "vocab": "256k", "params": "~4B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
+        "gpu_memory_gib": 80, "gpus": 8}, "framework": {"name": "Megatron-LM based"},
+        "train": {"seq_len": 4096, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
+        "parallel": {"dp": 1, "tp": 1, "pp": 8, "schedule": "1F1B / Vocab-1"},
+        "measured": {"peak_reported": 27.34, "oom": false, "mfu": 50.66}})row");
+  EXPECT_EQ(row.says("parallel.schedule"), R"("1f1b")");
+  EXPECT_EQ(row.says("parallel.vocabulary"), R"("vocabulary-1")");
+  EXPECT_EQ(row.mapped().readings.size(), 1U);
+}
+
+TEST(Yeung2024, OneExchange) {
+  const LiteralRow row(R"row({"id": "vocabpp24-t5-16gpu-s2048-Vocab-2-v64k",
+        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
+        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
+        "where": "Table 5 (results), Table 1 (settings), section 6"},
+        "model": {"name": "GPT-like ~10B", "layers": 48, "hidden": 4096, "heads": 32,
+        "vocab": "64k", "params": "~10B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
+        "gpu_memory_gib": 80, "gpus": 16}, "framework": {"name": "Megatron-LM based"},
+        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
+        "parallel": {"dp": 1, "tp": 1, "pp": 16, "schedule": "1F1B / Vocab-2"},
+        "measured": {"peak_reported": 23.83, "oom": false, "mfu": 50.49}})row");
+  EXPECT_EQ(row.says("parallel.vocabulary"), R"("vocabulary-2")");
+}
+
+TEST(Yeung2024, Interlaced) {
+  const LiteralRow row(R"row({"id": "vocabpp24-t5-8gpu-s2048-Interlaced-v128k",
+        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
+        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
+        "where": "Table 5 (results), Table 1 (settings), section 6"},
+        "model": {"name": "GPT-like ~4B", "layers": 32, "hidden": 3072, "heads": 24,
+        "vocab": "128k", "params": "~4B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
+        "gpu_memory_gib": 80, "gpus": 8}, "framework": {"name": "Megatron-LM based"},
+        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
+        "parallel": {"dp": 1, "tp": 1, "pp": 8, "schedule": "1F1B / Interlaced"},
+        "measured": {"peak_reported": 18.43, "oom": false, "mfu": 50.97}})row");
+  EXPECT_EQ(row.says("parallel.schedule"), R"("1f1b")");
+  EXPECT_EQ(row.says("parallel.vocabulary"), R"("interlaced")");
+}
+
+TEST(Yeung2024, TwoExchangesOverAV) {
+  const LiteralRow row(R"row({"id": "vocabpp24-t6-24gpu-s2048-Vocab-1-v32k",
+        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
+        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
+        "where": "Table 6 (results), Table 2 (settings), section 6"},
+        "model": {"name": "GPT-like ~16B", "layers": 48, "hidden": 5120, "heads": 40,
+        "vocab": "32k", "params": "~16B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
+        "gpu_memory_gib": 80, "gpus": 24}, "framework": {"name": "Megatron-LM based"},
+        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
+        "parallel": {"dp": 1, "tp": 1, "pp": 24, "vpp": 2, "schedule": "V-Half / Vocab-1"},
+        "measured": {"peak_reported": 21.08, "oom": false, "mfu": 56.7}})row");
+  EXPECT_EQ(row.says("parallel.schedule"), R"("v-half")");
+  EXPECT_EQ(row.says("parallel.vocabulary"), R"("vocabulary-1")");
+  EXPECT_EQ(row.says("parallel.virtual_pipeline"), "2");
+}
+
 }  // namespace
 }  // namespace steelyard
