@@ -82,8 +82,12 @@ void StagePrograms<N>::compose_bridge() {
   typename Graphs::Stacks& stacks = *stacks_;
   stacks.bridge.composer = std::make_unique<Composer<N>>(book_, style_, graphs_->streams[1].sizes,
                                                          job_.model->embedding_parameters);
+  if (compares()) {
+    compose_comparison_bridge();
+    return;
+  }
   if (sees()) {
-    compose_vision_bridge();
+    compose_patches_bridge();
     return;
   }
   Composer<N>& composer = *stacks.bridge.composer;
@@ -193,6 +197,7 @@ NodeId StagePrograms<N>::bridge_node(bool forward, bool first) {
 template <class N>
 void StagePrograms<N>::decoder_returns(std::vector<Event>& events) const {
   const typename Graphs::Stacks& stacks = *stacks_;
+  if (compares()) return;
   if (sees()) {
     for (const SlotId slot : stacks.bridge.named)
       if (slot != stacks.features) events.push_back({slot, -1});
@@ -211,7 +216,9 @@ template <class N>
 void StagePrograms<N>::model_returns(std::vector<Event>& events) const {
   // What the output of the model names.
   if (sees()) {
-    events.push_back({stacks_->features, -1});
+    if (!compares()) events.push_back({stacks_->features, -1});
+    if (compares())
+      for (const SlotId slot : stacks_->bridge.named) events.push_back({slot, -1});
     for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
   } else if (!keeps_encoded()) {
     events.push_back({stacks_->encoded, -1});
