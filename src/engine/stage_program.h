@@ -229,7 +229,6 @@ class StagePrograms {
   void compose_patches_bridge();
   void compose_comparison_bridge();
   ValueId tower_output(Graph<N>& graph, bool asks);
-  NodeId vision_bridge_node(bool forward, bool first);
   // The tower hands out what each of its layers was given, and what the last gave.
   void hidden_states_gone(std::vector<Event>& events);
   const std::vector<ParameterTensor>& tensors_as_recorded(std::size_t kind);
@@ -242,6 +241,9 @@ class StagePrograms {
   void take_shared(Composer<N>& composer, std::size_t kind, bool top);
   std::array<std::vector<Group>, 2> stacks_of(const std::vector<Group>& groups) const;
   NodeId bridge_node(bool forward, bool first);
+  const char* bridge_label() const;
+  // What the first stack's forward had names for.
+  void encoder_returns(std::vector<Event>& events);
   // Whether layers keep what the encoder gave: under autocast products keep copies of it, and only a name holds it.
   bool keeps_encoded() const { return !style_.autocast || checkpoints_stacks(); }
   void decoder_returns(std::vector<Event>& events) const;

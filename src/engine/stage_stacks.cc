@@ -170,26 +170,46 @@ std::array<std::vector<typename StagePrograms<N>::Group>, 2> StagePrograms<N>::s
 }
 
 template <class N>
+const char* StagePrograms<N>::bridge_label() const {
+  if (compares()) return "between the towers";
+  return sees() ? "projector" : "encoder's end";
+}
+
+template <class N>
+void StagePrograms<N>::encoder_returns(std::vector<Event>& events) {
+  if (compares()) return;
+  if (sees()) return hidden_states_gone(events);
+  for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
+  if (!checkpoints_stacks() || !shares_positions(false))
+    events.push_back({stacks_->positions[0], -1});
+}
+
+template <class N>
 NodeId StagePrograms<N>::bridge_node(bool forward, bool first) {
-  if (sees()) return vision_bridge_node(forward, first);
   const typename Graphs::Stacks& stacks = *stacks_;
   std::vector<Event> events;
   if (forward) {
     const std::vector<Event>& own = stacks.bridge.forward;
     const auto returns = own.begin() + static_cast<std::ptrdiff_t>(stacks.encoder_returns);
     events.assign(own.begin(), returns);
-    for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
-    if (!checkpoints_stacks() || !shares_positions(false))
-      events.push_back({stacks.positions[0], -1});
+    encoder_returns(events);
     events.insert(events.end(), returns, own.end());
+    // The inputs that layers of text share.
+    if (sees())
+      for (const SharedInput& input : inputs_) events.push_back({input.slot, input.count});
   } else {
+    const std::vector<Group> text = stacks_of(groups_of(0))[1];
+    if (sees())
+      for (const SharedInput& input : inputs_)
+        if (input.kept && lowest_reader(input, text).value_or(Position{}) == Position{})
+          events.push_back({input.slot, -input.count});
     if (checkpoints_stacks() && stacks.mask >= 0) events.push_back({stacks.mask, -1});
     const std::vector<Event>& own =
         stacks_->bridge.backward_under(engine_->gradient_policy(first), BackwardPart::kWhole);
     events.insert(events.end(), own.begin(), own.end());
   }
   const NodeId node =
-      book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "encoder's end", events);
+      book_.program.tape(forward ? Phase::kForward : Phase::kBackward, bridge_label(), events);
   note_launches(node, stacks.bridge, forward, first);
   return node;
 }

@@ -182,32 +182,6 @@ void StagePrograms<N>::hidden_states_gone(std::vector<Event>& events) {
     }
 }
 
-template <class N>
-NodeId StagePrograms<N>::vision_bridge_node(bool forward, bool first) {
-  const typename Graphs::Stacks& stacks = *stacks_;
-  std::vector<Event> events;
-  if (forward) {
-    const std::vector<Event>& own = stacks.bridge.forward;
-    const auto returns = own.begin() + static_cast<std::ptrdiff_t>(stacks.encoder_returns);
-    events.assign(own.begin(), returns);
-    if (!compares()) hidden_states_gone(events);
-    events.insert(events.end(), returns, own.end());
-    for (const SharedInput& input : inputs_) events.push_back({input.slot, input.count});
-  } else {
-    const std::array<std::vector<Group>, 2> of_stacks = stacks_of(groups_of(0));
-    for (const SharedInput& input : inputs_)
-      if (input.kept && lowest_reader(input, of_stacks[1]).value_or(Position{}) == Position{})
-        events.push_back({input.slot, -input.count});
-    const std::vector<Event>& own =
-        stacks_->bridge.backward_under(engine_->gradient_policy(first), BackwardPart::kWhole);
-    events.insert(events.end(), own.begin(), own.end());
-  }
-  const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward,
-                                         compares() ? "between the towers" : "projector", events);
-  note_launches(node, stacks.bridge, forward, first);
-  return node;
-}
-
 template class StagePrograms<Checked>;
 template class StagePrograms<Traced>;
 
