@@ -237,6 +237,48 @@ VISION = {
     }.items()
 }
 
+# Two towers that learn from one another. The large ones have vocabularies so small that activations are the peak.
+def pair(preset, text, vision, **changes):
+    whole = model(preset, **changes)
+    return {**whole, "text_config": {**whole["text_config"], **text}, "vision_config": {**whole["vision_config"], **vision}}
+
+
+# torch's fully_shard and DeepSpeed stop at CLIP's scale, a parameter without dimensions.
+FEW = {"num_hidden_layers": 3}, {"num_hidden_layers": 2}
+NARROW = {"num_hidden_layers": 3, "vocab_size": 8000}, {"num_hidden_layers": 2, "image_size": 448}  # where activations are the peak
+OF_SMALL_ONES = {"one", "accumulation", "clipped", "adamw-fused", "adamw-loop", "many-autocast"}
+PAIRS = {
+    "-".join(filter(None, (name, kind))): {"model": config, "training.sequence_length": tokens, "training.micro_batch": 32, **changes}
+    for name, config, tokens in (
+        ("clip", pair("clip-vit-base-patch32", *FEW), 77),
+        ("clip-large", pair("clip-vit-large-patch14", *NARROW), 77),
+        ("siglip", pair("siglip-base-patch16-224", *FEW), 64),
+        ("siglip-so400m", pair("siglip-so400m-patch14-384", *FEW), 64))
+    for kind, changes in {
+        "": {},
+        "fp32": {P: "fp32", A: "efficient"},
+        "autocast": {P: "bf16-autocast"},
+        "full": FULL,
+        "autocast-full": {P: "bf16-autocast", **FULL},
+        "eager": {A: "eager"},
+        "eager-full": {A: "eager", **FULL},
+        "efficient": {A: "efficient"},
+        "many": {"training.micro_batch": 200},
+        "many-autocast": {"training.micro_batch": 200, P: "bf16-autocast"},
+        "one": {"training.micro_batch": 1},
+        "accumulation": {"training.gradient_accumulation": 4},
+        "clipped": {"training.gradient_clip": True},
+        "adamw-fused": {F: "fused"},
+        "adamw-loop": {F: "loop"},
+        "ddp-8": {"cluster.devices": 8},
+        "fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+        "fsdp2-8-full": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **FULL},
+        **{f"deepspeed-{stage}-8": {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage}
+           for stage in (1, 2)},
+    }.items()
+    if not (name.startswith("clip") and changes.get("engine")) and not ("-" in name and kind in OF_SMALL_ONES)
+}
+
 ENGINES = {
     "ddp-2": {"engine": "ddp", "cluster.devices": 2},
     "ddp-8": {"engine": "ddp", "cluster.devices": 8},
@@ -615,6 +657,9 @@ def cases():
     table["family-vit-base-efficient"] = changed(vision, {A: "efficient"})
     table["family-vit-base-fp32"] = changed(vision, {A: "efficient", P: "fp32"})
     table["family-vit-base-fsdp2-8"] = changed(vision, {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"})
+    for stage in (1, 2, 3):
+        table[f"family-vit-base-deepspeed-{stage}-8"] = changed(vision, {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed",
+                                                                        "parallel.zero_stage": stage})
     for name in ("clip-vision-base", "siglip-vision"):
         table[f"family-{name}-eager"] = changed(table[f"family-{name}"], {A: "eager"})
         table[f"family-{name}-fp32"] = changed(table[f"family-{name}"], {A: "efficient", P: "fp32"})
@@ -639,7 +684,7 @@ def cases():
         for kind, changes in more.items():
             table[f"family-{name}-{kind}"] = changed(table[f"family-{name}"], changes)
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
-                          **ELSEWHERE, **VISION}.items():
+                          **ELSEWHERE, **VISION, **PAIRS}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)

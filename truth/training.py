@@ -85,7 +85,7 @@ def is_masked(config):
 
 def sees(config):
     """A tower of vision: it is given pixels, and says which class they are."""
-    return hasattr(tower_of(config), "patch_size") and not reads_images(config)
+    return hasattr(tower_of(config), "patch_size") and not reads_images(config) and not contrasts(config)
 
 
 def tower_of(config):
@@ -93,9 +93,14 @@ def tower_of(config):
     return getattr(config, "vision_config", config)
 
 
+def contrasts(config):
+    """A tower of vision and one of text: the loss is of all pairs of a batch."""
+    return config.model_type in ("clip", "siglip") and not getattr(config, "classifies", False)
+
+
 def reads_images(config):
     """A decoder behind a tower of vision: patches stand among its words."""
-    return hasattr(config, "vision_config") and hasattr(config, "text_config")
+    return hasattr(config, "vision_config") and hasattr(config, "text_config") and config.model_type not in ("clip", "siglip")
 
 
 def patches_of(config):
@@ -132,15 +137,17 @@ def check_version(run):
 
 
 def build_model(run, kind=None):
-    from transformers import (AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForImageTextToText,
+    from transformers import (AutoModel, AutoModelForCausalLM, AutoModelForImageClassification, AutoModelForImageTextToText,
                               AutoModelForMaskedLM, AutoModelForSeq2SeqLM)
     config = config_of(run)
     eager = value(run, "training.attention", "flash") == "eager"
-    head = (AutoModelForImageClassification if sees(config) else AutoModelForImageTextToText if reads_images(config) else AutoModelForSeq2SeqLM if translates(config) else
+    head = (AutoModel if contrasts(config) else AutoModelForImageClassification if sees(config) else
+            AutoModelForImageTextToText if reads_images(config) else AutoModelForSeq2SeqLM if translates(config) else
             AutoModelForMaskedLM if is_masked(config) else AutoModelForCausalLM)
     if config.model_type in ("clip_vision_model", "siglip_vision_model"):  # classified as a part of a model of two towers
         from transformers import AutoConfig
         config = AutoConfig.for_model(config.model_type.split("_")[0], vision_config=config.to_dict(), num_labels=config.num_labels)
+        config.classifies = True
     check_version(run)
     named = "dtype" if version_of("transformers") >= (4, 56) else "torch_dtype"
     with without_initialisation():
@@ -271,6 +278,10 @@ def batch(run, config):
         pixels = torch.zeros(b, tower.num_channels, tower.image_size, tower.image_size, device="cuda")
         return pixels, torch.zeros(b, dtype=torch.int64, device="cuda")
     ids = torch.zeros(b, s, dtype=torch.int64, device="cuda")
+    if config is not None and contrasts(config):
+        torch.backends.cudnn.enabled = False
+        tower = config.vision_config
+        return ids, torch.zeros(b, tower.num_channels, tower.image_size, tower.image_size, device="cuda")
     if config is not None and reads_images(config):
         return (ids, *shown(run, config, b)), ids.clone()
     if config is not None and translates(config):
@@ -282,7 +293,10 @@ def batch(run, config):
 
 def loss_of(model, ids, labels):
     """As transformers' Trainer: the output object, and with it the logits, is gone when the loss is there."""
-    if sees(getattr(model, "module", model).config):
+    config = getattr(model, "module", model).config
+    if contrasts(config):
+        return model(input_ids=ids, pixel_values=labels, return_loss=True).loss
+    if sees(config):
         return model(pixel_values=ids, labels=labels).loss
     if isinstance(ids, tuple):
         return model(input_ids=ids[0], pixel_values=ids[1], labels=labels).loss
@@ -376,8 +390,9 @@ def layers_of(model):
     if stacks:  # an encoder's and a decoder's
         return [layer for stack in stacks for layer in stack]
     for owner in model.modules():
-        if hasattr(owner, "vision_tower") and hasattr(owner, "language_model"):
-            return [*layers_of(owner.vision_tower), *layers_of(owner.language_model)]
+        for first, second in (("vision_tower", "language_model"), ("vision_model", "text_model")):
+            if hasattr(owner, first) and hasattr(owner, second):
+                return [*layers_of(getattr(owner, first)), *layers_of(getattr(owner, second))]
     for owner in model.modules():
         for name in ("layers", "h", "layer"):
             layers = getattr(owner, name, None)

@@ -159,6 +159,8 @@ SlotId EngineModel<N>::loop_temporary(const Unit<N>& unit, Sharding sharding,
   };
   // The tensor before: for the first one of a layer it stands in the layer before.
   Checked before = unit.tensors.size() < 2 ? Checked(0) : part(unit.tensors.back());
+  // Two towers that are compared begin with a number of the model's own, the scale of their products.
+  if (contrasts(*job_.model) && std::string_view(unit.name) == "embedding") before = Checked(1);
   Checked elements = 0;
   TensorSum most = book_.tensor_sum();
   for (const TensorShare<N>& share : unit.tensors) {

@@ -171,7 +171,8 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
   std::vector<Event> events;
   if (forward) {
     engine_->before_forward(here, first, events);
-    const bool handed_out = sees() && !decodes(static_cast<std::size_t>(variant / 2));
+    const bool handed_out =
+        reads_patches(*job_.model) && !decodes(static_cast<std::size_t>(variant / 2));
     append(events, edge.named_input || handed_out ? tape.composer->graph.forward(kLayerInput)
                                                   : tape.forward);
     engine_->after_forward(here, first, events);

@@ -28,7 +28,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     take_from_buffers(stage, first, start);
   } else if (!torch_pipeline_) {
     if (reads_ids(stage)) start.push_back({ids_, 1});
-    if (stage.head && !divides_vocabulary()) start.push_back({labels_, 1});
+    if (reads_labels(stage)) start.push_back({labels_, 1});
     if (sees()) start.push_back({stacks_->pixels, 1});
   }
   hold_whole_inputs(stage, 1, start);
@@ -125,8 +125,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (!very_first_) finish.push_back({loss_, -1});
     if (first) finish.push_back({loop_.sums, 1});
   }
-  if (labels_go_in_forward() && stage.head && !divides_vocabulary())
-    finish.push_back({labels_, -1});
+  if (labels_go_in_forward() && reads_labels(stage)) finish.push_back({labels_, -1});
   if (ids_go_in_forward(stage) && reads_ids(stage)) finish.push_back({ids_, -1});
   const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   engine_->end_forward(stage, last, first, finish);
@@ -279,7 +278,8 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
   // torch's pipelines keep losses and inputs for the whole step.
   if (!torch_pipeline_ && !loop_.kept) {
     if (from_loss) finish.push_back({loss_, -1});
-    if (stage.head && !keeps_outputs_ && !labels_go_in_forward()) finish.push_back({labels_, -1});
+    if (reads_labels(stage) && !keeps_outputs_ && !labels_go_in_forward())
+      finish.push_back({labels_, -1});
     if (sees()) finish.push_back({stacks_->pixels, -1});
     if (reads_ids(stage) && !keeps_outputs_ && !labels_go_in_forward())
       finish.push_back({ids_, -1});

@@ -135,7 +135,7 @@ void StagePrograms<N>::draw(bool with_all) {
   const bool sees = model.image.has_value();
   ids_ = sees ? input("pixels", "inputs.pixels", input_elements(), ElementType::kFloat32)
               : input("token ids", "inputs.token-ids", sizes_.tokens, number);
-  graphs_->streams.fill({sizes_, hidden_, hidden_gradient_});
+  graphs_->streams.fill({sizes_, style_, hidden_, hidden_gradient_});
   if (model.encoder_part) draw_stacks();
   labels_ = input("labels", "inputs.labels",
                   sees      ? sizes_.batch
@@ -180,10 +180,13 @@ void StagePrograms<N>::draw(bool with_all) {
   }
   compose_ends();
   const bool megatron = job_.engine == Engine::kMegatron;
-  if (!with_all || !(torch_pipeline_ || megatron)) return;
-  const std::vector<Edge> at_edges =
-      megatron ? std::vector<Edge>{{false, true}}
-               : std::vector<Edge>{{true, false}, {false, true}, {true, true}};
+  // What a stack's layers share comes first from the one on top; a layer whose copies return late begins with the head's.
+  const bool tops = (stacks_ && !follows_vision(model)) || returns_late();
+  if (!with_all || !(torch_pipeline_ || megatron || tops)) return;
+  std::vector<Edge> at_edges;
+  if (torch_pipeline_) at_edges = {{true, false}, {false, true}, {true, true}};
+  if (megatron) at_edges = {{false, true}};
+  if (tops) at_edges.push_back({false, false, false, true});
   for (int variant = 0; variant < static_cast<int>(layers_.size()); ++variant)
     if (layers_[static_cast<std::size_t>(variant)].composer != nullptr)
       for (const Edge& edge : at_edges) tapes(variant, edge);
@@ -270,7 +273,8 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   const typename Graphs::Stream& stream = stream_of(kind);
   const Sizes<N>& sizes = stream.sizes;
   const SlotId hidden = stream.hidden, hidden_gradient = stream.hidden_gradient;
-  tapes.composer = std::make_unique<Composer<N>>(book_, style_, sizes, tensors_as_recorded(kind));
+  tapes.composer =
+      std::make_unique<Composer<N>>(book_, stream.style, sizes, tensors_as_recorded(kind));
   Composer<N>& composer = *tapes.composer;
   composer.share_gradients(gradient_slots_of_kind_[kind]);
   composer.in_layer = true;
@@ -322,7 +326,17 @@ void StagePrograms<N>::compose_ends() {
           job_.recompute.mode == RecomputeMode::kFull ||
           (job_.recompute.mode == RecomputeMode::kEvery && job_.recompute.every == 1);
     }
-    const ValueId loss = compose_head(*head_.composer, model, x, labels, ids);
+    ValueId loss = kNoValue;
+    if (compares()) {
+      const VisionPart& vision = *model.encoder_part->vision;
+      const ValueId image = graph.input(
+          stacks_->encoded, sizes.batch * Workbook<N>::symbol("j", vision.contrast->width),
+          style_.compute, true, true, false);
+      loss = compose_contrast(*head_.composer, model, x, ids, image);
+      graph.gradient_slot(image, stacks_->encoded_gradient);
+    } else {
+      loss = compose_head(*head_.composer, model, x, labels, ids);
+    }
     graph.gradient_slot(x, stream.hidden_gradient);
     if (loss != kNoValue) {  // the caller's, until it has run backward
       loss_ = graph.storage_slot(loss);

@@ -240,17 +240,24 @@ class StagePrograms {
   // --- a tower of vision and a decoder (engine/stage_vision.cc)
   void draw_vision();
   void compose_vision_embedding();
-  void compose_vision_bridge();
-  NodeId vision_bridge_node(bool forward, bool first);
+  void compose_patches_bridge();
+  void compose_comparison_bridge();
+  ValueId tower_output(Graph<N>& graph, bool asks);
   // The tower hands out what each of its layers was given, and what the last gave.
   void hidden_states_gone(std::vector<Event>& events);
   const std::vector<ParameterTensor>& tensors_as_recorded(std::size_t kind);
   bool sees() const { return follows_vision(*job_.model); }
+  bool compares() const { return contrasts(*job_.model); }
+  // The labels of two towers are which image and text belong together: nobody hands them over.
+  bool reads_labels(const Stage<N>& stage) const { return stage.head && !compares(); }
   // What layers of a stack have from others, and what its first one makes for them.
   void give_shared(Composer<N>& composer, std::size_t kind, bool top);
   void take_shared(Composer<N>& composer, std::size_t kind, bool top);
   std::array<std::vector<Group>, 2> stacks_of(const std::vector<Group>& groups) const;
   NodeId bridge_node(bool forward, bool first);
+  const char* bridge_label() const;
+  // What the first stack's forward had names for.
+  void encoder_returns(std::vector<Event>& events);
   // Whether layers keep what the encoder gave: under autocast products keep copies of it, and only a name holds it.
   bool keeps_encoded() const { return !style_.autocast || checkpoints_stacks(); }
   void decoder_returns(std::vector<Event>& events) const;
@@ -411,11 +418,13 @@ class StagePrograms {
     // What runs through a stack of layers: of an encoder, and of a decoder. Of one stack they are the same.
     struct Stream {
       Sizes<N> sizes;
+      OperatorStyle style;
       SlotId hidden = -1, hidden_gradient = -1;
     };
     std::array<Stream, 2> streams;
     // Where a decoder follows an encoder: what its layers read of the encoder's, and what layers of either share. Of the
-    // pairs the second is the decoder's. Behind a tower of vision only streams, words, features and mask are there.
+    // pairs the second is the decoder's. Behind a tower of vision there are streams, words, features and mask; of two towers
+    // `encoded` is the images' rows.
     struct Stacks {
       SlotId pixels = -1, words = -1, words_gradient = -1, features = -1;
       // enable_input_require_grads(): leaves that are not trained live as long as the graph.
@@ -423,6 +432,7 @@ class StagePrograms {
       bool words_are_leaf = false;
       // Tensors of layers that nobody reads, as autograd sees them while they run forward.
       std::vector<std::vector<ParameterTensor>> recorded;  // by kind; empty: those of the layer
+      // What the second stack, or the head, reads of the first.
       SlotId encoded = -1, encoded_gradient = -1, mask = -1;
       std::array<SlotId, 2> positions{-1, -1}, positions_gradient{-1, -1};
       SlotId cross_positions = -1, cross_positions_gradient = -1;

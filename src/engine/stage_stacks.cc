@@ -82,8 +82,12 @@ void StagePrograms<N>::compose_bridge() {
   typename Graphs::Stacks& stacks = *stacks_;
   stacks.bridge.composer = std::make_unique<Composer<N>>(book_, style_, graphs_->streams[1].sizes,
                                                          job_.model->embedding_parameters);
+  if (compares()) {
+    compose_comparison_bridge();
+    return;
+  }
   if (sees()) {
-    compose_vision_bridge();
+    compose_patches_bridge();
     return;
   }
   Composer<N>& composer = *stacks.bridge.composer;
@@ -166,26 +170,46 @@ std::array<std::vector<typename StagePrograms<N>::Group>, 2> StagePrograms<N>::s
 }
 
 template <class N>
+const char* StagePrograms<N>::bridge_label() const {
+  if (compares()) return "between the towers";
+  return sees() ? "projector" : "encoder's end";
+}
+
+template <class N>
+void StagePrograms<N>::encoder_returns(std::vector<Event>& events) {
+  if (compares()) return;
+  if (sees()) return hidden_states_gone(events);
+  for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
+  if (!checkpoints_stacks() || !shares_positions(false))
+    events.push_back({stacks_->positions[0], -1});
+}
+
+template <class N>
 NodeId StagePrograms<N>::bridge_node(bool forward, bool first) {
-  if (sees()) return vision_bridge_node(forward, first);
   const typename Graphs::Stacks& stacks = *stacks_;
   std::vector<Event> events;
   if (forward) {
     const std::vector<Event>& own = stacks.bridge.forward;
     const auto returns = own.begin() + static_cast<std::ptrdiff_t>(stacks.encoder_returns);
     events.assign(own.begin(), returns);
-    for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
-    if (!checkpoints_stacks() || !shares_positions(false))
-      events.push_back({stacks.positions[0], -1});
+    encoder_returns(events);
     events.insert(events.end(), returns, own.end());
+    // The inputs that layers of text share.
+    if (sees())
+      for (const SharedInput& input : inputs_) events.push_back({input.slot, input.count});
   } else {
+    const std::vector<Group> text = stacks_of(groups_of(0))[1];
+    if (sees())
+      for (const SharedInput& input : inputs_)
+        if (input.kept && lowest_reader(input, text).value_or(Position{}) == Position{})
+          events.push_back({input.slot, -input.count});
     if (checkpoints_stacks() && stacks.mask >= 0) events.push_back({stacks.mask, -1});
     const std::vector<Event>& own =
         stacks_->bridge.backward_under(engine_->gradient_policy(first), BackwardPart::kWhole);
     events.insert(events.end(), own.begin(), own.end());
   }
   const NodeId node =
-      book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "encoder's end", events);
+      book_.program.tape(forward ? Phase::kForward : Phase::kBackward, bridge_label(), events);
   note_launches(node, stacks.bridge, forward, first);
   return node;
 }
@@ -193,6 +217,7 @@ NodeId StagePrograms<N>::bridge_node(bool forward, bool first) {
 template <class N>
 void StagePrograms<N>::decoder_returns(std::vector<Event>& events) const {
   const typename Graphs::Stacks& stacks = *stacks_;
+  if (compares()) return;
   if (sees()) {
     for (const SlotId slot : stacks.bridge.named)
       if (slot != stacks.features) events.push_back({slot, -1});
@@ -211,7 +236,9 @@ template <class N>
 void StagePrograms<N>::model_returns(std::vector<Event>& events) const {
   // What the output of the model names.
   if (sees()) {
-    events.push_back({stacks_->features, -1});
+    if (!compares()) events.push_back({stacks_->features, -1});
+    if (compares())
+      for (const SlotId slot : stacks_->bridge.named) events.push_back({slot, -1});
     for (const SlotId slot : embedding_.named) events.push_back({slot, -1});
   } else if (!keeps_encoded()) {
     events.push_back({stacks_->encoded, -1});

@@ -24,8 +24,7 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
   };
   const bool divided = divides_vocabulary();
   const std::size_t embedding = add("embedding", 0, embedding_);
-  const std::size_t bridge =
-      stacks_ ? add(sees() ? "projector" : "encoder's end", 0, stacks_->bridge) : embedding;
+  const std::size_t bridge = stacks_ ? add(bridge_label(), 0, stacks_->bridge) : embedding;
   std::vector<std::optional<std::size_t>> layers(layers_.size());
   const std::int64_t parts = parts_in_line(order_.placement, shape_);
   for (std::int64_t part = 0; part < parts; ++part) {

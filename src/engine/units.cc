@@ -68,7 +68,7 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
         !share.shape.empty() && share.shape[0] == model.vocabulary;
     if (of_vocabulary_rows == (of_vocabulary ? Rows::kLeftOut : Rows::kAlone)) continue;
     if (of_vocabulary) share.shape[0] = rows;
-    share.elements = N(1);
+    share.elements = share.first_dimension = N(1);  // of a number without dimensions, too
     for (std::size_t axis = 0; axis < share.shape.size(); ++axis) {
       N size = dimension<N>(model, rows, share.shape[axis]);
       const bool cut =
@@ -226,8 +226,8 @@ template <class N>
 ModelUnits<N> units_of(const Job& job, Of of) {
   const Architecture& model = *job.model;
   ModelUnits<N> units;
-  // A tower of vision and its projector stand before the table of tokens.
-  const std::size_t first = follows_vision(model) ? model.encoder_part->vision->first_tensor : 0;
+  // A tower of vision and its projector stand before the table of tokens, but not where the two are compared.
+  const std::size_t first = reads_patches(model) ? model.encoder_part->vision->first_tensor : 0;
   const Rows of_ends = divides_vocabulary(job) ? Rows::kLeftOut : Rows::kWithOthers;
   units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, of, first, of_ends);
   for (const Layer& layer : model.kinds)

@@ -490,7 +490,7 @@ void choose_sequence(Draft& draft) {
                             sees                 ? "the patches of one image, and the class token"
                             : fallback == kUsual ? "a usual length; activations grow with it"
                                                  : "the model's positions"));
-  if (job.model != nullptr && follows_vision(*job.model))
+  if (job.model != nullptr && reads_patches(*job.model))
     job.training.images_per_sequence =
         draft.count_or(KeyId::kImages, 1, "each sequence shows one image");
   else if (draft.settings().find(KeyId::kImages) != nullptr)

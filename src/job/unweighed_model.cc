@@ -21,6 +21,11 @@ bool asks_for_one_backward(const Job& job) {
          (mode != RecomputeMode::kNone && mode != RecomputeMode::kFull);
 }
 
+bool has_scalar(const std::vector<ParameterTensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const ParameterTensor& tensor) { return tensor.shape.empty(); });
+}
+
 bool any_gradient(const Layer& layer) {
   return std::any_of(layer.parameters.begin(), layer.parameters.end(),
                      [](const ParameterTensor& tensor) { return tensor.gradient; });
@@ -57,7 +62,28 @@ constexpr std::array kRows = {
     UnweighedModel{
         KeyId::kModel,
         [](const Job& job) {
-          return follows_vision(*job.model) &&
+          return contrasts(*job.model) &&
+                 (asks_for_one_stack(job) || asks_for_one_backward(job) || job.trains_in_part() ||
+                  (job.engine != Engine::kDdp && job.engine != Engine::kFsdp2 &&
+                   (job.engine != Engine::kDeepSpeed || job.parallel.zero_stage > 2)));
+        },
+        "two towers that are compared here",
+        "transformers' code on data ranks is weighed, whole (ddp) or divided (fsdp2; deepspeed's "
+        "stages 1 and 2), plain or with mode = \"full\", without adapters, frozen parts, other "
+        "kernels, compilation and "
+        "offloaded activations"},
+    UnweighedModel{KeyId::kModel,
+                   [](const Job& job) {
+                     return contrasts(*job.model) && job.engine != Engine::kDdp &&
+                            has_scalar(job.model->head_parameters);
+                   },
+                   "CLIP's logit_scale, divided",
+                   "fully_shard (torch 2.11) and DeepSpeed (0.19) stop at a parameter without "
+                   "dimensions; engine = \"ddp\" is weighed"},
+    UnweighedModel{
+        KeyId::kModel,
+        [](const Job& job) {
+          return reads_patches(*job.model) &&
                  (asks_for_one_stack(job) || asks_for_one_backward(job) ||
                   (job.adapter && is_quantised(job.adapter->linear)) ||
                   (job.engine != Engine::kDdp && job.engine != Engine::kFsdp2));

@@ -108,7 +108,7 @@ void check_sequence(Draft& draft) {
                              sequence, model.maximum_positions, model.image->size),
                  model.image->class_index >= 0 ? "its patches and the class token" : "its patches",
                  fmt::format("sequence_length = {} is its length", model.maximum_positions));
-  if (follows_vision(model)) {
+  if (reads_patches(model)) {
     const std::int64_t seen =
         job.training.images_per_sequence * model.encoder_part->vision->features;
     if (sequence < seen)

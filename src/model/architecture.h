@@ -262,9 +262,36 @@ struct ImageInput {
   std::optional<Norm> class_norm;  // of the class token, whose output nobody reads
 };
 
-// A tower of vision before a decoder of text (llava): what a layer of the tower has given, projected by two products around an
-// activation, takes the places of the image tokens among the decoder's embeddings. All of it lies among the embedding's tensors:
-// the table of tokens, the tower's from `first_tensor` on, the projector's from `first_of_projector` on.
+// SigLIP's: one learned query over the patches, a norm and a feed-forward network around what it has found.
+struct PoolingHead {
+  std::int64_t heads = 0;
+  int probe_index = -1;  // the query, [1, 1, h]
+  int packed_index = -1,
+      packed_bias_index = -1;  // projections of query, keys and values in one tensor [3h, h]
+  Linear output;
+  Norm norm;
+  DenseMlp mlp;
+};
+
+// Two towers whose outputs are compared, every image of a batch with every text of it: what the head reads of either, each
+// divided by its length, and their products times e^scale. What belongs to images lies among the embedding's tensors, the rest
+// among the head's.
+struct Contrast {
+  Norm image_norm;  // of the class token, or of all patches before the pooling head
+  std::optional<PoolingHead> pooling;
+  std::optional<Linear> image_projection;
+  Linear text_projection;     // of one token of each text,
+  bool pools_last = false;    // the last, or the one that says where it ends:
+  bool highest_ends = false;  // that of the highest number
+  bool sigmoid =
+      false;  // each pair is a question of its own (siglip); otherwise softmax over a batch, both ways
+  std::int64_t width = 0;  // of what is compared
+  int scale_index = -1, bias_index = -1;
+};
+
+// A tower of vision before a stack of text. llava: what a layer of the tower has given, projected by two products around an
+// activation, takes the places of the image tokens among the decoder's embeddings. clip: the two meet in the loss. All of it lies
+// among the embedding's tensors: tables of text, the tower's from `first_tensor` on, the projector's from `first_of_projector` on.
 struct VisionPart {
   std::int64_t hidden = 0;
   std::int64_t tokens = 0;    // of one image within the tower, the class token's with them
@@ -275,10 +302,12 @@ struct VisionPart {
   std::size_t first_tensor = 0, first_of_projector = 0;
   Linear projection_in, projection_out;
   Activation activation = Activation::kGeluErf;
+  std::optional<Contrast> contrast;
 };
 
 // Two stacks of layers. t5: an encoder, and a decoder whose every layer reads what the encoder has given, after a norm; both
-// look their tokens up in one table. llava: a tower of vision, and a decoder that reads it among its own embeddings.
+// look their tokens up in one table. llava: a tower of vision, and a decoder that reads it among its own embeddings. clip: a
+// tower of vision, and one of text ("decoder" below) that does not read it.
 struct EncoderPart {
   std::int64_t layers = 0;     // the first of the model's; the others are the decoder's
   Norm norm;                   // of what the encoder gives; among the embedding's tensors
@@ -368,9 +397,16 @@ struct Architecture {
   std::int64_t adapter_rank = 0;  // of the adapters added; 0: none
 };
 
-// Whether a decoder follows a tower of vision, or an encoder of text.
+// Whether the second stack follows a tower of vision, and then: reads patches among its words, or is compared with it; or an
+// encoder of text.
 inline bool follows_vision(const Architecture& architecture) {
   return architecture.encoder_part && architecture.encoder_part->vision;
+}
+inline bool contrasts(const Architecture& architecture) {
+  return follows_vision(architecture) && architecture.encoder_part->vision->contrast;
+}
+inline bool reads_patches(const Architecture& architecture) {
+  return follows_vision(architecture) && !contrasts(architecture);
 }
 inline bool follows_encoder(const Architecture& architecture) {
   return architecture.encoder_part && !architecture.encoder_part->vision;

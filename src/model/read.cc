@@ -26,21 +26,12 @@ constexpr std::array kTextParts = {
     TextPart{"mistral3", "mistral"},
 };
 
-// A family that reads the tower and the language model itself.
-constexpr std::string_view kReadsBothParts = "llava";
+// Families that read the tower and the part of text themselves.
+constexpr std::array<std::string_view, 3> kReadBothParts = {"llava", "clip", "siglip"};
 
 // Parts of a multimodal file beside the language model; training them is another model.
 constexpr std::array<std::string_view, 3> kTowers = {"vision_config", "audio_config",
                                                      "speech_config"};
-
-// Families whose name is known and whose tensors are not described yet.
-struct NotWeighed {
-  std::string_view model_type, why;
-};
-constexpr std::array kNotWeighed = {
-    NotWeighed{"clip", "two towers that learn from one another; clip_vision_model is weighed"},
-    NotWeighed{"siglip", "two towers that learn from one another; siglip_vision_model is weighed"},
-};
 
 struct Found {
   const Value* object = nullptr;
@@ -55,7 +46,8 @@ std::string word_at(const Value* value) {
 Found find_object(const Value& document) {
   Found found{&document, document.find("model_type"), {}};
   found.model_type = word_at(found.type);
-  if (found.model_type == kReadsBothParts) return found;
+  for (const std::string_view both : kReadBothParts)
+    if (found.model_type == both) return found;
   const Value* text = document.find("text_config");
   if (text == nullptr || !text->is_table()) return found;
   const Value* inner = text->find("model_type");
@@ -86,11 +78,6 @@ void refuse_type(const Value& document, const Found& found, Diagnostics& diagnos
   } else {
     problem.message = fmt::format("\"{}\" is not a model family known here", found.model_type);
     problem.place = found.type->place();
-    for (const NotWeighed& known : kNotWeighed)
-      if (known.model_type == found.model_type) {
-        problem.message = fmt::format("\"{}\" is not weighed yet", found.model_type);
-        problem.label = known.why;
-      }
     const auto near = nearest_names(found.model_type, names);
     if (!near.empty())
       problem.help = fmt::format("{}; {}", did_you_mean("nearest family", near), problem.help);

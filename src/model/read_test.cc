@@ -153,10 +153,10 @@ TEST(ReadArchitecture, TakesTheLanguageModelOfAMultimodalFile) {
   EXPECT_TRUE(outcome.model->tied_head);
 }
 
-TEST(ReadArchitecture, RefusesATowerPairByItsOwnName) {
+TEST(ReadArchitecture, RefusesAPairOfTowersWithoutOneOfThem) {
   const Outcome outcome = read(R"({"model_type": "clip", "text_config": {"hidden_size": 512}})");
-  EXPECT_EQ(codes(outcome), "E301 ");
-  EXPECT_TRUE(mentions(outcome, "\"clip\""));
+  EXPECT_EQ(codes(outcome), "E302 ");
+  EXPECT_TRUE(mentions(outcome, "\"vision_config\""));
 }
 
 TEST(ReadArchitecture, RefusesLayerTypesThatDoNotFit) {

@@ -74,17 +74,22 @@ class Composer {
                const N& elements, ElementType type);
 
   // --- normalisation (operators/normalisation.cc)
-  // `rows` rows of norm.width elements.
-  ValueId normalise(ValueId x, const Norm& norm, const N& rows, const N& width);
+  // `rows` rows of norm.width elements. A LayerNorm copies what does not lie row by row.
+  struct Apart {
+    bool input = false, gradient = false;
+  };
+  ValueId normalise(ValueId x, const Norm& norm, const N& rows, const N& width, Apart apart = {});
 
   // --- matrix products (operators/matrix.cc)
   ValueId linear(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
   // The product itself, in the type `factor` says.
   struct Factor {
     int weight_gradient = -1, bias_gradient = -1;  // -1: not trained
-    bool keeps_weight = false;          // even where the input asks for no gradient: a convolution
-    bool biased = false;                // the kernel adds a bias (another order in backward)
-    ElementType type{};                 // in which the product is computed
+    bool keeps_weight = false;  // even where the input asks for no gradient: a convolution
+    bool biased = false;        // the kernel adds a bias (another order in backward)
+    SlotId columns = -1,
+           apart = -1;   // a convolution's: patches of one image; its gradient, laid out
+    ElementType type{};  // in which the product is computed
     std::optional<ElementType> stored;  // the weight's own; absent: as the recipe says
   };
   ValueId product(ValueId x, const SlotName& output, const N& rows, const N& in, const N& out,
@@ -202,6 +207,9 @@ class Composer {
     recompute_from(begin, discards_output, style.recompute_reentrant && !style.compiled);
   }
   void recompute_layer() { recompute_from(0, false, style.recompute_reentrant); }
+
+  // Scores of written-out attention, which transformers' layers have a name for until they return.
+  ValueId attention_weights = kNoValue;
 
   // Operators that the head begins with and that are the model's own forward, not its caller's: the final norm.
   int head_operators_of_model = 0;
@@ -327,7 +335,7 @@ class Composer {
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_narrow(ValueId x, const Norm& norm, const N& rows, const N& width);
-  ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
+  ValueId layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width, Apart apart);
   ValueId offset_layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width);
 
   const std::vector<ParameterTensor>& parameters_;

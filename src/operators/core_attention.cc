@@ -201,6 +201,14 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   const ValueId wide_query = q, wide_key = k;
   cast_for_kernel(q, "q, cast");
   cast_for_kernel(k, "k, cast");
+  const bool transformers = style.implementation == Implementation::kTransformers;
+  const bool by_head = transformers && plain(sizes.batch) > 1;
+  if (by_head) {
+    // Heads of several sequences lie apart, and a product over all of them asks for copies; repeated ones are.
+    q = laid_out(q, {kOwner, "q, by head", "op.attention.by-head"});
+    if (plain(heads) == plain(key_value_heads))
+      k = laid_out(k, {kOwner, "k, by head", "op.attention.by-head"});
+  }
   const ElementType score_type = graph.type(q);
   const N pairs = sizes.tokens * sizes.sequence * heads;  // b·s·s·n
   const ValueId raw = graph.tensor({kOwner, "scores", "op.matmul.output"}, pairs, score_type, true);
@@ -261,7 +269,10 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   if (!how.scores_in_float32) graph.hold(masked);  // until its name passes to the probabilities
   probabilities = dropout(probabilities, how.dropout, kOwner);
+  if (transformers) attention_weights = probabilities;
   cast_for_kernel(v, "v, cast");
+  if (by_head && plain(heads) == plain(key_value_heads))
+    v = laid_out(v, {kOwner, "v, by head", "op.attention.by-head"});
   const ValueId mixed = weighted_values(probabilities, v, heads, value_width, type);
   if (how.scores_in_float32)
     for (ValueId local : {wide_query, wide_key}) graph.hold(local);

@@ -185,7 +185,7 @@ ValueId EmbeddingWriter<N>::behind(ValueId x) {
   } else if (model.learned_positions) {
     // Rows for one sequence are added to every sequence of the batch.
     const ValueId positions = lookup("positions", 1, rows_of(1), ids, sizes.sequence, sizes.hidden);
-    if (names && !model.encoder) graph.name(positions);
+    if (names && !model.encoder && !model.encoder_part) graph.name(positions);
     const ValueId sum = graph.tensor({"embedding", "sum with positions", "op.add"},
                                      graph.elements(x), style.residual, true);
     Operator add;

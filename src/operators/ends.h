@@ -57,6 +57,24 @@ template <class N>
 VisionBridge compose_vision_bridge(Composer<N>& composer, const Architecture& model,
                                    const Sizes<N>& tower, ValueId x, ValueId words);
 
+// Where two towers meet in a loss (operators/contrastive.cc): `x` is what the last layer of the tower of vision gave.
+struct ContrastBridge {
+  ValueId image = kNoValue;    // one row of each image, which the loss reads
+  ValueId text = kNoValue;     // what the first layer of the tower of text begins with
+  int operators_of_tower = 0;  // when they have run, the tower's forward returns
+};
+template <class N>
+ContrastBridge compose_contrast_bridge(Composer<N>& composer, const Architecture& model,
+                                       const Sizes<N>& tower, ValueId x, ValueId ids);
+// Of the texts' last layer and the rows of the images, the loss.
+template <class N>
+ValueId compose_contrast(Composer<N>& composer, const Architecture& model, ValueId x, ValueId ids,
+                         ValueId image);
+// One row of each image, of its patches (operators/pooling_head.cc).
+template <class N>
+ValueId compose_pooling_head(Composer<N>& composer, const PoolingHead& head, const Sizes<N>& tower,
+                             ValueId patches);
+
 // Final norm, head and cross entropy: where backward starts. Gives the loss when the caller gets it as a tensor of its
 // own, else kNoValue. `ids` are for modules that predict further tokens.
 template <class N>

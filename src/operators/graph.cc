@@ -14,8 +14,7 @@ ValueId Graph<N>::input(SlotId slot, const N& elements, ElementType type, bool n
   storage.released = released;
   storage.held = released && caller_holds;
   storages_.push_back(storage);
-  values_.push_back(
-      {static_cast<int>(storages_.size()) - 1, elements, type, needs_gradient, -1, false});
+  values_.push_back({static_cast<int>(storages_.size()) - 1, elements, type, needs_gradient, -1});
   return static_cast<ValueId>(values_.size()) - 1;
 }
 
@@ -25,8 +24,7 @@ ValueId Graph<N>::tensor(const SlotName& name, const N& elements, ElementType ty
   Storage storage;
   storage.slot = book_.slot(name, Pile::kActivations, elements, type);
   storages_.push_back(storage);
-  values_.push_back(
-      {static_cast<int>(storages_.size()) - 1, elements, type, needs_gradient, -1, false});
+  values_.push_back({static_cast<int>(storages_.size()) - 1, elements, type, needs_gradient, -1});
   return static_cast<ValueId>(values_.size()) - 1;
 }
 
@@ -35,7 +33,7 @@ ValueId Graph<N>::view(ValueId base, const N& elements) {
   Value value = values_[at(base)];
   value.elements = elements;
   value.gradient = -1;
-  value.waits = false;
+  value.waits = value.handed_on = false;
   values_.push_back(value);
   return static_cast<ValueId>(values_.size()) - 1;
 }
@@ -84,6 +82,7 @@ void Graph<N>::result(ValueId value, SlotId slot) {
   Storage& storage = storages_[at(values_[at(value)].storage)];
   storage.result = true;
   storage.slot = slot;
+  values_[at(value)].handed_on = true;
 }
 
 template <class N>

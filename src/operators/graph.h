@@ -261,7 +261,8 @@ class Graph {
     ElementType type = ElementType::kFloat32;
     bool needs_gradient = false;
     SlotId gradient = -1;
-    bool waits = false;  // gradients of other graphs lie in that slot
+    bool waits = false;      // gradients of other graphs lie in that slot
+    bool handed_on = false;  // a result, whose gradient other graphs have made
   };
   struct Storage {
     SlotId slot = -1;

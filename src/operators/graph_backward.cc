@@ -17,7 +17,7 @@ bool Graph<N>::is_deferred(const Operator& operation) const {
 template <class N>
 SplitTapes BackwardPlayer<N>::play() {
   for (std::size_t value = 0; value < graph_.values_.size(); ++value)
-    if (((storage_of(value).result && graph_.values_[value].gradient >= 0) ||
+    if (((graph_.values_[value].handed_on && graph_.values_[value].gradient >= 0) ||
          graph_.values_[value].waits) &&
         graph_.values_[value].needs_gradient) {
       carried_.push_back({graph_.values_[value].gradient, graph_.borrows_result_gradient_ ? 2 : 1});

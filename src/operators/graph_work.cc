@@ -242,8 +242,7 @@ Kernels Graph<N>::backward_kernels(GradientPolicy policy) const {
   Kernels kernels;
   std::vector<int> arrivals(values_.size(), 0);
   for (std::size_t value = 0; value < values_.size(); ++value)
-    if (storages_[at(values_[value].storage)].result && values_[value].needs_gradient)
-      arrivals[value] = 1;
+    if (values_[value].handed_on && values_[value].needs_gradient) arrivals[value] = 1;
   for (int i = size() - 1; i >= 0; --i) {
     for (std::size_t r = 0; r < regions_.size(); ++r)
       if (reruns_[r].trigger == i && is_recorded(regions_[r]))

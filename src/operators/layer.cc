@@ -63,10 +63,8 @@ class LayerWriter {
   const Layer& layer_;
 };
 
-}  // namespace
-
 template <class N>
-ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x) {
+ValueId arranged(Composer<N>& composer, const Layer& layer, ValueId x) {
   LayerWriter<N> write(composer, layer);
   const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
   if (grouped != nullptr && grouped->relative) {
@@ -115,6 +113,15 @@ ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x) {
     }
   }
   return x;
+}
+
+}  // namespace
+
+template <class N>
+ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x) {
+  const ValueId y = arranged(composer, layer, x);
+  if (composer.attention_weights != kNoValue) composer.graph.hold(composer.attention_weights);
+  return y;
 }
 
 template ValueId compose_layer(Composer<Checked>&, const Layer&, ValueId);

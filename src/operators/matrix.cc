@@ -137,6 +137,8 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   if (weight == kNoValue && graph.needs_gradient(x)) keep_weight(operation, owner, in * out);
   operation.arithmetic = {Arithmetic::kProduct, plain(rows), plain(in), plain(out)};
   quantise_gradient(operation, owner, rows * out);
+  if (factor.apart >= 0) operation.backward.push_back({BackwardStep::kTemporary, 0, factor.apart});
+  if (factor.columns >= 0) operation.passing.push_back(factor.columns);
   // mm: the weight's gradient first; addmm (with bias), and Megatron's: the input's first, then weight, then bias.
   const bool input_first = factor.biased || style.local_layers;
   const BackwardStep of_weight{BackwardStep::kParameterGradient, factor.weight_gradient, -1};
@@ -144,7 +146,10 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   operation.backward.push_back(kGradient0);
   if (input_first) operation.backward.push_back(of_weight);
   operation.backward.push_back({BackwardStep::kParameterGradient, factor.bias_gradient, -1});
-  if (factor.bias_gradient >= 0) sum_rows(operation, owner, rows, out);
+  if (factor.columns >= 0)
+    operation.backward.push_back({BackwardStep::kTemporary, 0, factor.columns});
+  else if (factor.bias_gradient >= 0)
+    sum_rows(operation, owner, rows, out);
   graph.add(operation);
   return y;
 }

@@ -10,13 +10,14 @@
 namespace steelyard {
 
 template <class N>
-ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const N& width) {
+ValueId Composer<N>::normalise(ValueId x, const Norm& norm, const N& rows, const N& width,
+                               Apart apart) {
   const int begin = position();
   ValueId y;
   switch (norm.kind) {
     case NormKind::kLayerNorm:
     case NormKind::kLayerNormUnitOffset:
-      y = layer_norm(x, norm, rows, width);
+      y = layer_norm(x, norm, rows, width, apart);
       break;
     case NormKind::kRmsNarrowInput:
       y = rms_narrow(x, norm, rows, width);
@@ -213,7 +214,8 @@ ValueId Composer<N>::rms_fused(ValueId x, const Norm& norm, const N& rows, const
 }
 
 template <class N>
-ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width) {
+ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, const N& width,
+                                Apart apart) {
   const char* owner = norm.name.c_str();
   const N elements = rows * width;
   // Megatron's own kernels add the 1 while they run; nemotron's layers of transformers make a vector (modeling_nemotron.py).
@@ -234,7 +236,7 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   operation.inputs = {x};
   operation.outputs = {y, mean, deviation};
   operation.saved = {x, mean, deviation};
-  if (style.residual_by_channel) {
+  if (style.residual_by_channel || apart.input) {
     const SlotId contiguous = graph.temporary(
         {owner, "input, contiguous", "op.layer-norm.contiguous"}, elements, graph.type(x));
     operation.passing = {contiguous};
@@ -254,6 +256,11 @@ ValueId Composer<N>::layer_norm(ValueId x, const Norm& norm, const N& rows, cons
   if (has_gradient(norm.bias_index))
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, uncast_parameter(norm.bias_index, width), -1});
+  if (apart.gradient)
+    operation.backward.push_back(
+        {BackwardStep::kTemporary, 0,
+         graph.temporary({owner, "gradient, contiguous", "op.layer-norm.contiguous"}, elements,
+                         graph.type(y))});
   graph.add(operation);
   return y;
 }

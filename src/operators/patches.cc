@@ -46,10 +46,14 @@ ValueId compose_patches(Composer<N>& composer, const ImageInput& image, const No
   factor.biased = image.projection.bias;
   factor.keeps_weight = true;
   factor.type = style.compute;
+  // PyTorch's own convolution takes one image at a time apart, and asks for a gradient that lies as its output does.
+  factor.columns = graph.temporary({owner, "patches of one image", "op.patches.columns"},
+                                   patches / sizes.batch * N(image.projection.in), style.compute);
+  factor.apart = graph.temporary({owner, "gradient, by channel", "op.patches.columns"},
+                                 patches * sizes.hidden, style.compute);
   ValueId x = composer.product(pixels, {owner, "output", "op.patches.output"}, patches,
                                N(image.projection.in), sizes.hidden, factor);
-  // Channels lie apart in what a convolution gives, and its gradient is laid out so.
-  x = leaf_gradient >= 0 ? of_leaf(graph, x, leaf_gradient) : composer.reshaped(x, true);
+  if (leaf_gradient >= 0) x = of_leaf(graph, x, leaf_gradient);
   // autocast's cat takes the widest type, and the class token has 32 bits
   x = composer.cast(x, style.residual, {owner, "output, fp32", "autocast.fp32-operator"});
   const ValueId of_patches = x;
@@ -85,7 +89,8 @@ ValueId compose_patches(Composer<N>& composer, const ImageInput& image, const No
     lookup.backward = {of_positions};
     graph.add(lookup);
     add.inputs.push_back(positions);
-    add.backward = {kAlias0, kGradient1};
+    // Of one image nothing is summed.
+    add.backward = {kAlias0, plain(sizes.batch) > 1 ? kGradient1 : kAlias1};
   } else {
     add.backward = {of_positions, kAlias0};
   }

@@ -59,7 +59,9 @@ FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const J
   facts.error_above = ErrorBand(job).least_above();
   std::vector<double> kept, elements;
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
-    kept.push_back(bytes_kept(programs, kind, false));
+    // What a tower's layers keep may go with its hidden states, before the decoder runs.
+    const bool stays = !model.kinds[kind].encodes || !reads_patches(model);
+    kept.push_back(stays ? bytes_kept(programs, kind, false) : 0);
     elements.push_back(static_cast<double>(plain(programs.units().kinds[kind].elements)));
     facts.largest = std::max(facts.largest, elements.back());
   }

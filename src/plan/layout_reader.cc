@@ -61,7 +61,7 @@ PassageTime passage_of(const Job& job, const StepClock& plain, const StepClock* 
     time.again = micro_batch_seconds(longer);
     time.again_on_device = micro_batch_seconds(longer, false);
   }
-  if (job.trains_in_part()) return time;
+  if (job.trains_in_part() || job.model->encoder_part) return time;
   time.units.none = plain.on_units_alone(device, *machine);
   time.units.all = again == nullptr ? time.units.none : again->on_units_alone(device, *machine);
   time.joint = take_joint(job, time.units.none);
@@ -118,8 +118,9 @@ FormFacts LayoutReader::facts_of(const Layout& base, const Job& job, bool timed)
     if (timed) facts.smallest = passage_of(job, programs, nullptr, programs);
     return facts;
   }
-  // Graphs are drawn once; but where layers are adapted, other kinds of them may be computed again.
-  const bool shared = !job.trains_in_part();
+  // Graphs are drawn once; but where layers are adapted, other kinds of them may be computed again, and layers of two stacks
+  // give one another other tensors.
+  const bool shared = !job.trains_in_part() && !job.model->encoder_part;
   StagePrograms<Checked> drawn(*again, SlotDetail::kSums, shared);
   std::optional<StagePrograms<Checked>> apart;
   if (!shared) apart.emplace(job);
@@ -155,7 +156,8 @@ struct LayoutReader::Clocks {
   Clocks(Job asked, bool with_again)
       : job(std::move(asked)),
         all(with_again ? with_all_computed_again(job) : job),
-        shared(with_again && job.recompute.mode == RecomputeMode::kNone) {
+        shared(with_again && job.recompute.mode == RecomputeMode::kNone &&
+               !job.model->encoder_part) {
     StagePrograms<Checked> programs(shared ? all : job, SlotDetail::kSums, shared);
     plain.emplace(job, programs);
     if (shared)
@@ -237,7 +239,8 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
       clocks->settle(device, *machine);
     }
     // Where layers are adapted, other kinds of them may be computed again.
-    const bool has_units = group.first.pipeline > 1 && !job.trains_in_part();
+    const bool has_units =
+        group.first.pipeline > 1 && !job.trains_in_part() && !job.model->encoder_part;
     std::vector<StepClock::OnUnit> units, split_units;
     const auto measure = [&](const Job& timed, const StepClock& clock, GroupTime::Again& times_of) {
       const StepClock own(timed, clock);

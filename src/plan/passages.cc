@@ -22,7 +22,8 @@ bool ends(const PipelineStep& step) {
 }  // namespace
 
 FormSwings::FormSwings(const Job& job, StagePrograms<Checked>& drawn)
-    : known_(!job.trains_in_part() && job.recompute.mode != RecomputeMode::kModules),
+    : known_(!job.trains_in_part() && job.recompute.mode != RecomputeMode::kModules &&
+             !job.model->encoder_part),
       torch_(runs_on_torch_pipelining(job)),
       kinds_(kind_of_each_layer(*job.model)) {
   if (!known_) return;

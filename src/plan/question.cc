@@ -134,17 +134,6 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
     }
   }
   if (!job) return tl::unexpected(std::move(job.error()));
-  // Graphs that layouts share know one stack of layers.
-  if (job->model->encoder_part) {
-    const Value* model = question.run.at(key_of(KeyId::kModel).path);
-    return tl::unexpected(
-        Diagnostics{{Severity::kError, "E320",
-                     fmt::format("not planned yet: {}", follows_vision(*job->model)
-                                                            ? "a tower of vision and a decoder"
-                                                            : "an encoder and a decoder"),
-                     model == nullptr ? question.run.place() : model->place(),
-                     "known, not in this version", "weigh and sweep take them, layout by layout"}});
-  }
   // Bounds and times of a stage know the vocabulary at the ends.
   const Value* vocabulary = question.run.at(key_of(KeyId::kVocabulary).path);
   if (vocabulary != nullptr && !(vocabulary->is_string() &&

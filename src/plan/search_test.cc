@@ -118,9 +118,58 @@ std::int64_t sum_of(const SearchCounts& counts) {
          counts.not_asked + counts.weighed();
 }
 
+struct Judged {
+  std::int64_t fitting = 0, spared = 0, compared = 0;
+};
+
+void judge(const std::string& problem, const Value& document,
+           const std::vector<RecipeChange>& allowed, Judged& judged) {
+  const auto question = question_of(document, serial_help(), allowed);
+  if (!question) return;
+  const Space space = space_of(*question);
+  SearchWish wish;
+  wish.best = 3;
+  SearchWish all = wish, front = wish;
+  all.everything = true;
+  front.front = true;
+  const auto ask = [&](const SearchWish& asked, const SearchHelp& help) {
+    return search(question->run, question->target, space, asked, help);
+  };
+  const SearchResult whole = ask(all, serial_help());
+  const SearchResult pruned = ask(wish, parallel());
+  const SearchResult fronted = ask(front, parallel());
+  for (const SearchResult* result : {&whole, &pruned, &fronted})
+    EXPECT_EQ(sum_of(result->counts), result->counts.layouts) << problem;
+  for (const WeighedLayout& weighed : whole.weighed) {
+    const Layout& layout = layout_of(space, weighed);
+    if (judged.compared++ % 3 == 0) expect_as_predicted(weighed, *question, space);
+    EXPECT_LE(weighed.least_bytes, static_cast<double>(weighed.bytes))
+        << words_of(layout, " ") << "\n"
+        << problem;
+    EXPECT_LE(weighed.least_high, static_cast<double>(weighed.high))
+        << words_of(layout, " ") << "\n"
+        << problem;
+    if (weighed.seconds > 0) {
+      EXPECT_LE(weighed.least_seconds, weighed.seconds * (1 + 1e-9))
+          << words_of(layout, " ") << "\n"
+          << problem;
+    }
+  }
+  ASSERT_EQ(whole.best() == nullptr, pruned.best() == nullptr) << problem;
+  if (whole.best() == nullptr) return;
+  ++judged.fitting;
+  judged.spared += whole.counts.weighed() - pruned.counts.weighed();
+  expect_same(best_unlike(whole, space, 3), best_unlike(pruned, space, 3), problem);
+  expect_same(front_of(whole), front_of(fronted), problem);
+  expect_same(fastest_tight(whole), fastest_tight(pruned), problem);
+  EXPECT_EQ(simplest_within(whole, space, wish.within)->layout,
+            simplest_within(pruned, space, wish.within)->layout)
+      << problem;
+}
+
 void judge(unsigned seed, int problems) {
   Problems random(seed);
-  std::int64_t fitting = 0, spared = 0, compared = 0;
+  Judged judged;
   for (int i = 0; i < problems; ++i) {
     const std::string problem = random.next();
     const auto document = read_json(problem, "problem");
@@ -129,52 +178,12 @@ void judge(unsigned seed, int problems) {
     // Each offload in turn.
     if (i % 5 == 0 && document->find("offload") == nullptr)
       allowed.push_back(recipe_changes()[static_cast<std::size_t>(i / 5) % 7].change);
-    const auto question = question_of(*document, serial_help(), allowed);
-    if (!question) continue;
-    const Space space = space_of(*question);
-    SearchWish wish;
-    wish.best = 3;
-    SearchWish all = wish, front = wish;
-    all.everything = true;
-    front.front = true;
-    const auto ask = [&](const SearchWish& asked, const SearchHelp& help) {
-      return search(question->run, question->target, space, asked, help);
-    };
-    const SearchResult whole = ask(all, serial_help());
-    const SearchResult pruned = ask(wish, parallel());
-    const SearchResult fronted = ask(front, parallel());
-    for (const SearchResult* result : {&whole, &pruned, &fronted})
-      EXPECT_EQ(sum_of(result->counts), result->counts.layouts) << problem;
-    for (const WeighedLayout& weighed : whole.weighed) {
-      const Layout& layout = layout_of(space, weighed);
-      if (compared++ % 3 == 0) expect_as_predicted(weighed, *question, space);
-      EXPECT_LE(weighed.least_bytes, static_cast<double>(weighed.bytes))
-          << words_of(layout, " ") << "\n"
-          << problem;
-      EXPECT_LE(weighed.least_high, static_cast<double>(weighed.high))
-          << words_of(layout, " ") << "\n"
-          << problem;
-      if (weighed.seconds > 0) {
-        EXPECT_LE(weighed.least_seconds, weighed.seconds * (1 + 1e-9))
-            << words_of(layout, " ") << "\n"
-            << problem;
-      }
-    }
-    ASSERT_EQ(whole.best() == nullptr, pruned.best() == nullptr) << problem;
-    if (whole.best() == nullptr) continue;
-    ++fitting;
-    spared += whole.counts.weighed() - pruned.counts.weighed();
-    expect_same(best_unlike(whole, space, 3), best_unlike(pruned, space, 3), problem);
-    expect_same(front_of(whole), front_of(fronted), problem);
-    expect_same(fastest_tight(whole), fastest_tight(pruned), problem);
-    EXPECT_EQ(simplest_within(whole, space, wish.within)->layout,
-              simplest_within(pruned, space, wish.within)->layout)
-        << problem;
+    judge(problem, *document, allowed, judged);
     if (testing::Test::HasFailure()) return;
   }
-  EXPECT_GT(fitting, problems / 4);
-  EXPECT_GT(spared, 0);
-  EXPECT_GT(compared, 20 * problems);
+  EXPECT_GT(judged.fitting, problems / 4);
+  EXPECT_GT(judged.spared, 0);
+  EXPECT_GT(judged.compared, 20 * problems);
 }
 
 // In eight, for cores to share.
@@ -187,6 +196,28 @@ TEST(Search, AnswersSoForAsManyAsAreAsked) {
   const char* asked = std::getenv("STEELYARD_JUDGE_PROBLEMS");
   if (asked == nullptr) GTEST_SKIP() << "STEELYARD_JUDGE_PROBLEMS says how many";
   judge(9, std::stoi(asked));
+}
+
+// Models of two stacks: their layers keep what other stacks have made, or let go what theirs hand out.
+TEST(Search, JudgesModelsOfTwoStacks) {
+  Judged judged;
+  for (
+      const char* model :
+      {R"("model": "t5-base", "training": {"sequence_length": 512, "target_sequence_length": 128, "global_batch": 64)",
+       R"("model": "t5-large", "engine": "deepspeed", "training": {"sequence_length": 1024, "global_batch": 256)",
+       R"("model": "siglip-base-patch16-224", "training": {"global_batch": 1024)",
+       R"("model": "clip-vit-large-patch14", "engine": "ddp", "training": {"precision": "bf16-autocast", "global_batch": 512)",
+       R"("model": "llava-1.5-7b", "training": {"frozen": ["*vision_tower*"], "sequence_length": 1024, "global_batch": 32)",
+       R"("model": "llava-1.5-7b", "engine": "fsdp2", "training": {"sequence_length": 1024, "global_batch": 16)"})
+    for (const char* device : {"rtx-4090", "h100-sxm-80gb"}) {
+      const std::string problem =
+          fmt::format(R"({{{}}}, "cluster": {{"device": "{}", "devices": 8}}}})", model, device);
+      const auto document = read_json(problem, "problem");
+      ASSERT_TRUE(document) << problem;
+      judge(problem, *document, {}, judged);
+    }
+  EXPECT_GE(judged.fitting, 8);
+  EXPECT_GT(judged.compared, 100);
 }
 
 TEST(Search, AsksTheReadersForWhatIsAllowed) {

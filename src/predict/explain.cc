@@ -56,7 +56,10 @@ std::vector<Symbol> alphabet(const Job& job) {
   if (follows_vision(model)) {
     const VisionPart& vision = *model.encoder_part->vision;
     letters.push_back({"p", "tokens of an image within the tower", vision.tokens});
-    letters.push_back({"q", "tokens of an image that the decoder reads", vision.features});
+    if (vision.contrast)
+      letters.push_back({"j", "width of what is compared", vision.contrast->width});
+    else
+      letters.push_back({"q", "tokens of an image that the decoder reads", vision.features});
     letters.push_back({"z", "hidden width of the tower", vision.hidden});
   }
   if (model.kinds.empty()) return letters;

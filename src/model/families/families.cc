@@ -8,6 +8,7 @@ namespace {
 constexpr std::array kFamilies = {
     Family{"bert", read_bert, "BERT: encoder, post-norm, learned positions"},
     Family{"bloom", read_bloom, "BLOOM: ALiBi, a norm on the embedding"},
+    Family{"clip", read_clip, "CLIP: towers of vision and of text that learn from one another"},
     Family{"clip_vision_model", read_clip_vision,
            "CLIP's tower of vision, which says which class an image is"},
     Family{"deepseek_v2", read_deepseek_v2, "DeepSeek-V2: latent attention, shared experts"},
@@ -42,6 +43,7 @@ constexpr std::array kFamilies = {
     Family{"qwen3", read_qwen3, "Qwen3: norms on queries and keys"},
     Family{"qwen3_moe", read_qwen3_moe, "Qwen3 mixture of experts"},
     Family{"roberta", read_roberta, "RoBERTa: encoder"},
+    Family{"siglip", read_siglip, "SigLIP: the same, and each pair is a question of its own"},
     Family{"siglip_vision_model", read_siglip_vision,
            "SigLIP's tower of vision, which says which class an image is"},
     Family{"starcoder2", read_starcoder2, "StarCoder2"},

@@ -26,6 +26,7 @@ const Family* find_family(std::string_view model_type);
 
 Architecture read_bert(Config& config);
 Architecture read_bloom(Config& config);
+Architecture read_clip(Config& config);
 Architecture read_clip_vision(Config& config);
 Architecture read_deepseek_v2(Config& config);
 Architecture read_deepseek_v3(Config& config);
@@ -56,6 +57,7 @@ Architecture read_qwen2_moe(Config& config);
 Architecture read_qwen3(Config& config);
 Architecture read_qwen3_moe(Config& config);
 Architecture read_roberta(Config& config);
+Architecture read_siglip(Config& config);
 Architecture read_siglip_vision(Config& config);
 Architecture read_starcoder2(Config& config);
 Architecture read_t5(Config& config);

@@ -152,7 +152,7 @@ Architecture read_llava(Config& config) {
   vision.activation = config.activation_or("projector_hidden_act", Activation::kGeluErf);
   part.vision = std::move(vision);
 
-  Layer layer = tower_layer(*sight, tower, Activation::kQuickGelu);
+  Layer layer = tower_layer(*sight, tower.heads, Activation::kQuickGelu);
   layer.encodes = true;
   Layer last = layer;
   last.unread = true;

@@ -2,7 +2,7 @@
 //
 //   const Tower tower = read_tower(config);                        "image_size", "patch_size", heads
 //   tower.image = add_patches(model.embedding_parameters, tower, "vision_tower.");
-//   model.kinds = {tower_layer(config, tower, Activation::kQuickGelu)};
+//   model.kinds = {tower_layer(config, tower.heads, Activation::kQuickGelu)};
 #pragma once
 
 #include <string>
@@ -23,6 +23,10 @@ Tower read_tower(Config& config, bool class_token);
 
 // The convolution over patches, the class token, the table of positions.
 void add_patches(Tensors& tensors, Tower& tower, const std::string& prefix);
-Layer tower_layer(Config& config, const Tower& tower, Activation activation);
+// A table's positions, which the model counts once.
+void add_position_ids(Tensors& tensors, const std::string& prefix, Checked tokens);
+// The layers of their towers of text are the same.
+Layer tower_layer(Config& config, const HeadShape& heads, Activation activation,
+                  bool causal = false);
 
 }  // namespace steelyard

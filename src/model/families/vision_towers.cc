@@ -23,7 +23,8 @@ Tower read_tower(Config& config, bool class_token) {
   heads.heads = heads.key_value_heads = config.size("num_attention_heads");
   heads.width = config.quotient("hidden_size", heads.hidden, "num_attention_heads", heads.heads);
   const Checked size = config.size("image_size"), patch = config.size("patch_size");
-  const Checked side = config.quotient("image_size", size, "patch_size", patch);
+  // What is left of an image at its edges no patch sees.
+  const Checked side = patch.value() > 0 ? Checked(size.value() / patch.value()) : Checked(0);
   tower.patches = side * side;
   tower.image.channels = config.size_or("num_channels", 3).value();
   tower.image.size = size.value();
@@ -56,32 +57,35 @@ void add_patches(Tensors& tensors, Tower& tower, const std::string& tower_prefix
     projection.bias_index = add("patch_embedding.bias", {hidden}, TensorRole::kBias);
   const std::int64_t tokens = tower.tokens().value();
   image.position_index = add("position_embedding.weight", {tokens, hidden}, TensorRole::kOther);
+  add_position_ids(tensors, prefix, tower.tokens());
+}
+
+void add_position_ids(Tensors& tensors, const std::string& prefix, Checked tokens) {
   ParameterTensor ids;
   ids.name = prefix + "position_ids";
-  ids.shape = {tokens};
+  ids.shape = {tokens.value()};
   ids.role = TensorRole::kOther;
   ids.buffer = true;
   ids.buffer_type = ElementType::kInt64;
   add_tensor(tensors, std::move(ids));
 }
 
-Layer tower_layer(Config& config, const Tower& tower, Activation activation) {
+Layer tower_layer(Config& config, const HeadShape& heads, Activation activation, bool causal) {
   Layer layer;
   Tensors& tensors = layer.parameters;
-  const Norm before = add_norm(tensors, "layer_norm1", NormKind::kLayerNorm, tower.heads.hidden);
+  const Norm before = add_norm(tensors, "layer_norm1", NormKind::kLayerNorm, heads.hidden);
   GroupedAttention attention =
-      add_attention(tensors, tower.heads,
+      add_attention(tensors, heads,
                     {.output = "out_proj",
                      .bias = true,
                      .output_bias = true,
                      .dropout = config.fraction_or("attention_dropout", 0)});
-  attention.causal = false;
+  attention.causal = causal;
   layer.attention = std::move(attention);
-  layer.norms = {before,
-                 add_norm(tensors, "layer_norm2", NormKind::kLayerNorm, tower.heads.hidden)};
-  layer.mlp = add_plain_mlp(
-      tensors, "mlp.fc1", "mlp.fc2", tower.heads.hidden, config.size("intermediate_size"),
-      {.bias = true, .activation = config.activation_or("hidden_act", activation)});
+  layer.norms = {before, add_norm(tensors, "layer_norm2", NormKind::kLayerNorm, heads.hidden)};
+  layer.mlp =
+      add_plain_mlp(tensors, "mlp.fc1", "mlp.fc2", heads.hidden, config.size("intermediate_size"),
+                    {.bias = true, .activation = config.activation_or("hidden_act", activation)});
   return layer;
 }
 
@@ -116,7 +120,7 @@ Architecture read_vision_tower(Config& config, bool class_token, Activation acti
   }
   model.image = tower.image;
   add_image_classifier(config, model, tower.heads.hidden);
-  set_layers(model, tower_layer(config, tower, activation));
+  set_layers(model, tower_layer(config, tower.heads, activation));
   return model;
 }
 
