@@ -21,7 +21,8 @@ constexpr std::string_view kFsdp1 =
     "torch/distributed/fsdp/_runtime_utils.py: _unshard (pre_unshard_stream, unshard_stream), "
     "_post_backward_hook (post_backward_stream)";
 constexpr std::string_view kFsdp1Views =
-    "torch/distributed/fsdp/_flat_param.py: unshard makes the parameters' views under unshard_stream, and autograd "
+    "torch/distributed/fsdp/_flat_param.py: unshard makes the parameters' views under "
+    "unshard_stream, and autograd "
     "runs what joins their gradients on the stream of the views";
 constexpr std::string_view kZero3 =
     "DeepSpeed runtime/zero/partitioned_param_coordinator.py (__allgather_stream), stage3.py "

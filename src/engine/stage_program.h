@@ -249,7 +249,9 @@ class StagePrograms {
   bool sees() const { return follows_vision(*job_.model); }
   bool compares() const { return contrasts(*job_.model); }
   // The labels of two towers are which image and text belong together: nobody hands them over.
-  bool reads_labels(const Stage<N>& stage) const { return stage.head && !compares(); }
+  bool reads_labels(const Stage<N>& stage) const {
+    return stage.head && !compares() && !divides_vocabulary();
+  }
   // What layers of a stack have from others, and what its first one makes for them.
   void give_shared(Composer<N>& composer, std::size_t kind, bool top);
   void take_shared(Composer<N>& composer, std::size_t kind, bool top);
