@@ -18,6 +18,7 @@ typename StagePrograms<N>::Chunk StagePrograms<N>::chunk_at(std::int64_t rank,
     chunk.output_gradient = stage.output_gradient;
   }
   chunk.groups = groups_of(part);
+  if (keeps_outputs_) chunk.kept_outputs = kept_outputs(rank);
   if (order_->placement == Placement::kV) {
     chunk.hands_on = 2 * part + 2 == parts;  // the bottom of the V
     chunk.hands_in = 2 * part == parts;

@@ -179,6 +179,7 @@ class StagePrograms {
     bool embedding = false, head = false, input_gradient = true, output_gradient = true;
     // The part before, or after, stands on the same stage: tensors are handed over.
     bool hands_in = false, hands_on = false;
+    std::int64_t kept_outputs = 0;  // in scaling's buffers
     std::vector<Group> groups;
     // Of the first micro-batch of a step, and of later ones.
     std::array<NodeId, 2> forward{}, backward{}, input_backward{}, weight_backward{};
@@ -193,7 +194,8 @@ class StagePrograms {
     bool is_like(const Chunk& other) const {
       return embedding == other.embedding && head == other.head &&
              input_gradient == other.input_gradient && output_gradient == other.output_gradient &&
-             hands_in == other.hands_in && hands_on == other.hands_on && groups == other.groups;
+             hands_in == other.hands_in && hands_on == other.hands_on &&
+             kept_outputs == other.kept_outputs && groups == other.groups;
     }
   };
   // Stages with the same chunks have the same parts; only the order of micro-batches differs.
