@@ -8,8 +8,10 @@
 // a bound, and weighed (exact bytes and seconds); bases and groups_timed: jobs whose kernels were timed for the bounds;
 // peak_MB of the program so far. search_doubled: times is the search on twice the devices over the one before.
 //
-//   build/release/bench/steelyard_bench --benchmark_filter=layout     one layout: alone; of a form that has been drawn; and
+//   build/release/bench/steelyard_bench --benchmark_filter=layout     one layout: alone; of a form that has been drawn; exact
+//                                                                     bytes of one among those that share its data ranks;
 //                                                                     its step's time alone, from the times of its group
+//   build/release/bench/steelyard_bench --benchmark_filter=everything a space without bounds: items are layouts weighed
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -148,6 +150,54 @@ void layout_of_a_form(benchmark::State& state) {
   }
 }
 BENCHMARK(layout_of_a_form)->Unit(benchmark::kMicrosecond);
+
+// All orders, chunks and amounts of recomputation of one form and its data ranks: exact bytes, jobs read before.
+void layouts_in_a_batch(benchmark::State& state) {
+  const PlanQuestion asked = question(
+      R"({"engine": "megatron", "parallel": {"tensor": 8, "context": 1, "pipeline": 16, "zero_stage": 1},)"
+      R"( "training": {"micro_batch": 1, "loss": "plain"}, "recompute": {"mode": "block"}, )" +
+      kLlama405.substr(1));
+  const Space space = space_of(asked);
+  const SearchHelp help = serial_help();
+  const LayoutReader reader(asked.run, asked.target, space, help);
+  std::vector<Job> jobs;
+  for (std::uint32_t number = 0; number < space.size(); ++number) {
+    const Layout layout = space.layout(number);
+    const ReadJob job = reader.job_of(layout);
+    for (std::int32_t again = layout.least_recomputed; job && again <= layout.recomputed; ++again) {
+      jobs.push_back(*job);
+      jobs.back().recompute.layers = Layers(again);
+    }
+  }
+  if (jobs.empty()) return state.SkipWithError("no such layouts");
+  const PreparedForm form(jobs.front());
+  std::int64_t bytes = 0;
+  for (auto _ : state) {
+    PreparedJob prepared(jobs.front(), form);
+    for (const Job& job : jobs) {
+      prepared.turn_to(job);
+      bytes += prepared.need().device.value().value();
+    }
+  }
+  benchmark::DoNotOptimize(bytes);
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(jobs.size()));
+  state.counters["layouts"] = static_cast<double>(jobs.size());
+}
+BENCHMARK(layouts_in_a_batch)->Unit(benchmark::kMicrosecond);
+
+// What a search does with layouts that no bound excludes: the run file of each read, exact bytes, exact seconds.
+void search_everything(benchmark::State& state) {
+  const PlanQuestion asked = question(
+      R"({"engine": "megatron", "parallel": {"tensor": 8, "context": 1}, )" + kLlama405.substr(1));
+  SearchWish wish;
+  wish.everything = true;
+  SearchCounts counts;
+  for (auto _ : state)
+    counts = search(asked.run, asked.target, space_of(asked), wish, serial_help()).counts;
+  state.SetItemsProcessed(state.iterations() * counts.weighed());
+  state.counters["weighed"] = static_cast<double>(counts.weighed());
+}
+BENCHMARK(search_everything)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 // The step of a layout by the units of its group, where its order has a closed form: exact.
 void layout_in_its_group(benchmark::State& state) {

@@ -180,6 +180,7 @@ class Player {
       if (watcher_ != nullptr) free_what_went();
       tell(group.front().slot, tape.phase);
       i += group.size();
+      if (launches == 0) continue;
       launched_ = before + launches * static_cast<std::int64_t>(i) /
                                static_cast<std::int64_t>(events.size());
       catch_up();
@@ -318,7 +319,7 @@ class Player {
 
   std::int64_t launches_of(NodeId tape) const {
     const auto index = static_cast<std::size_t>(tape);
-    return index < queue_.launches.size() ? queue_.launches[index] : 0;
+    return queue_.depth > 0 && index < queue_.launches.size() ? queue_.launches[index] : 0;
   }
   void free_later(BlockIndex block) {
     allocator_.record_stream(block, kCollectiveStream);

@@ -25,12 +25,12 @@ class MegatronLoop : public EngineModel<N> {
   // forward_backward_no_pipelining).
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     if (has_positions(stage)) events.push_back({positions_, 1});
-    if (!in_pipeline_) events.push_back({number_, named_loss(first) ? 2 : 1});
-    if (in_pipeline_ && first) events.push_back({number_, 1});  // how many tokens count
+    if (!in_pipeline()) events.push_back({number_, named_loss(first) ? 2 : 1});
+    if (in_pipeline() && first) events.push_back({number_, 1});  // how many tokens count
   }
   void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
     if (has_positions(stage) && !looks_up_positions(stage)) events.push_back({positions_, -1});
-    if (in_pipeline_) {
+    if (in_pipeline()) {
       // The loss, or what is left of an output that was sent. The name of the loss before passes to this one.
       events.push_back({number_, 1});
       if (stage.head && !first) events.push_back({number_, -1});
@@ -40,14 +40,14 @@ class MegatronLoop : public EngineModel<N> {
   }
   // Scaled, the loss takes its own place.
   void begin_backward(const Stage<N>& stage, bool, Events& events) override {
-    if (in_pipeline_ && stage.head) events.push_back({number_, 1});
+    if (in_pipeline() && stage.head) events.push_back({number_, 1});
   }
   void end_backward(const Stage<N>& stage, int, bool, Events& events) override {
     if (looks_up_positions(stage)) events.push_back({positions_, -1});
-    events.push_back({number_, stage.head && !in_pipeline_ ? -4 : -1});
+    events.push_back({number_, stage.head && !in_pipeline() ? -4 : -1});
   }
   void reduce(const Stage<N>& stage, Events& events) override {
-    if (in_pipeline_) events.push_back({number_, stage.head ? -2 : -1});
+    if (in_pipeline()) events.push_back({number_, stage.head ? -2 : -1});
   }
 
  protected:
@@ -63,7 +63,7 @@ class MegatronLoop : public EngineModel<N> {
   SlotId shared_buffer();
   bool named_loss(bool first) const { return !first && this->job_.parallel.pipeline == 1; }
   // forward_backward_pipelining_without_interleaving
-  const bool in_pipeline_ = runs_whole_stages(this->job_);
+  bool in_pipeline() const { return runs_whole_stages(this->job_); }
   bool has_positions(const Stage<N>& stage) const {
     return stage.embedding || (stage.head && predicts());
   }

@@ -89,7 +89,7 @@ template <class N>
 std::vector<std::int64_t> StagePrograms<N>::parts_on(std::int64_t rank) const {
   std::vector<std::int64_t> parts;
   for (int chunk = 0; chunk < static_cast<int>(shape_.chunks); ++chunk)
-    parts.push_back(part_of(order_.placement, shape_, rank, chunk).index);
+    parts.push_back(part_of(order_->placement, shape_, rank, chunk).index);
   return parts;
 }
 

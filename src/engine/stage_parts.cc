@@ -18,7 +18,8 @@ typename StagePrograms<N>::Chunk StagePrograms<N>::chunk_at(std::int64_t rank,
     chunk.output_gradient = stage.output_gradient;
   }
   chunk.groups = groups_of(part);
-  if (order_.placement == Placement::kV) {
+  if (keeps_outputs_) chunk.kept_outputs = kept_outputs(rank);
+  if (order_->placement == Placement::kV) {
     chunk.hands_on = 2 * part + 2 == parts;  // the bottom of the V
     chunk.hands_in = 2 * part == parts;
   }
@@ -108,32 +109,43 @@ const typename StagePrograms<N>::Parts& StagePrograms<N>::parts_of(std::int64_t 
   return parts_[at];
 }
 
-// What decides the chunks of a stage: where they lie, as far as it matters.
+// What decides a chunk of a stage: where it lies, as far as it matters.
+template <class N>
+typename StagePrograms<N>::ChunkCut StagePrograms<N>::cut_of(std::int64_t rank, int chunk) const {
+  const auto last = static_cast<std::int64_t>(job_.parallel.stage_layers.size()) - 1;
+  const std::int64_t part = part_of(order_->placement, shape_, rank, chunk).index;
+  const auto at = static_cast<std::size_t>(part);
+  const bool turns =
+      order_->placement == Placement::kV && (2 * part == last - 1 || 2 * part == last + 1);
+  const std::int64_t place = (part == 0 ? 1 : 0) + (part == last ? 2 : 0) + (turns ? 4 : 0);
+  return {(job_.parallel.stage_layers[at].value() << 3) + place,
+          layers_are_alike_ ? 0 : first_layers_[at], keeps_outputs_ ? kept_outputs(rank) : 0};
+}
+
 template <class N>
 typename StagePrograms<N>::RankCut StagePrograms<N>::cut_of(std::int64_t rank) const {
-  const auto last = static_cast<std::int64_t>(job_.parallel.stage_layers.size()) - 1;
-  RankCut cut;
-  for (int chunk = 0; chunk < static_cast<int>(shape_.chunks); ++chunk) {
-    const std::int64_t part = part_of(order_.placement, shape_, rank, chunk).index;
-    const auto at = static_cast<std::size_t>(part);
-    const bool turns =
-        order_.placement == Placement::kV && (2 * part == last - 1 || 2 * part == last + 1);
-    const std::int64_t place = (part == 0 ? 1 : 0) + (part == last ? 2 : 0) + (turns ? 4 : 0);
-    cut.push_back((job_.parallel.stage_layers[at].value() << 3) + place);
-    cut.push_back(layers_are_alike_ ? 0 : first_layers_[at]);
-    if (keeps_outputs_) cut.push_back(kept_outputs(rank));
-  }
+  RankCut cut{job_.recompute.layers, {}};
+  for (int chunk = 0; chunk < static_cast<int>(shape_.chunks); ++chunk)
+    cut.chunks.push_back(cut_of(rank, chunk));
   return cut;
 }
 
 template <class N>
 std::int64_t StagePrograms<N>::last_alike(std::int64_t stage) const {
-  const bool in_turn = order_.schedule == PipelineSchedule::kOneForwardOneBackward ||
-                       order_.schedule == PipelineSchedule::kGPipe;
-  if (!in_turn || torch_pipeline_ || shape_.chunks > 1 || divides_vocabulary()) return stage;
-  const RankCut cut = cut_of(stage);
+  const bool in_turn = order_->schedule == PipelineSchedule::kOneForwardOneBackward ||
+                       order_->schedule == PipelineSchedule::kInterleaved ||
+                       order_->schedule == PipelineSchedule::kGPipe;
+  if (!in_turn || torch_pipeline_ || divides_vocabulary()) return stage;
+  // Chunks take turns: which of them waits makes no difference where all are alike.
+  const ChunkCut cut = cut_of(stage, 0);
+  const auto is_cut_so = [&](std::int64_t rank) {
+    for (int chunk = 0; chunk < static_cast<int>(shape_.chunks); ++chunk)
+      if (cut_of(rank, chunk) != cut) return false;
+    return true;
+  };
   std::int64_t last = stage;
-  while (last + 1 < shape_.ranks && cut_of(last + 1) == cut) ++last;
+  if (!is_cut_so(stage)) return stage;
+  while (last + 1 < shape_.ranks && is_cut_so(last + 1)) ++last;
   return last;
 }
 

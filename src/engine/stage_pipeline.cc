@@ -38,13 +38,14 @@ void StagePrograms<N>::hold_gradients_of_received(std::int64_t rank, const RankO
   // By chunk: whether a gradient is left where its input was received.
   std::vector<bool> leaves;
   for (const std::int64_t part : parts)
-    leaves.push_back(part != 0 && !(order_.placement == Placement::kV && part == turn) &&
+    leaves.push_back(part != 0 && !(order_->placement == Placement::kV && part == turn) &&
                      (!job_.trains_in_part() || stage_with(rank, {part}).input_gradient));
   std::int64_t left = 0;
   for (const Stretch& stretch : order.stretches())
-    for (const PipelineStep& step : stretch.steps)
-      if (step.kind == StepKind::kInputBackward && leaves[static_cast<std::size_t>(step.chunk)])
-        left += stretch.times;
+    for (const StepRun& run : stretch.runs)
+      for (const PipelineStep& step : run)
+        if (step.kind == StepKind::kInputBackward && leaves[static_cast<std::size_t>(step.chunk)])
+          left += run.times * stretch.times;
   if (left > 0) events.push_back({gradient_of_received_, static_cast<std::int32_t>(left)});
 }
 
@@ -101,7 +102,7 @@ template <class N>
 bool StagePrograms<N>::lets_output_go_in_forward(const Stage<N>& stage) const {
   if (keeps_outputs_) return kept_outputs(stage.index) < job_.training.gradient_accumulation;
   return torch_pipeline_ && !torch_steps_ &&
-         in_flight(order_.rank_order(shape_, stage.index), 1).most == 1;
+         in_flight(order_->rank_order(shape_, stage.index), 1).most == 1;
 }
 
 template <class N>
@@ -219,33 +220,15 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
     return step.kind == StepKind::kBackward || step.kind == StepKind::kWeightBackward;
   };
   struct LastStep {
-    std::size_t stretch = 0, step = 0;
+    std::size_t stretch = 0, run = 0;
   };
   std::vector<LastStep> last(parts.chunks.size());
   for (std::size_t stretch = 0; stretch < stretches.size(); ++stretch)
-    for (std::size_t step = 0; step < stretches[stretch].steps.size(); ++step)
-      if (const PipelineStep& here = stretches[stretch].steps[step]; ends(here))
-        last[static_cast<std::size_t>(here.chunk)] = {stretch, step};
-  const auto round_of = [&](std::size_t stretch, bool last_round) {
-    const std::vector<PipelineStep>& steps = stretches[stretch].steps;
-    if (steps.size() == 1 && !last_round) return node_of(steps.front(), false);
-    std::vector<Played> round;
-    round.reserve(steps.size());
-    for (std::size_t step = 0; step < steps.size(); ++step) {
-      const auto chunk = static_cast<std::size_t>(steps[step].chunk);
-      const bool is_last = last_round && ends(steps[step]) && last[chunk].stretch == stretch &&
-                           last[chunk].step == step;
-      round.push_back(node_of(steps[step], is_last));
-      if (is_last && torch_steps_) round.push_back(line.of(chunks_[parts.chunks[chunk]].reduce));
-    }
-    return line.sequence("", round);
-  };
-  // Rounds are alike but for the first, where something in it has not run yet, and for the last, where a chunk ends.
-  for (std::size_t stretch = 0; stretch < stretches.size(); ++stretch) {
-    const char* label = stretches[stretch].label;
-    const std::vector<PipelineStep>& steps = stretches[stretch].steps;
-    const std::int64_t times = stretches[stretch].times;
-    const bool new_steps = std::any_of(steps.begin(), steps.end(), [&](const PipelineStep& step) {
+    for (std::size_t run = 0; run < stretches[stretch].runs.size(); ++run)
+      for (const PipelineStep& step : stretches[stretch].runs[run])
+        if (ends(step)) last[static_cast<std::size_t>(step.chunk)] = {stretch, run};
+  const auto has_new_steps = [&](const StepRun& run) {
+    return std::any_of(run.begin(), run.end(), [&](const PipelineStep& step) {
       if (is_of_vocabulary(step.kind)) return !vocabulary_ran[of_vocabulary(step)];
       const Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
       if (step.kind == StepKind::kForward) return !turn.forward;
@@ -253,6 +236,44 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
         return ends(step) && !turn.input;
       return step.kind == StepKind::kWeightBackward ? !turn.weight : !turn.input;
     });
+  };
+  const auto round_of = [&](std::size_t stretch, bool last_round) {
+    const std::vector<StepRun>& runs = stretches[stretch].runs;
+    std::vector<Played> round;
+    for (std::size_t at = 0; at < runs.size(); ++at) {
+      const StepRun& run = runs[at];
+      const auto is_last = [&](const PipelineStep& step) {
+        const LastStep& end = last[static_cast<std::size_t>(step.chunk)];
+        return last_round && ends(step) && end.stretch == stretch && end.run == at;
+      };
+      const auto play = [&](std::vector<Played>& played, bool to_the_end) {
+        for (const PipelineStep& step : run) {
+          const bool chunk_ends = to_the_end && is_last(step);
+          played.push_back(node_of(step, chunk_ends));
+          if (chunk_ends && torch_steps_)
+            played.push_back(
+                line.of(chunks_[parts.chunks[static_cast<std::size_t>(step.chunk)]].reduce));
+        }
+      };
+      const bool begins = has_new_steps(run), stops = std::any_of(run.begin(), run.end(), is_last);
+      if (begins || run.times == 1) play(round, run.times == 1);
+      const std::int64_t between =
+          run.times - (begins || run.times == 1 ? 1 : 0) - (stops && run.times > 1 ? 1 : 0);
+      if (between > 0) {
+        std::vector<Played> once;
+        play(once, false);
+        line.append(round, once, between);
+      }
+      if (stops && run.times > 1) play(round, true);
+    }
+    return round.size() == 1 && !last_round ? round.front() : line.sequence("", round);
+  };
+  // Rounds are alike but for the first, where something in it has not run yet, and for the last, where a chunk ends.
+  for (std::size_t stretch = 0; stretch < stretches.size(); ++stretch) {
+    const char* label = stretches[stretch].label;
+    const std::vector<StepRun>& runs = stretches[stretch].runs;
+    const std::int64_t times = stretches[stretch].times;
+    const bool new_steps = std::any_of(runs.begin(), runs.end(), has_new_steps);
     const bool chunk_ends = (torch_steps_ || engine_->differs_in_last()) &&
                             std::any_of(last.begin(), last.end(), [&](const LastStep& end) {
                               return end.stretch == stretch;
@@ -297,7 +318,7 @@ template <class N>
 StageProgram StagePrograms<N>::build(std::int64_t index) {
   NodeLine line(book_.program);
   const Parts& parts = parts_of(index);
-  const RankOrder order = order_.rank_order(shape_, index);
+  const RankOrder order = order_->rank_order(shape_, index);
   const LaterStep<NodeLine> later = later_step(line, index, parts, order);
   StageProgram result;
   result.in_flight = in_flight(order, shape_.chunks).most;
@@ -318,7 +339,7 @@ template <class N>
 Crest StagePrograms<N>::crest(std::int64_t index) {
   crests_.forget();
   const Parts& parts = parts_of(index);
-  return *later_step(crests_, index, parts, order_.rank_order(shape_, index)).root;
+  return *later_step(crests_, index, parts, order_->rank_order(shape_, index)).root;
 }
 
 template class StagePrograms<Checked>;

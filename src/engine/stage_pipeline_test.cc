@@ -61,5 +61,24 @@ TEST(TorchPipeline, IsSound) {
       expect_sound(job(schedule, more));
 }
 
+// scaling's buffers fill with as many outputs as micro-batches are under way, and one: one less on each stage, though all
+// are cut alike.
+TEST(ScalingPipeline, KeepsOneOutputLessOnEachStage) {
+  const Job job = job_of(
+      "engine = \"scaling\"\n"
+      "model = { model_type = \"llama\", hidden_size = 256, num_hidden_layers = 6, "
+      "num_attention_heads = 4, num_key_value_heads = 4, intermediate_size = 512, "
+      "vocab_size = 1024, max_position_embeddings = 512, tie_word_embeddings = false }\n"
+      "[cluster]\ndevice = \"h100-sxm-80gb\"\ndevices = 6\n"
+      "[training]\nsequence_length = 512\nmicro_batch = 1\ngradient_accumulation = 16\n"
+      "[parallel]\npipeline = 6\npipeline_layout = [1, 1, 1, 1, 1, 1]\n");
+  StagePrograms<Checked> stages(job);
+  const auto kept = [&](std::int64_t stage) {
+    return stages.program().span(stages.build(stage).root).net[Pile::kActivations];
+  };
+  for (std::int64_t stage = 1; stage < 4; ++stage)
+    EXPECT_EQ(kept(stage) - kept(stage + 1), stages.hidden_bytes()) << stage;
+}
+
 }  // namespace
 }  // namespace steelyard

@@ -19,8 +19,6 @@ bool has_module(const Recompute& recompute, RecomputeModule module) {
 template <class N>
 StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_ptr<Graphs> graphs)
     : job_(job),
-      order_(pipeline_order(job)),
-      shape_(pipeline_shape(job)),
       book_(detail),
       graphs_(std::move(graphs)),
       style_(graphs_->style),
@@ -50,18 +48,43 @@ StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_p
       gradients_of_kind_(graphs_->gradients_of_kind),
       gradient_slots_of_kind_(graphs_->gradient_slots_of_kind),
       torch_pipeline_(runs_on_torch_pipelining(job)),
-      keeps_outputs_(job.engine == Engine::kScaling),
-      names_received_(
-          job.engine == Engine::kMegatron && runs_whole_stages(job) && !job.trains_in_part() &&
-          std::none_of(job.parallel.stage_layers.begin(), job.parallel.stage_layers.end(),
-                       [](const auto& layers) { return layers.value() == 0; })),
-      torch_steps_(torch_pipeline_ && order_.schedule != PipelineSchedule::kGPipe &&
-                   order_.schedule != PipelineSchedule::kOneForwardOneBackward) {
-  first_layers_.push_back(0);
-  for (const Layers count : job.parallel.stage_layers)
-    first_layers_.push_back(first_layers_.back() + count);
-  layers_are_alike_ = job.model->kinds.size() == 1 && job.recompute.mode != RecomputeMode::kEvery &&
-                      !job.trains_in_part();
+      keeps_outputs_(job.engine == Engine::kScaling) {
+  cut_stages();
+}
+
+template <class N>
+void StagePrograms<N>::cut_stages() {
+  const std::vector<Layers>& of_parts = job_.parallel.stage_layers;
+  order_ = &pipeline_order(job_);
+  shape_ = pipeline_shape(job_);
+  names_received_ = job_.engine == Engine::kMegatron && runs_whole_stages(job_) &&
+                    !job_.trains_in_part() &&
+                    std::none_of(of_parts.begin(), of_parts.end(),
+                                 [](const auto& layers) { return layers.value() == 0; });
+  torch_steps_ = torch_pipeline_ && order_->schedule != PipelineSchedule::kGPipe &&
+                 order_->schedule != PipelineSchedule::kOneForwardOneBackward;
+  first_layers_.assign(1, 0);
+  for (const Layers count : of_parts) first_layers_.push_back(first_layers_.back() + count);
+  layers_are_alike_ = job_.model->kinds.size() == 1 &&
+                      job_.recompute.mode != RecomputeMode::kEvery && !job_.trains_in_part();
+  // torch's pipelines and scaling's hold buffers for micro-batches.
+  const bool counts = torch_pipeline_ || keeps_outputs_;
+  const Common common{job_.recompute.mode,
+                      job_.recompute.every,
+                      runs_whole_stages(job_),
+                      names_received_,
+                      splits_backward(),
+                      micro_batches() > 1,
+                      counts ? order_->schedule : PipelineSchedule{},
+                      counts ? job_.training.gradient_accumulation : 0};
+  if (common == common_ && book_.program.node_count() < kMostNodes) return;
+  common_ = common;
+  cache_.clear();
+  chunks_.clear();
+  parts_.clear();
+  cuts_.clear();
+  book_.program.forget_nodes();
+  crests_.forget_nodes();
 }
 
 template <class N>

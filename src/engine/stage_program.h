@@ -75,11 +75,14 @@ class StagePrograms {
   StagePrograms(const Job& job, const std::shared_ptr<StagePrograms>& drawn);
   ~StagePrograms();
 
+  // The job has changed in its micro-batches (one stays one, several stay several), in the order of its stages and how they
+  // are cut, or in what is computed again: what engine and graphs were made of has not.
+  void cut_stages();
   StageProgram build(std::int64_t stage);
   // Of a steady step, from nothing on: what build() would tell of its root, and no more.
   Crest crest(std::int64_t stage);
   // The last of the stages from this one on that differ only in how many micro-batches wait before their first backward:
-  // one less on each. Where both ends have their peak in one phase, those between them lie between them.
+  // fewer on each. Where both ends have their peak in one phase, those between them lie between them.
   std::int64_t last_alike(std::int64_t stage) const;
   Workbook<N>& book() { return book_; }
   const Program& program() const { return book_.program; }
@@ -114,7 +117,7 @@ class StagePrograms {
   }
   // What the first step leaves on them where backward is split.
   void hold_gradients_of_received(std::int64_t rank, std::vector<Event>& events) const {
-    hold_gradients_of_received(rank, order_.rank_order(shape_, rank), events);
+    hold_gradients_of_received(rank, order_->rank_order(shape_, rank), events);
   }
 
  private:
@@ -188,6 +191,7 @@ class StagePrograms {
     bool embedding = false, head = false, input_gradient = true, output_gradient = true;
     // The part before, or after, stands on the same stage: tensors are handed over.
     bool hands_in = false, hands_on = false;
+    std::int64_t kept_outputs = 0;  // in scaling's buffers
     std::vector<Group> groups;
     // Of the first micro-batch of a step, and of later ones.
     std::array<NodeId, 2> forward{}, backward{}, input_backward{}, weight_backward{};
@@ -202,7 +206,8 @@ class StagePrograms {
     bool is_like(const Chunk& other) const {
       return embedding == other.embedding && head == other.head &&
              input_gradient == other.input_gradient && output_gradient == other.output_gradient &&
-             hands_in == other.hands_in && hands_on == other.hands_on && groups == other.groups;
+             hands_in == other.hands_in && hands_on == other.hands_on &&
+             kept_outputs == other.kept_outputs && groups == other.groups;
     }
   };
   // Stages with the same chunks have the same parts; only the order of micro-batches differs.
@@ -349,7 +354,16 @@ class StagePrograms {
   Chunk chunk_at(std::int64_t rank, std::int64_t part) const;
   void build_nodes(const Stage<N>& stage, Chunk& chunk);
   const Parts& parts_of(std::int64_t rank);
-  using RankCut = std::vector<std::int64_t>;
+  struct ChunkCut {
+    std::int64_t layers_and_place = 0, first_layer = 0, kept_outputs = 0;
+    friend bool operator==(const ChunkCut&, const ChunkCut&) = default;
+  };
+  struct RankCut {
+    std::int64_t recomputed = 0;
+    std::vector<ChunkCut> chunks;
+    friend bool operator==(const RankCut&, const RankCut&) = default;
+  };
+  ChunkCut cut_of(std::int64_t rank, int chunk) const;
   RankCut cut_of(std::int64_t rank) const;
   std::size_t find_parts(std::int64_t rank);  // of parts_
   // What stands on a stage: one chunk, or all of its chunks together.
@@ -392,12 +406,12 @@ class StagePrograms {
   void take_from_buffers(const Stage<N>& stage, bool first, std::vector<Event>& events) const;
   void end_of_torch_step(const Stage<N>& stage, std::vector<Event>& events) const;
   // Micro-batches that each chunk sees.
-  std::int64_t micro_batches() const { return micro_batches_of_chunk(order_.placement, shape_); }
-  bool splits_backward() const { return order_.splits_backward && job_.parallel.pipeline > 1; }
+  std::int64_t micro_batches() const { return micro_batches_of_chunk(order_->placement, shape_); }
+  bool splits_backward() const { return order_->splits_backward && job_.parallel.pipeline > 1; }
 
   const Job& job_;
-  const PipelineOrder& order_;
-  const PipelineShape shape_;
+  const PipelineOrder* order_ = nullptr;
+  PipelineShape shape_;
   Workbook<N> book_;
   // The model's own operators and what they hold: the same for jobs that differ only in data ranks, in how states are
   // divided, and in the order of micro-batches.
@@ -487,6 +501,17 @@ class StagePrograms {
     BackwardPart part;
     NodeId node;
   };
+  // What nodes hold of a job that cut_stages() may change, beside the chunks themselves. Of others, nodes are made anew.
+  struct Common {
+    RecomputeMode recompute{};
+    std::int64_t every = 1;
+    bool whole_stages = false, names_received = false, splits_backward = false, several = false;
+    PipelineSchedule schedule{};
+    std::int64_t micro_batches = 0;
+    friend bool operator==(const Common&, const Common&) = default;
+  };
+  static constexpr std::size_t kMostNodes = 20'000;
+  std::optional<Common> common_;
   std::vector<CachedNode> cache_;
   std::vector<Chunk> chunks_;
   std::vector<Parts> parts_;

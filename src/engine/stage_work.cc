@@ -26,7 +26,7 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
   const std::size_t embedding = add("embedding", 0, embedding_);
   const std::size_t bridge = stacks_ ? add(bridge_label(), 0, stacks_->bridge) : embedding;
   std::vector<std::optional<std::size_t>> layers(layers_.size());
-  const std::int64_t parts = parts_in_line(order_.placement, shape_);
+  const std::int64_t parts = parts_in_line(order_->placement, shape_);
   for (std::int64_t part = 0; part < parts; ++part) {
     std::vector<PipelineWork::Count>& counts = result.parts.emplace_back();
     if (part == 0) counts.push_back({embedding, 1});

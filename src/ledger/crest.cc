@@ -47,6 +47,23 @@ Crest crest_of(const Program& program, NodeId node) {
   return crest;
 }
 
+Crest crest_of(const Program& program, Phase phase, std::span<const Event> events) {
+  Crest crest;
+  if (events.empty()) return crest;
+  crest.phase = phase;
+  crest.height = 0;
+  for (const Event& event : events) {
+    const Slot& slot = program.slot_at(event.slot);
+    const std::int64_t bytes = product(slot.bytes.value().value(), event.count);
+    crest.net[static_cast<std::size_t>(slot.pile)] += bytes;
+    crest.change = sum(crest.change, bytes);
+    if (crest.change <= crest.height) continue;
+    crest.height = crest.change;
+    crest.piles = crest.net;
+  }
+  return crest;
+}
+
 void join(Crest& first, const Crest& second) {
   if (second.height != kNoPeak) {
     const std::int64_t height = sum(first.change, second.height);
@@ -82,29 +99,9 @@ CrestLine::Part CrestLine::of(NodeId node) {
   return known_[at];
 }
 
-// Orders run the same step, or the same two in turn, many times over: those are repeats.
 CrestLine::Part CrestLine::sequence(const char*, std::span<const Part> parts) {
   Crest& all = made_.emplace_back();
-  for (std::size_t at = 0; at < parts.size();) {
-    std::size_t same = at + 1;
-    while (same < parts.size() && parts[same] == parts[at]) ++same;
-    if (same > at + 1) {
-      join(all, repeated(*parts[at], static_cast<std::int64_t>(same - at)));
-      at = same;
-      continue;
-    }
-    std::size_t in_turn = at + 2;
-    while (in_turn < parts.size() && parts[in_turn] == parts[in_turn - 2]) ++in_turn;
-    const std::size_t pairs = (std::min(in_turn, parts.size()) - at) / 2;
-    if (pairs < 2) {
-      join(all, *parts[at++]);
-      continue;
-    }
-    Crest pair = *parts[at];
-    join(pair, *parts[at + 1]);
-    join(all, repeated(pair, static_cast<std::int64_t>(pairs)));
-    at += 2 * pairs;
-  }
+  for (const Part part : parts) join(all, *part);
   return &all;
 }
 

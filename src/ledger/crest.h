@@ -25,6 +25,8 @@ struct Crest {
 Piles piles_at(const Crest& crest);
 
 Crest crest_of(const Program& program, NodeId node);
+// Of a tape that stands in no program.
+Crest crest_of(const Program& program, Phase phase, std::span<const Event> events);
 // `first`, then `second`.
 void join(Crest& first, const Crest& second);
 Crest repeated(const Crest& body, std::int64_t times);
@@ -48,6 +50,11 @@ class NodeLine {
   Part repeat(const char* label, Part body, std::int64_t times) {
     return program_.repeat(label, body, times);
   }
+  // `steps` in turn, `times` over, one by one.
+  void append(std::vector<Part>& to, const std::vector<Part>& steps, std::int64_t times) {
+    for (std::int64_t time = 0; time < times; ++time)
+      to.insert(to.end(), steps.begin(), steps.end());
+  }
 
  private:
   Program& program_;
@@ -59,15 +66,22 @@ class CrestLine {
   using Part = const Crest*;
   explicit CrestLine(Program& program) : program_(program) {}
   Part of(NodeId node);
-  Part tape(Phase phase, const char* label, std::span<const Event> events) {
-    return keep(crest_of(program_, program_.tape(phase, label, events)));
+  Part tape(Phase phase, const char*, std::span<const Event> events) {
+    return keep(crest_of(program_, phase, events));
   }
   Part sequence(const char* label, std::span<const Part> parts);
+  void append(std::vector<Part>& to, const std::vector<Part>& steps, std::int64_t times) {
+    to.push_back(repeat("", sequence("", steps), times));
+  }
   Part sequence(const char* label, std::initializer_list<Part> parts) {
     return sequence(label, std::span(parts.begin(), parts.size()));
   }
   Part repeat(const char*, Part body, std::int64_t times) { return keep(repeated(*body, times)); }
   void forget() { made_.clear(); }
+  void forget_nodes() {
+    known_.clear();
+    of_nodes_.clear();
+  }
 
  private:
   Part keep(const Crest& crest) { return &made_.emplace_back(crest); }

@@ -45,6 +45,12 @@ Program::Program() {
   nodes_.push_back(Node{NodeKind::kSequence, Phase::kForward, "", 0, 0, 1, Span{}});
 }
 
+void Program::forget_nodes() {
+  events_.clear();
+  children_.clear();
+  nodes_.resize(1);
+}
+
 SlotId Program::slot(const Slot& slot) {
   slots_.push_back(slot);
   return static_cast<SlotId>(slots_.size() - 1);

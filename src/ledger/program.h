@@ -94,6 +94,8 @@ class Program {
   std::span<const Event> events(const Node& tape) const;
   std::span<const NodeId> children(const Node& node) const;
   std::size_t node_count() const { return nodes_.size(); }
+  // Slots stay.
+  void forget_nodes();
 
  private:
   std::vector<Slot> slots_;

@@ -1,6 +1,7 @@
 #include "plan/passages.h"
 
 #include <algorithm>
+#include <array>
 
 #include "model/sequence.h"
 
@@ -13,10 +14,6 @@ void append(Swing& first, const Swing& then) {
 }
 void add(Swing& swing, std::int64_t bytes) {
   append(swing, {bytes, std::max<std::int64_t>(bytes, 0)});
-}
-
-bool ends(const PipelineStep& step) {
-  return step.kind == StepKind::kBackward || step.kind == StepKind::kWeightBackward;
 }
 
 }  // namespace
@@ -82,7 +79,8 @@ FormSwings::Height FormSwings::height_of(const Layout& layout, const RankOrder& 
     const Chunk& chunk;
     Passage passage;
     std::int64_t ended = 0;
-    bool leaves = false;  // gradients of what it received, to the next step
+    std::array<std::int64_t, 2> before{};  // a round of a stretch, a round of a run
+    bool leaves = false;                   // gradients of what it received, to the next step
   };
   std::vector<Turn> turns;
   std::int64_t received = 0, gathered = 0;
@@ -94,8 +92,8 @@ FormSwings::Height FormSwings::height_of(const Layout& layout, const RankOrder& 
       received += micro_batches * hidden_ * ((chunk.embedding ? 0 : 1) + (chunk.head ? 0 : 1));
   }
   std::int64_t now = received + gathered, most = now;
-  const auto play = [&](const Stretch& stretch) {
-    for (const PipelineStep& step : stretch.steps) {
+  const auto play_steps = [&](const StepRun& run) {
+    for (const PipelineStep& step : run) {
       Turn& turn = turns[static_cast<std::size_t>(step.chunk)];
       const Passage& passage = turn.passage;
       if (step.kind == StepKind::kForward) {
@@ -117,20 +115,24 @@ FormSwings::Height FormSwings::height_of(const Layout& layout, const RankOrder& 
       most = std::max(most, now);
     }
   };
-  for (const Stretch& stretch : order.stretches()) {
-    play(stretch);
-    if (stretch.times == 1) continue;
-    if (stretch.times > 2) {
-      // Rounds between the first and the last one all add the same.
+  // Rounds between the first and the last one all add the same.
+  const auto play_rounds = [&](std::size_t of, std::int64_t rounds, const auto& play) {
+    play();
+    if (rounds == 1) return;
+    if (rounds > 2) {
       const std::int64_t before = now;
-      play(stretch);
-      const std::int64_t more = stretch.times - 3;
+      for (Turn& turn : turns) turn.before[of] = turn.ended;
+      play();
+      const std::int64_t more = rounds - 3;
       now += more * (now - before);
-      for (const PipelineStep& step : stretch.steps)
-        if (ends(step)) turns[static_cast<std::size_t>(step.chunk)].ended += more;
+      for (Turn& turn : turns) turn.ended += more * (turn.ended - turn.before[of]);
     }
-    play(stretch);
-  }
+    play();
+  };
+  for (const Stretch& stretch : order.stretches())
+    play_rounds(0, stretch.times, [&] {
+      for (const StepRun& run : stretch.runs) play_rounds(1, run.times, [&] { play_steps(run); });
+    });
   std::int64_t resident = received;
   for (const Turn& turn : turns)
     if (turn.leaves) resident += micro_batches * turn.passage.left;

@@ -28,12 +28,32 @@ auto drawn_key(const Layout& l) {
                     l.accumulation > 1);
 }
 
+// And of those that one prepared job takes in turn. Of what its nodes hold the one that changes least comes first.
+auto prepared_key(const Layout& l) {
+  return std::tuple(l.data, l.replicate, l.pipeline, l.schedule, l.chunks, l.recompute,
+                    l.accumulation);
+}
+bool is_prepared_as(const Layout& a, const Layout& b) {
+  return a.data == b.data && a.replicate == b.replicate && a.pipeline == b.pipeline;
+}
+
 }  // namespace
 
 // Of layouts whose graphs are the same.
 struct Weigher::Drawn {
   std::optional<PreparedForm> form;  // of the last kMostDrawn
   std::optional<FormSwings> swings;
+  std::optional<PreparedJob> prepared;
+  Layout prepared_for;
+
+  PreparedJob& prepare(const Job& job, const Layout& layout) {
+    if (prepared && is_prepared_as(prepared_for, layout))
+      prepared->turn_to(job);
+    else
+      prepared.emplace(job, *form);
+    prepared_for = layout;
+    return *prepared;
+  }
 };
 
 // By what is the same, and which of the workers that have a part of the layouts.
@@ -66,12 +86,18 @@ void Weigher::weigh(const std::vector<Asked>& which, const Findings& found,
     by_form[{key, alike[key]++ / kOfOneWorker}].push_back(i);
   }
   answers.resize(which.size());
-  for (auto& [key, members] : by_form)
+  for (auto& [key, members] : by_form) {
+    std::sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
+      return prepared_key(space_.layout(which[a].layout)) <
+             prepared_key(space_.layout(which[b].layout));
+    });
     tasks.add(members.size() * kTimesOfGroup,
               [this, &which, &found, &answers, &form = forms[key], mine = std::move(members)] {
                 Bounds bounds(target_, reader_.stages_are_stated());
                 for (const std::size_t i : mine) answers[i] = weigh(which[i], form, bounds, found);
+                form.prepared.reset();
               });
+  }
 }
 
 Fate Weigher::fate_of(const LayoutNeed& need) const {
@@ -80,11 +106,12 @@ Fate Weigher::fate_of(const LayoutNeed& need) const {
 }
 
 // As few layers as do as well as the most of them, and so take the least time. The job is left with them.
-std::int32_t Weigher::choose_recomputed(Job& job, const Layout& layout, const Drawn& drawn,
+std::int32_t Weigher::choose_recomputed(Job& job, const Layout& layout, PreparedJob& prepared,
                                         Fate fate, LayoutNeed& need) const {
   const auto fits = [&](std::int32_t layers) {
     job.recompute.layers = Layers(layers);
-    const LayoutNeed here = PreparedJob(job, *drawn.form).need();
+    prepared.turn_to(job);
+    const LayoutNeed here = prepared.need();
     if (fate_of(here) < fate) return false;
     need = here;
     return true;
@@ -95,6 +122,7 @@ std::int32_t Weigher::choose_recomputed(Job& job, const Layout& layout, const Dr
   else
     fewest = fewest_recomputed(layout.least_recomputed, layout.recomputed, fits);
   job.recompute.layers = Layers(fewest);
+  prepared.turn_to(job);
   return fewest;
 }
 
@@ -137,29 +165,26 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds,
     const bool only_if_it_fits = found.is_slower_than_fit(asked.seconds);
     if (least.high > usable && only_if_it_fits) return weighing;
     if (!draw()) return refused(*job);
-    PreparedJob prepared(**job, *drawn.form);
+    PreparedJob& prepared = drawn.prepare(**job, layout);
     LayoutNeed need = only_if_it_fits ? prepared.need_if_it_fits() : prepared.need();
     if (only_if_it_fits && fate_of(need) == Fate::kTight) return weighing;
     answer.fate = fate_of(need);
     if (layout.least_recomputed > 0) {
       answer.recomputed = layout.recomputed;
       if (answer.fate != Fate::kTooLarge && !wish_.first_that_fits)
-        answer.recomputed = choose_recomputed(**job, layout, drawn, answer.fate, need);
+        answer.recomputed = choose_recomputed(**job, layout, prepared, answer.fate, need);
     }
     answer.bytes = need.device.value().value();
     answer.high = need.high.value().value();
     answer.pipeline = need.pipeline;
     answer.binds = need.binds;
     if (answer.fate == Fate::kTooLarge || (wish_.first_that_fits && !need.fits)) return weighing;
-    if (layout.least_recomputed > 0) {  // with the number that was chosen
-      if (const auto step = PreparedJob(**job, *drawn.form).step()) answer.seconds = step->value();
-    } else if (const auto step = prepared.step()) {
-      answer.seconds = step->value();
-    }
+    if (const auto step = prepared.step()) answer.seconds = step->value();
   } catch (const OverflowError& fault) {
     answer.fate = Fate::kNotAllowed;
     weighing.code = "E107";
     weighing.words = fault.what();
+    drawn.prepared.reset();
   }
   return weighing;
 }

@@ -42,7 +42,7 @@ class Weigher {
                       const Findings& found) const;
 
   Fate fate_of(const LayoutNeed& need) const;
-  std::int32_t choose_recomputed(Job& job, const Layout& layout, const Drawn& drawn, Fate fate,
+  std::int32_t choose_recomputed(Job& job, const Layout& layout, PreparedJob& prepared, Fate fate,
                                  LayoutNeed& need) const;
 
   const PlanTarget& target_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "machine/machine.h"
-#include "predict/band.h"
 #include "predict/reserve.h"
 #include "predict/runtime.h"
 
@@ -15,16 +14,33 @@ std::optional<StepTime> expected_time(const Job& job) {
   return StepClock(job).read(*job.cluster.device, *machine, Outlook::kExpected);
 }
 
+PreparedJob::PreparedJob(const Job& job)
+    : job_(job), programs_(job_), observed_(job_), runtime_(runtime_bytes(job_)) {}
+PreparedJob::PreparedJob(const Job& job, const PreparedForm& form)
+    : job_(job), programs_(job_, form.drawn()), observed_(job_), runtime_(runtime_bytes(job_)) {}
+
+void PreparedJob::turn_to(const Job& job) {
+  Training& training = job_.training;
+  training.gradient_accumulation = job.training.gradient_accumulation;
+  training.global_batch = job.training.global_batch;
+  Parallel& parallel = job_.parallel;
+  parallel.virtual_pipeline = job.parallel.virtual_pipeline;
+  parallel.schedule = job.parallel.schedule;
+  parallel.pipeline_group = job.parallel.pipeline_group;
+  parallel.scattered_transfers = job.parallel.scattered_transfers;
+  parallel.stage_layers = job.parallel.stage_layers;
+  job_.recompute = job.recompute;
+  programs_.cut_stages();
+}
+
 LayoutNeed PreparedJob::need(bool only_if_it_fits) {
-  const ErrorBand observed(job_);
-  const RuntimeBytes runtime = runtime_bytes(job_);
   LayoutNeed need;
   const auto look_at = [&](std::int64_t stage, const Crest& crest) {
     const Piles piles = piles_at(crest);
     const LaterReserve reserve = estimated_later_reserve(crest.height, crest.change);
-    const Bytes device = std::max(reserve.expected, Bytes(crest.height)) + runtime.expected;
-    const Band ends{reserve.least + runtime.low, reserve.most + runtime.high};
-    need.high = std::max(need.high, observed.needed(ends, piles).high);
+    const Bytes device = std::max(reserve.expected, Bytes(crest.height)) + runtime_.expected;
+    const Band ends{reserve.least + runtime_.low, reserve.most + runtime_.high};
+    need.high = std::max(need.high, observed_.needed(ends, piles).high);
     if (stage > 0 && device <= need.device) return;
     need.device = device;
     need.pipeline = stage;

@@ -18,6 +18,8 @@
 #include "engine/stage_program.h"
 #include "job/job.h"
 #include "ledger/pile.h"
+#include "machine/runtime.h"
+#include "predict/band.h"
 
 namespace steelyard {
 
@@ -44,11 +46,14 @@ class PreparedForm {
   const std::shared_ptr<StagePrograms<Checked>> drawn_;
 };
 
-// One at a time of a form. Job and form outlive this.
+// One at a time of a form, which outlives this.
 class PreparedJob {
  public:
-  explicit PreparedJob(const Job& job) : job_(job), programs_(job) {}
-  PreparedJob(const Job& job, const PreparedForm& form) : job_(job), programs_(job, form.drawn()) {}
+  explicit PreparedJob(const Job& job);
+  PreparedJob(const Job& job, const PreparedForm& form);
+  // Another job of the form, with as many ranks of every kind, the same states, and one micro-batch or several as this one:
+  // the engine's part stays, and so does each chunk of layers that has been looked at.
+  void turn_to(const Job& job);
   LayoutNeed need() { return need(false); }
   // Stops at the first stage that needs more than fits for certain, though not more than there is expected to be.
   LayoutNeed need_if_it_fits() { return need(true); }
@@ -57,8 +62,10 @@ class PreparedJob {
  private:
   LayoutNeed need(bool only_if_it_fits);
 
-  const Job& job_;
+  Job job_;
   StagePrograms<Checked> programs_;
+  const ErrorBand observed_;
+  const RuntimeBytes runtime_;
 };
 
 }  // namespace steelyard

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -47,31 +48,46 @@ constexpr PipelineStep backward_of(int chunk) { return {StepKind::kBackward, chu
 constexpr PipelineStep input_backward_of(int chunk) { return {StepKind::kInputBackward, chunk}; }
 constexpr PipelineStep weight_backward_of(int chunk) { return {StepKind::kWeightBackward, chunk}; }
 
+// A few steps in turn, `times` over: what a rank does as long as no chunk gives way to the next.
+struct StepRun {
+  std::array<PipelineStep, 3> steps{};
+  std::uint8_t count = 0;
+  std::int64_t times = 1;
+
+  void put(PipelineStep step) { steps[count++] = step; }
+  const PipelineStep* begin() const { return steps.data(); }
+  const PipelineStep* end() const { return steps.data() + count; }
+  bool has_same_steps(const StepRun& other) const {
+    return count == other.count && steps == other.steps;
+  }
+};
+
 struct Stretch {
   const char* label = "";  // "warm-up", "micro-batch", "drain"
-  std::vector<PipelineStep> steps;
+  std::vector<StepRun> runs;
   std::int64_t times = 1;
+  std::vector<PipelineStep> steps() const;  // of one round, one by one
 };
 
 class RankOrder {
  public:
   // `steps`, `times` over; nothing where there are none.
-  void add(const char* label, std::vector<PipelineStep> steps, std::int64_t times = 1) {
-    if (times > 0 && !steps.empty()) stretches_.push_back({label, std::move(steps), times});
-  }
-  // The steps of `count` units, unit after unit, where unit k + period has the steps of unit k.
-  template <class StepsOf>
-  void run(const char* label, std::int64_t count, std::int64_t period, StepsOf steps_of) {
+  void add(const char* label, const std::vector<PipelineStep>& steps, std::int64_t times = 1);
+  // The steps of `count` units, unit after unit, where unit k + period has the steps of unit k. `run_of(k)`: those of unit k,
+  // and of how many from it on that are alike.
+  template <class RunOf>
+  void run(const char* label, std::int64_t count, std::int64_t period, RunOf run_of) {
     const std::int64_t rounds = count / period;
-    const auto steps_between = [&](std::int64_t from, std::int64_t until) {
-      std::vector<PipelineStep> steps;
-      for (std::int64_t unit = from; unit < until; ++unit)
-        for (const PipelineStep& step : steps_of(unit)) steps.push_back(step);
-      return steps;
+    const auto add_between = [&](std::int64_t from, std::int64_t until, std::int64_t times) {
+      if (from >= until) return;
+      std::vector<StepRun>& runs = stretches_.emplace_back(Stretch{label, {}, times}).runs;
+      for (std::int64_t unit = from; unit < until; unit += runs.back().times) {
+        runs.push_back(run_of(unit));
+        runs.back().times = std::min(runs.back().times, until - unit);
+      }
     };
-    if (count <= 0) return;
-    add(label, steps_between(0, std::min(period, count)), std::max<std::int64_t>(rounds, 1));
-    if (rounds >= 1) add(label, steps_between(rounds * period, count));
+    add_between(0, std::min(period, count), std::max<std::int64_t>(rounds, 1));
+    if (rounds >= 1) add_between(rounds * period, count, 1);
   }
   const std::vector<Stretch>& stretches() const { return stretches_; }
 

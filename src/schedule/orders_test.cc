@@ -166,7 +166,7 @@ TEST(PipelineOrders, CostAsMuchForManyMicroBatches) {
     const auto steps = [&](std::int64_t m) {
       std::size_t sum = 0;
       const RankOrder folded = order.rank_order({8, v, m, 8}, 3);
-      for (const Stretch& stretch : folded.stretches()) sum += stretch.steps.size();
+      for (const Stretch& stretch : folded.stretches()) sum += stretch.steps().size();
       return sum;
     };
     EXPECT_EQ(steps(64), steps(512)) << order.name;

@@ -26,7 +26,11 @@ struct Everywhere {
 };
 
 struct Rank {
-  RankOrder order;
+  struct Stretch {
+    std::vector<PipelineStep> steps;
+    std::int64_t times = 1;
+  };
+  std::vector<Stretch> order;
   std::size_t stretch = 0, step = 0;
   std::int64_t round = 0;
   std::int64_t first = kNever, now = 0, busy = 0;
@@ -35,13 +39,13 @@ struct Rank {
   std::array<std::int64_t, kVocabularySteps> vocabulary_runs{};
 
   const PipelineStep* next() const {
-    if (stretch == order.stretches().size()) return nullptr;
-    return &order.stretches()[stretch].steps[step];
+    if (stretch == order.size()) return nullptr;
+    return &order[stretch].steps[step];
   }
   void advance() {
-    if (++step < order.stretches()[stretch].steps.size()) return;
+    if (++step < order[stretch].steps.size()) return;
     step = 0;
-    if (++round < order.stretches()[stretch].times) return;
+    if (++round < order[stretch].times) return;
     round = 0;
     ++stretch;
   }
@@ -65,7 +69,9 @@ class Simulator {
     ranks_.resize(static_cast<std::size_t>(shape.ranks));
     for (std::int64_t rank = 0; rank < shape.ranks; ++rank) {
       Rank& made = ranks_[static_cast<std::size_t>(rank)];
-      made.order = order.rank_order(shape, rank);
+      const RankOrder folded = order.rank_order(shape, rank);
+      for (const Stretch& stretch : folded.stretches())
+        made.order.push_back({stretch.steps(), stretch.times});
       made.runs.resize(static_cast<std::size_t>(shape.chunks));
     }
   }
