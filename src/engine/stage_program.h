@@ -276,7 +276,7 @@ class StagePrograms {
   // --- a vocabulary divided over the stages (engine/stage_vocabulary.cc)
   bool divides_vocabulary() const { return steelyard::divides_vocabulary(job_); }
   // Whether the runtime of zero bubbles runs it, or loops written out for it.
-  bool v_half() const { return order_.schedule == PipelineSchedule::kVHalf; }
+  bool v_half() const { return order_->schedule == PipelineSchedule::kVHalf; }
   void compose_vocabulary();
   void vocabulary_forward(const Stage<N>& stage, bool first, std::vector<Event>& lookup,
                           std::vector<Event>& output);
