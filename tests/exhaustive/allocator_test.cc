@@ -27,6 +27,16 @@ bool grows_for_ever(const ProgramReserve& reserve, const AllocatorSettings& sett
                             std::greater_equal<>()) == reserve.reserved_after.end();
 }
 
+// Blocks of one size may change places for many steps, while what is reserved stands still.
+bool settles_late(const Program& program, const StepPlan& plan, const AllocatorSettings& settings,
+                  const std::vector<SlotTensors>& tensors, const ProgramReserve& reserve) {
+  ReplayLimits longer;
+  longer.steps = 200;
+  const ProgramReserve late = replay_in_allocator(program, plan, settings, {}, tensors, longer);
+  return late.settled && late.reserved_after.back() == reserve.reserved_after.back() &&
+         late.statistics.all.reserved.bytes.peak == reserve.statistics.all.reserved.bytes.peak;
+}
+
 TEST(AllocatorReplay, AsksForWhatTheProgramHolds) {
   int stages_played = 0;
   int settled = 0;
@@ -62,7 +72,10 @@ TEST(AllocatorReplay, AsksForWhatTheProgramHolds) {
         errors.push_back((estimated - simulated) / simulated);
       }
       ++stages_played;
-      settled += reserve.settled || grows_for_ever(reserve, settings) ? 1 : 0;
+      settled += reserve.settled || grows_for_ever(reserve, settings) ||
+                         settles_late(program, plan, settings, stages.book().tensors, reserve)
+                     ? 1
+                     : 0;
     }
   }
   EXPECT_GT(stages_played, 2'000);
