@@ -179,20 +179,11 @@ void EngineModel<N>::clip_by_foreach(const Stage<N>& stage, std::int64_t largest
 template <class N>
 std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context) {
   switch (context.job.engine) {
-    case Engine::kDdp:
-      return make_ddp(context);
-    case Engine::kFsdp1:
-      return make_fsdp1(context);
-    case Engine::kFsdp2:
-      return is_unsharded_fsdp2(context.job) ? make_ddp(context) : make_fsdp2(context);
-    case Engine::kDeepSpeed:
-      return make_deepspeed(context);
-    case Engine::kMegatron:
-      return make_megatron(context);
-    case Engine::kNanotron:
-      return make_nanotron(context);
-    case Engine::kScaling:
-      return make_scaling(context);
+#define ENGINE(id, name, make, ...) \
+  case Engine::id:                  \
+    return make(context);
+#include "job/engines.def"
+#undef ENGINE
   }
   return nullptr;
 }

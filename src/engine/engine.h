@@ -274,20 +274,11 @@ class EngineModel {
 template <class N>
 std::unique_ptr<EngineModel<N>> make_engine(const EngineContext<N>& context);
 
-// One factory for each engine.
-template <class N>
-std::unique_ptr<EngineModel<N>> make_ddp(const EngineContext<N>& context);
-template <class N>
-std::unique_ptr<EngineModel<N>> make_fsdp1(const EngineContext<N>& context);
-template <class N>
-std::unique_ptr<EngineModel<N>> make_fsdp2(const EngineContext<N>& context);
-template <class N>
-std::unique_ptr<EngineModel<N>> make_deepspeed(const EngineContext<N>& context);
-template <class N>
-std::unique_ptr<EngineModel<N>> make_megatron(const EngineContext<N>& context);
-template <class N>
-std::unique_ptr<EngineModel<N>> make_nanotron(const EngineContext<N>& context);
-template <class N>
-std::unique_ptr<EngineModel<N>> make_scaling(const EngineContext<N>& context);
+// One factory for each engine of job/engines.def.
+#define ENGINE(id, name, make, ...) \
+  template <class N>                \
+  std::unique_ptr<EngineModel<N>> make(const EngineContext<N>& context);
+#include "job/engines.def"
+#undef ENGINE
 
 }  // namespace steelyard

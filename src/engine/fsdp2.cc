@@ -467,6 +467,7 @@ class Fsdp2 final : public EngineModel<N> {
 
 template <class N>
 std::unique_ptr<EngineModel<N>> make_fsdp2(const EngineContext<N>& context) {
+  if (is_unsharded_fsdp2(context.job)) return make_ddp(context);
   return std::make_unique<Fsdp2<N>>(context);
 }
 template std::unique_ptr<EngineModel<Checked>> make_fsdp2(const EngineContext<Checked>&);

@@ -35,9 +35,6 @@ struct EngineRules {
 };
 
 const EngineRules& rules_of(Engine engine);
-constexpr std::uint16_t bit_of(PipelineSchedule schedule) {
-  return static_cast<std::uint16_t>(1U << static_cast<unsigned>(schedule));
-}
 // "gpipe, 1f1b and zb-v"
 std::string orders_of(const EngineRules& rules);
 // "fsdp2, deepspeed, megatron and nanotron": the engines that can.

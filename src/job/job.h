@@ -22,15 +22,16 @@
 
 namespace steelyard {
 
+#define ENGINE(id, ...) id,
 enum class Engine : std::uint8_t {
-  kDdp,
-  kFsdp1,
-  kFsdp2,
-  kDeepSpeed,
-  kMegatron,
-  kNanotron,
-  kScaling
+#include "job/engines.def"
 };
+#undef ENGINE
+constexpr std::string_view kEngineNames =
+#define ENGINE(id, name, ...) name "|"
+#include "job/engines.def"
+#undef ENGINE
+    "";
 enum class Implementation : std::uint8_t {
   kTransformers,
   kTorchtitan,

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "job/job.h"
 #include "machine/device.h"
 #include "model/catalogue.h"
 #include "recipe/optimizer.h"

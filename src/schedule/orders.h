@@ -1,4 +1,4 @@
-// The orders that there are: a row each, in orders.cc.
+// The orders that there are: a row each, in orders.def.
 //
 //   const PipelineOrder& order = order_of(PipelineSchedule::kInterleaved);
 //   order.fault({.ranks = 4, .chunks = 1, ...})     "interleaving needs two chunks or more"

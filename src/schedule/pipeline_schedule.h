@@ -1,24 +1,59 @@
-// The names of the orders. What each of them is stands in schedule/orders.h.
+// The orders, which schedule/orders.def lists, and whose code runs which.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace steelyard {
 
-// In the order of the names of the key parallel.schedule.
+#define ORDER(schedule, ...) schedule,
 enum class PipelineSchedule : std::uint8_t {
-  kGPipe,
-  kOneForwardOneBackward,
-  kInterleaved,
-  kZeroBubbleH1,
-  kZeroBubbleH2,
-  kZeroBubbleV,
-  kDualPipe,
-  kDualPipeV,
-  kLoopedBreadthFirst,
-  kVHalf
+#include "schedule/orders.def"
 };
-constexpr int kPipelineSchedules = 10;
+#undef ORDER
+#define ORDER(...) +1
+constexpr int kPipelineSchedules = 0
+#include "schedule/orders.def"
+    ;
+#undef ORDER
+// The same, as a key's names are written: "gpipe|1f1b|...|".
+constexpr std::string_view kPipelineOrderNames =
+#define ORDER(schedule, name, ...) name "|"
+#include "schedule/orders.def"
+#undef ORDER
+    "";
+
+enum class OrderCode : std::uint8_t {
+  kTorch = 1,  // torch/distributed/pipelining/schedules.py, get_schedule_class
+  kMegatron = 2,
+  kNanotron = 4,
+  kDeepSpeed = 8,
+  kScaling = 16,
+  kForkOfMegatron =
+      32,  // sail-sg/zero-bubble-pipeline-parallelism; DualPipe's modules are plain ones
+  kForkOfDeepSpeed = 64
+};
+constexpr OrderCode operator|(OrderCode a, OrderCode b) {
+  return static_cast<OrderCode>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr bool includes(OrderCode codes, OrderCode one) {
+  return (static_cast<unsigned>(codes) & static_cast<unsigned>(one)) != 0;
+}
+
+// A bit for each order.
+constexpr std::uint16_t bit_of(PipelineSchedule schedule) {
+  return static_cast<std::uint16_t>(1U << static_cast<unsigned>(schedule));
+}
+constexpr std::uint16_t orders_run_by(OrderCode code) {
+  using enum OrderCode;
+  unsigned orders = 0;
+#define ORDER(schedule, name, rank_order, fault, placement, fewest, most, splits, from_last, \
+              run_by, ...)                                                                   \
+  if (includes(run_by, code)) orders |= bit_of(PipelineSchedule::schedule);
+#include "schedule/orders.def"
+#undef ORDER
+  return static_cast<std::uint16_t>(orders);
+}
 
 // Where the vocabulary's layers stand: the lookup of tokens, and the output layer with its loss. In the order of the names of
 // the key parallel.vocabulary.
