@@ -30,7 +30,7 @@ build:
 	@cmake --build --preset release --target steelyard
 
 run: build
-	$(STEELYARD) weigh examples/llama-3.1-8b --on 8xh100-sxm-80gb --engine fsdp2 --sequence-length 8192
+	$(STEELYARD) weigh examples/llama-3.1-8b --on 8xh100-sxm-80gb --engine fsdp2 --sequence-length 4096
 	@echo
 	@# One 24 GB card is too small for a full fine-tune: "does not fit", exit 1, is the answer here.
 	$(STEELYARD) weigh examples/llama-3.1-8b --on 1xrtx-4090 --sequence-length 8192 || [ $$? -eq 1 ]
