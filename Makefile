@@ -1,18 +1,18 @@
 # make run      the main job: weigh Llama-3.1-8B on eight H100 and on one RTX 4090
-# make test     everything: unit tests and whole-program cases under the sanitizers, WebAssembly, formatting
+# make test     everything: unit tests and whole-program cases under the sanitizers, WebAssembly, formatting; Perfetto's own
+#               trace processor (from PyPI) reads what weigh --trace writes
 # make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
 # make bench    benchmarks        make mutations   100,000 damaged launch files
 # make fuzz     libFuzzer over every reader, a minute each; make fuzz SECONDS=600 is a search
 # make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
-#               then a Slurm of one machine refuses a job that would not fit, and Perfetto's own trace processor reads
-#               what weigh --trace writes (make verify-exports, make verify-slurm, make verify-trace)
+#               then a Slurm of one machine refuses a job that would not fit (make verify-exports, make verify-slurm)
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz mutations verify verify-exports verify-slurm verify-trace format docs rebase clean
+.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-exports verify-slurm format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -38,17 +38,23 @@ run: build
 # The dev build runs the same tests without sanitizers (make quick): nothing that these do not show.
 test: test-sanitize test-wasm
 
-# $(call tier,PRESET,ctest options)
+# $(call tier,PRESET,ctest options,cmake options)
 define tier
 @rm -f $(RESULTS)/$(1).xml
-cmake --preset $(1) >/dev/null
+cmake --preset $(1) $(3) >/dev/null
 cmake --build --preset $(1)
 ctest --preset $(1) --output-junit $(RESULTS)/$(1).xml $(2)
 endef
 
-test-sanitize:
+test-sanitize: trace-tools
 	@cmake/install.sh build test
-	$(call tier,sanitize)
+	$(call tier,sanitize,,-DSTEELYARD_TRACE_PYTHON=$(TRACE)/bin/python)
+
+TRACE := $(CURDIR)/build/perfetto
+trace-tools:
+	@cmake/install.sh trace
+	@python3 -m venv $(TRACE)
+	@$(TRACE)/bin/pip install --quiet --disable-pip-version-check --requirement tests/perfetto/requirements.txt
 
 test-wasm:
 	@cmake/install.sh build web
@@ -81,7 +87,7 @@ fuzz:
 VERIFY := build/verify
 VERIFY_PIP = $(VERIFY)/bin/pip install --quiet --disable-pip-version-check
 
-verify: verify-exports verify-slurm verify-trace
+verify: verify-exports verify-slurm
 
 verify-exports: build
 	python3 -m venv $(VERIFY)
@@ -100,12 +106,6 @@ verify-exports: build
 verify-slurm: build
 	@cmake/install.sh slurm
 	python3 tests/verify/verify_slurm.py --binary $(STEELYARD)
-
-verify-trace: build
-	@cmake/install.sh trace
-	python3 -m venv $(VERIFY)-trace
-	$(VERIFY)-trace/bin/pip install --quiet --disable-pip-version-check --requirement tests/verify/requirements_trace.txt
-	$(VERIFY)-trace/bin/python tests/verify/verify_trace.py --binary $(STEELYARD)
 
 # 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
 mutations:

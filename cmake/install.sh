@@ -8,7 +8,7 @@ test="libgtest-dev clang-tidy clang-format"
 web="emscripten node-acorn"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
-trace="nodejs"
+trace="nodejs python3-venv"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""

@@ -3,7 +3,7 @@
 
     trace_test.py build/dev/steelyard
 
-`make verify-trace` asks Perfetto's own trace processor of the same runs.
+`perfetto/perfetto_test.py` asks Perfetto's own trace processor of the same runs.
 """
 
 import json

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Perfetto's own trace processor opens what `weigh --trace` writes, and finds in it what the prediction says.
 
-verify_trace.py --binary build/release/steelyard            (make verify-trace)
+    build/perfetto/bin/python tests/perfetto/perfetto_test.py build/dev/steelyard
 
 Asked in SQL through Perfetto's Python package: no error on import, every slice and counter is there, slices nest as they were
-written, and each rank's piles rise to the highest phase of its ledger. Needs node beside requirements_trace.txt.
+written, and each rank's piles rise to the highest phase of its ledger. Needs node beside requirements.txt.
 """
 
-import argparse
 import contextlib
 import json
 import pathlib
@@ -105,7 +104,4 @@ def check_counters(client, events, prediction):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", required=True)
-    binary = parser.parse_args().binary
-    sys.exit(1 if failures(RUNS, lambda arguments: check(binary, arguments)) else 0)
+    sys.exit(1 if failures(RUNS, lambda arguments: check(sys.argv[1], arguments)) else 0)
