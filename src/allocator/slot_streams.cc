@@ -32,7 +32,7 @@ constexpr std::string_view kMegatronFsdp =
     "megatron/core/distributed/fsdp/src/megatron_fsdp: AllGatherPipeline (ag_stream), "
     "GradReducePipeline (rs_stream); whole gradients are made by the hook, on the current stream";
 
-constexpr std::array<RuleStream, 17> kStreams = {{
+constexpr std::array<RuleStream, 18> kStreams = {{
     {"fsdp2.cast-shard", kGatherStream, kFsdp2},
     {"fsdp2.all-gather-output", kGatherStream, kFsdp2},
     {"fsdp2.reduce-scatter-output", kReduceStream, kFsdp2},
@@ -41,6 +41,7 @@ constexpr std::array<RuleStream, 17> kStreams = {{
     {"fsdp1.cast-shard", kCastStream, kFsdp1},
     {"fsdp1.whole-parameter", kGatherStream, kFsdp1},
     {"fsdp1.flat-gradient", kGatherStream, kFsdp1Views},
+    {"fsdp1.tied-gradient", kGatherStream, kFsdp1Views},
     {"fsdp1.gradient-shard", kReduceStream, kFsdp1},
     {"fsdp1.reduce-scatter-output", kReduceStream, kFsdp1},
     {"deepspeed.zero3-fetch", kGatherStream, kZero3},

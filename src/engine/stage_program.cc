@@ -375,10 +375,10 @@ void StagePrograms<N>::compose_ends() {
   embedding_.composer =
       std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);
   Graph<N>& graph = embedding_.composer->graph;
-  SlotId waiting = head_.composer->graph.waiting_gradient();
+  WaitingGradient waiting = head_.composer->graph.waiting_gradient();
   if (stacks_) {
     compose_bridge();
-    if (waiting < 0) waiting = stacks_->bridge.composer->graph.waiting_gradient();
+    if (waiting.part < 0) waiting = stacks_->bridge.composer->graph.waiting_gradient();
   }
   // What the table's other uses have made together is the engine's alone.
   embedding_.composer->join_first_gradient(

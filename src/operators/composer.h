@@ -145,7 +145,7 @@ class Composer {
   void step_at_once(GradientSlots& slots, const ParameterTensor& tensor, const N& elements);
   // The first tensor's gradient joins one that waits for it: that of a tied head, made before in backward.
   // `own`: what waits is the engine's alone, and takes the sum.
-  void join_first_gradient(SlotId waiting, bool own = false) {
+  void join_first_gradient(const WaitingGradient& waiting, bool own = false) {
     waiting_ = waiting;
     waiting_is_own_ = own;
   }
@@ -341,7 +341,7 @@ class Composer {
   const std::vector<ParameterTensor>& parameters_;
   std::vector<int> parameter_ids_;
   std::vector<GradientSlots>* shared_gradients_ = nullptr;
-  SlotId waiting_ = -1;
+  WaitingGradient waiting_;
   bool waiting_is_own_ = false, first_waits_ = false;
   std::vector<ValueId> locals_;
 };

@@ -174,7 +174,7 @@ template <class N>
 std::vector<SlotId> Graph<N>::parameter_gradients() const {
   std::vector<SlotId> slots;
   for (const GradientSlots& parameter : parameters_)
-    if (parameter.waiting < 0) slots.push_back(parameter.kept);
+    if (parameter.waiting < 0) slots.push_back(parameter.sum >= 0 ? parameter.sum : parameter.kept);
   return slots;
 }
 
@@ -187,7 +187,7 @@ std::vector<SlotId> Graph<N>::optimizer_states() const {
 }
 
 template <class N>
-SlotId Graph<N>::waiting_gradient() const {
+WaitingGradient Graph<N>::waiting_gradient() const {
   // One that another of this graph adds to, the last of them, waits no longer.
   const auto is_settled = [&](const GradientSlots& first) {
     return std::any_of(parameters_.begin(), parameters_.end(), [&](const GradientSlots& later) {
@@ -195,8 +195,9 @@ SlotId Graph<N>::waiting_gradient() const {
     });
   };
   for (const GradientSlots& parameter : parameters_)
-    if (parameter.waits && parameter.waiting < 0 && !is_settled(parameter)) return parameter.kept;
-  return -1;
+    if (parameter.waits && parameter.waiting < 0 && !is_settled(parameter))
+      return {parameter.kept, parameter.sum};
+  return {};
 }
 
 template class Graph<Checked>;

@@ -100,7 +100,13 @@ struct GradientSlots {
   SlotId stepped = -1;
   bool waits = false;   // of all but the last
   SlotId waiting = -1;  // of the second: what has waited; -1: nothing
+  SlotId sum = -1;      // of both; -1: under the name of what has waited
   bool waiting_was_cast = false;
+};
+
+// What the first of two graphs leaves to the second of one weight; -1: nothing.
+struct WaitingGradient {
+  SlotId part = -1, sum = -1;
 };
 
 // A run of operators that keeps only its inputs and runs again before its backward.
@@ -243,7 +249,7 @@ class Graph {
   // What stays while the graph does, beyond backward; each storage once.
   std::vector<SlotId> kept_by_nodes() const;
   // The one among them that another graph adds to; -1: none.
-  SlotId waiting_gradient() const;
+  WaitingGradient waiting_gradient() const;
   // What runs: forward, and backward with what it computes again.
   Kernels forward_kernels() const;
   Kernels backward_kernels(GradientPolicy policy) const;

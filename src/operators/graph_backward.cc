@@ -121,15 +121,16 @@ void BackwardPlayer<N>::settle(int parameter) {
   if (tapes_.first_gradient == 0 && !slots.waits) tapes_.first_gradient = events_->size();
   if (slots.waiting >= 0) {
     // What a cast has made is the engine's alone and takes the sum; the product's is a transposed view, and the sum
-    // is a new tensor, under the name of its first part.
+    // is a new tensor.
+    const SlotId sum = slots.sum >= 0 ? slots.sum : slots.waiting;
     if (!slots.waiting_was_cast) {
-      put(slots.waiting, 1);
+      put(sum, 1);
       put(slots.waiting, -1);
     }
     put(slots.kept, -1);
     if (slots.computed >= 0) put(slots.computed, -1);
     if (slots.waits) return;  // for one more
-    use(slots, slots.waiting);
+    use(slots, sum);
   } else if (!slots.waits) {
     use(slots, slots.kept);
   }

@@ -156,6 +156,11 @@ int LossWriter<N>::tied_gradient(const N& width) {
       c_.gradient_slots({"head", "gradient of the tied weight", "autograd.parameter-gradient"},
                         c_.sizes.vocabulary * width / c_.sizes.tensor);
   slots.waits = c_.style.ends_meet;
+  // What a cast has made takes the sum, and so does what an encoder's table shares.
+  if (slots.waits && c_.style.parameters_are_views && slots.computed < 0 && !model_.encoder_part)
+    slots.sum = c_.book.slot({"head", "gradient of the tied weight, summed", "fsdp1.tied-gradient"},
+                             Pile::kGradients, c_.sizes.vocabulary * width / c_.sizes.tensor,
+                             c_.style.gradient);
   return graph_.parameter(slots);
 }
 

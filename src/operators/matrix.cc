@@ -23,7 +23,8 @@ int Composer<N>::parameter_of(int index, const N& elements, bool of_product) {
   GradientSlots slots =
       gradient_slots({name, "gradient", "autograd.parameter-gradient"}, elements, of_product);
   if (place_of(index) == 0) {
-    slots.waiting = waiting_;
+    slots.waiting = waiting_.part;
+    slots.sum = waiting_.sum;
     slots.waiting_was_cast = waiting_is_own_ || style.weight_gradient != style.gradient;
     slots.waits = first_waits_;
   }
@@ -39,13 +40,13 @@ int Composer<N>::replicated_parameter(int index, const N& elements, const N& who
   if (known >= 0) return known;
   const char* name = parameters_[place_of(index)].name.c_str();
   // A tied head's gradient is cut, and so is the sum.
-  const bool cut = style.cuts_gradients_at_once || waiting_ >= 0;
+  const bool cut = style.cuts_gradients_at_once || waiting_.part >= 0;
   GradientSlots slots = gradient_slots({name, "gradient", "autograd.parameter-gradient"},
                                        cut ? elements : whole, false);
   if (cut)
     slots.computed = book.slot({name, "gradient of the whole", "tensor.replicated-gradient"},
                                Pile::kTemporary, whole, style.gradient);
-  if (place_of(index) == 0) slots.waiting = waiting_;
+  if (place_of(index) == 0) slots.waiting = waiting_.part;
   slots.waiting_was_cast = style.weight_gradient != style.gradient;
   return known = graph.parameter(slots);
 }

@@ -113,6 +113,7 @@ OperatorStyle style_of(const Job& job) {
       job.parallel.tensor > 1 && (job.implementation == Implementation::kTransformers ||
                                   job.implementation == Implementation::kTorchtitan);
   style.cuts_gradients_at_once = sharded_by_fsdp;
+  style.parameters_are_views = job.engine == Engine::kFsdp1;
   style.sequence_parallel = job.parallel.sequence_parallel && job.parallel.tensor > 1;
   style.exchanges_beside_products =
       job.parallel.tensor > 1 &&

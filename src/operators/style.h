@@ -66,6 +66,7 @@ struct OperatorStyle {
   Experts experts;
   bool distributed_tensors = false;     // torch's DTensor cuts weights and activations
   bool cuts_gradients_at_once = false;  // FSDP keeps of a gradient what the parameter has here
+  bool parameters_are_views = false;    // of FSDP1's flat parameters
   bool recompute_reentrant = false;
   bool recomputes_ends = false;  // embedding, final norm and head are checkpointed as layers are
   // The residual stream lies as a convolution over patches gave it, channel by channel: sums keep that order.
