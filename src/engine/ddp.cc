@@ -4,6 +4,7 @@
 //   gradients appear layer by layer in the first backward, live beside the buckets (gradient_as_bucket_view is false
 //   by default) until zero_grad
 //   zero_stage 1: ZeroRedundancyOptimizer gives each rank whole tensors; the largest share is counted
+#include "engine/by_stage.h"
 #include "engine/engine.h"
 
 namespace steelyard {
@@ -32,7 +33,8 @@ class Ddp final : public EngineModel<N> {
     if (precision.accumulated_gradients)
       accumulated_ = this->whole_set("accumulated gradients", "gradients.accumulated",
                                      Pile::kGradients, *precision.accumulated_gradients);
-    if (this->job_.parallel.data > 1) buckets_ = this->bucket_set(this->context_.style.gradient);
+    reduces_ = this->job_.parallel.data > 1;
+    if (reduces_) buckets_ = this->bucket_set(this->context_.style.gradient);
     states_ = this->state_slots(sharding, ranks,
                                 state_type(precision, this->job_.training.optimizer.keeps_master));
   }
@@ -58,12 +60,23 @@ class Ddp final : public EngineModel<N> {
     for (const SlotSet& set : frozen_) sets.push_back(&set);
     this->hold_as_quantised(sets, stage, events);
     events.insert(events.end(), buffers.begin(), buffers.end());
-    this->hold(buckets_, stage, events);
+    if (reduces_) {
+      const SlotId* known = first_buckets_.find(stage);
+      if (known == nullptr)
+        known = &first_buckets_.add(stage,
+                                    this->first_bucket(stage, this->context_.style.gradient));
+      events.push_back({*known, 1});
+    }
     this->hold(accumulated_, stage, events);
     this->hold(master_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
     if (!makes_states_in_backward()) this->hold_states(states_, stage, events);
+  }
+  void left_by_first_step(const Stage<N>& stage, Events& events) const override {
+    if (!reduces_) return;
+    events.push_back({first_buckets_.at(stage), -1});
+    this->hold(buckets_, stage, events);
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->clips())
@@ -79,6 +92,8 @@ class Ddp final : public EngineModel<N> {
 
  private:
   SlotSet parameters_, master_, accumulated_, buckets_;
+  bool reduces_ = false;
+  ByStage<N, SlotId> first_buckets_;
   std::vector<SlotSet> frozen_;
   typename EngineModel<N>::StateSlots states_;
   bool makes_states_ = false;  // in the backward that is being written

@@ -30,18 +30,8 @@ DeepSpeedModel<N>::DeepSpeedModel(const EngineContext<N>& context) : EngineModel
 }
 
 template <class N>
-N DeepSpeedModel<N>::elements_of(const Stage<N>& stage) const {
-  const std::vector<std::int64_t>& count = this->counts(stage);
-  const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-  N sum{};
-  for (std::size_t unit = 0; unit < units.size(); ++unit)
-    if (count[unit] > 0) sum = sum + N(count[unit]) * units[unit]->elements;
-  return sum;
-}
-
-template <class N>
 N DeepSpeedModel<N>::padded_elements(const Stage<N>& stage) const {
-  const N elements = elements_of(stage);
+  const N elements = this->trained_elements(stage);
   const N alignment = N(2) * Workbook<N>::symbol("N", ranks_);
   return plain(elements) % plain(alignment) == 0 ? elements : round_up(elements, alignment);
 }

@@ -45,7 +45,6 @@ class DeepSpeedModel : public EngineModel<N> {
   };
 
   // All parameters of a stage that are trained: what is frozen enters no flat tensor.
-  N elements_of(const Stage<N>& stage) const;
   // Those, padded so that every rank's share starts on a 4-byte boundary (nccl_start_alignment_factor 2).
   N padded_elements(const Stage<N>& stage) const;
   N share_of(const N& padded) const;

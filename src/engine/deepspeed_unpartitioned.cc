@@ -56,7 +56,10 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     EngineModel<N>::hold(parameters_, stage, events);
     events.push_back({buffers.flat, 1});
     EngineModel<N>::hold(parameters_, stage, events, -2);
+    // It is copied before it is widened: clone().float().
+    events.push_back({buffers.flat_copy, 1});
     events.push_back({buffers.master, 1});
+    events.push_back({buffers.flat_copy, -1});
   }
   void states(const Stage<N>& stage, Events& events) override {
     if (!wraps_) return this->hold_states(states_, stage, events);
@@ -117,16 +120,21 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
 
  private:
   struct Buffers {
-    SlotId flat = -1, master = -1, gradients = -1, bucket = -1, norm_copy = -1, mask = -1,
+    SlotId flat = -1, flat_copy = -1, master = -1, gradients = -1, bucket = -1, norm_copy = -1, mask = -1,
            masked = -1, mask_flags = -1;
     typename DeepSpeedModel<N>::FlatStates states;
   };
+  // Of all gradients, or of a part that ends with the tensor that makes it large enough.
+  N bucket_of(const Stage<N>& stage, const N& elements) const {
+    if (plain(elements) <= kAllReduceElements) return elements;
+    return N(this->largest_bucket(stage, kAllReduceElements, EngineModel<N>::InBuckets::kAsTheyCome));
+  }
   Buffers make_buffers(const Stage<N>& stage) {
-    const N elements = this->elements_of(stage);
+    const N elements = this->trained_elements(stage);
     Buffers buffers;
     buffers.bucket = this->slot("gradients", "bucket of the all-reduce",
                                 "deepspeed.all-reduce-bucket", Pile::kCommunication,
-                                this->at_most(elements, kAllReduceElements), this->stored_);
+                                bucket_of(stage, elements), this->stored_);
     if (wraps_ && !joins_)
       buffers.norm_copy = this->slot(
           "optimizer", "largest gradient, fp32, for its norm", "deepspeed.norm-copy",
@@ -144,6 +152,8 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
     }
     buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
                               Pile::kParameters, elements, this->stored_);
+    buffers.flat_copy = this->slot("model", "flat parameters, copied", "deepspeed.flat-parameters",
+                                   Pile::kTemporary, elements, this->stored_);
     buffers.master = this->slot("optimizer", "flat fp32 parameters", "deepspeed.whole-master",
                                 Pile::kMasterWeights, elements, this->master_);
     buffers.gradients = this->slot("optimizer", "flat fp32 gradients", "deepspeed.step-gradients",

@@ -129,6 +129,22 @@ SlotSet EngineModel<N>::bucket_set(ElementType type) {
 }
 
 template <class N>
+SlotId EngineModel<N>::first_bucket(const Stage<N>& stage, ElementType type) {
+  return book_.slot({"gradients", "one bucket of the first step", "ddp.buckets"},
+                    Pile::kCommunication, trained_elements(stage), type);
+}
+
+template <class N>
+N EngineModel<N>::trained_elements(const Stage<N>& stage) const {
+  const std::vector<std::int64_t>& count = counts(stage);
+  const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
+  N sum{};
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    if (count[unit] > 0) sum = sum + N(count[unit]) * units[unit]->elements;
+  return sum;
+}
+
+template <class N>
 void EngineModel<N>::free_gradients(const Stage<N>& stage, Events& events) const {
   if (stage.embedding)
     for (SlotId gradient : context_.gradients_of_embedding) events.push_back({gradient, -1});
@@ -156,6 +172,29 @@ std::int64_t EngineModel<N>::trained_tensors(const Stage<N>& stage, bool tied_co
   for (std::size_t unit = 0; unit + (tied_copy ? 0 : 1) < units.size(); ++unit)
     tensors += count[unit] * units[unit]->tensor_count;
   return tensors;
+}
+
+template <class N>
+std::int64_t EngineModel<N>::largest_bucket(const Stage<N>& stage, std::int64_t size,
+                                            InBuckets order) const {
+  const std::vector<std::int64_t>& count = counts(stage);
+  const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
+  std::int64_t bucket = 0, largest = 0;
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    std::vector<TensorShare<N>> shares = units[unit]->tensors;
+    if (order == InBuckets::kNormsFirst)
+      std::stable_partition(shares.begin(), shares.end(), [](const TensorShare<N>& share) {
+        return share.shape.size() < 2;
+      });
+    for (std::int64_t i = 0; i < count[unit]; ++i)
+      for (const TensorShare<N>& share : shares)
+        for (std::int64_t copy = 0; copy < share.copies; ++copy) {
+          bucket += plain(share.elements);
+          largest = std::max(largest, bucket);
+          if (bucket > size) bucket = 0;
+        }
+  }
+  return largest;
 }
 
 template <class N>

@@ -184,8 +184,10 @@ class EngineModel {
   }
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
                    const ShardRanks& divided_by, Of of);
-  // Where DistributedDataParallel joins gradients to reduce them.
+  // Where DistributedDataParallel joins gradients to reduce them, and where it does so in the first step: in one bucket, as long
+  // as it has not seen in what order they come.
   SlotSet bucket_set(ElementType type);
+  SlotId first_bucket(const Stage<N>& stage, ElementType type);
   // What is frozen, in the recipe's type or, beside adapters, in its own (engine/frozen_parameters.cc).
   std::vector<SlotSet> frozen_sets(ElementType otherwise, Sharding sharding = Sharding::kWhole,
                                    const ShardRanks& ranks = 1);
@@ -219,8 +221,12 @@ class EngineModel {
   bool loop_keeps_norm() const {
     return clips() && job_.implementation == Implementation::kTorchtitan;
   }
+  N trained_elements(const Stage<N>& stage) const;
   // Tensors that are trained here. `tied_copy`: the head's copy of the embedding on another stage counts, too.
   std::int64_t trained_tensors(const Stage<N>& stage, bool tied_copy = true) const;
+  // Elements of the largest bucket, where a bucket is whole gradients until they are more than `size`.
+  enum class InBuckets { kAsTheyCome, kNormsFirst };  // within a unit
+  std::int64_t largest_bucket(const Stage<N>& stage, std::int64_t size, InBuckets order) const;
   // Elements of the largest tensor here.
   std::int64_t largest_tensor(const Stage<N>& stage, Of of) const;
   // torch.nn.utils.clip_grad_norm_ on `largest` elements at most.

@@ -127,33 +127,9 @@ class Scaling final : public EngineModel<N> {
     else
       this->free_gradients(stage, events);
   }
-  // Elements of a unit's tensors as they come into buckets: norms first.
-  static std::vector<std::int64_t> in_order_of_reduction(const Unit<N>& unit) {
-    std::vector<std::int64_t> norms, matrices;
-    for (const TensorShare<N>& share : unit.tensors) {
-      std::vector<std::int64_t>& alike = share.shape.size() < 2 ? norms : matrices;
-      alike.insert(alike.end(), static_cast<std::size_t>(share.copies), plain(share.elements));
-    }
-    norms.insert(norms.end(), matrices.begin(), matrices.end());
-    return norms;
-  }
-  // A bucket is whole tensors until they are more than its size.
-  std::int64_t largest_bucket(const Stage<N>& stage) const {
-    std::int64_t bucket = 0, largest = 0;
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    for (std::size_t unit = 0; unit < units.size(); ++unit) {
-      const std::vector<std::int64_t> tensors = in_order_of_reduction(*units[unit]);
-      for (std::int64_t i = 0; i < this->counts(stage)[unit]; ++i)
-        for (const std::int64_t elements : tensors) {
-          bucket += elements;
-          largest = std::max(largest, bucket);
-          if (bucket > kBucket) bucket = 0;
-        }
-    }
-    return largest;
-  }
   void reduce_buckets(const Stage<N>& stage, Events& events) {
-    const std::int64_t largest = largest_bucket(stage);
+    const std::int64_t largest =
+        this->largest_bucket(stage, kBucket, EngineModel<N>::InBuckets::kNormsFirst);
     const bool narrow = sharded_ && narrow_;
     const SlotId joined =
         this->book_.slot({"optimizer", "gradients of a bucket, joined", "scaling.reduced-bucket"},

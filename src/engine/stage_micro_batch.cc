@@ -223,6 +223,11 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     products.assign(at(marks.before_products), at(ran));
     engine_->around_head_product(-1, products);
     products.insert(products.end(), at(ran), of_head.end());
+    // autograd's thread takes its workspace when it has allocated what the first product gives.
+    if (!products.empty() && products.front().count > 0) {
+      start.push_back(products.front());
+      products.erase(products.begin());
+    }
   } else if (stage.output_gradient && (!edge.gradient || names_received_) && !chunk.hands_on) {
     start.push_back({hidden_gradient_, 1});
     if (edge.gradient && !first) start.push_back({hidden_gradient_, -1});  // the one before

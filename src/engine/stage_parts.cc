@@ -37,7 +37,6 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
   std::vector<Event> left;
   engine_->left_by_first_backward(stage, left);
   const NodeId left_behind = program.tape(Phase::kBackward, "first step", left);
-  // autograd's thread takes its workspace with its first product
   const auto in_first_step = [&](const Backward& backward) {
     return program.sequence("backward",
                             {backward.before_products, of_backward, backward.rest, left_behind});
