@@ -16,8 +16,8 @@ ValueId LossWriter<N>::cross_entropy(ValueId logits, ValueId labels) {
 template <class N>
 ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId labels,
                                     ValueId hidden) {
-  const ValueId raw = logits;
   logits = capped(logits);
+  const ValueId raw = logits;
   if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
     return fused(logits, raw, labels, hidden);
   // Where the training loop asks for the loss, the labels come as they are wanted.
