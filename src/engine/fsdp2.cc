@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/fsdp2_copies.h"
 #include "engine/waiting_gradients.h"
+#include "job/pipeline_shape.h"
 
 namespace steelyard {
 
@@ -45,11 +46,15 @@ class Fsdp2 final : public EngineModel<N> {
     const bool adapts = this->job_.adapter.has_value();
     if (adapts) frozen_ = this->frozen_sets(compute, Sharding::kRows, ranks_);
     shards_ = shards_of("parameter shards", "fsdp2.shard", adapts ? Of::kTrained : Of::kAll);
+    // A step of a pipeline's runtime gathers on the stream that it runs on.
+    const bool in_turn = runs_torch_steps(this->job_);
     if (compute != stored_)
-      cast_shards_ = padded_set("parameter shards, cast", "fsdp2.cast-shard", Pile::kCommunication,
-                                compute, true, adapts ? Of::kTrained : Of::kAll);
-    gathered_ = padded_set("all-gather output", "fsdp2.all-gather-output", Pile::kCommunication,
-                           compute, false);
+      cast_shards_ =
+          padded_set("parameter shards, cast", in_turn ? "fsdp2.unshard-step" : "fsdp2.cast-shard",
+                     Pile::kCommunication, compute, true, adapts ? Of::kTrained : Of::kAll);
+    gathered_ = padded_set("all-gather output",
+                           in_turn ? "fsdp2.unshard-step" : "fsdp2.all-gather-output",
+                           Pile::kCommunication, compute, false);
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
       parameters_.slots.push_back(this->book_.slot_of_tensors(
           {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,

@@ -61,8 +61,7 @@ void StagePrograms<N>::cut_stages() {
                     !job_.trains_in_part() &&
                     std::none_of(of_parts.begin(), of_parts.end(),
                                  [](const auto& layers) { return layers.value() == 0; });
-  torch_steps_ = torch_pipeline_ && order_->schedule != PipelineSchedule::kGPipe &&
-                 order_->schedule != PipelineSchedule::kOneForwardOneBackward;
+  torch_steps_ = runs_torch_steps(job_);
   first_layers_.assign(1, 0);
   for (const Layers count : of_parts) first_layers_.push_back(first_layers_.back() + count);
   layers_are_alike_ = job_.model->kinds.size() == 1 &&

@@ -490,7 +490,7 @@ class StagePrograms {
   bool keeps_outputs_ = false;  // scaling's pipe_parallel buffers
   // Megatron's 1F1B without interleaving has names for what it receives and sends.
   bool names_received_ = false;
-  // torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.
+  // runs_torch_steps() of the job.
   bool torch_steps_ = false;
   std::unique_ptr<EngineContext<N>> context_;
   std::unique_ptr<EngineModel<N>> engine_;

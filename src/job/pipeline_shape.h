@@ -22,6 +22,13 @@ inline const PipelineOrder& pipeline_order(const Job& job) {
                                              : job.parallel.schedule);
 }
 
+// torch's runtime of steps (_PipelineScheduleRuntime), not one of its two written-out loops.
+inline bool runs_torch_steps(const Job& job) {
+  const PipelineSchedule schedule = pipeline_order(job).schedule;
+  return runs_on_torch_pipelining(job) && schedule != PipelineSchedule::kGPipe &&
+         schedule != PipelineSchedule::kOneForwardOneBackward;
+}
+
 // Whether every rank of the pipeline has a part of the lookup and of the output layer.
 inline bool divides_vocabulary(const Job& job) {
   return job.parallel.vocabulary != VocabularyLayers::kAtTheEnds;
