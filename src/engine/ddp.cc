@@ -63,8 +63,8 @@ class Ddp final : public EngineModel<N> {
     if (reduces_) {
       const SlotId* known = first_buckets_.find(stage);
       if (known == nullptr)
-        known = &first_buckets_.add(stage,
-                                    this->first_bucket(stage, this->context_.style.gradient));
+        known =
+            &first_buckets_.add(stage, this->first_bucket(stage, this->context_.style.gradient));
       events.push_back({*known, 1});
     }
     this->hold(accumulated_, stage, events);

@@ -120,21 +120,22 @@ class DeepSpeedUnpartitioned final : public DeepSpeedModel<N> {
 
  private:
   struct Buffers {
-    SlotId flat = -1, flat_copy = -1, master = -1, gradients = -1, bucket = -1, norm_copy = -1, mask = -1,
-           masked = -1, mask_flags = -1;
+    SlotId flat = -1, flat_copy = -1, master = -1, gradients = -1, bucket = -1, norm_copy = -1,
+           mask = -1, masked = -1, mask_flags = -1;
     typename DeepSpeedModel<N>::FlatStates states;
   };
   // Of all gradients, or of a part that ends with the tensor that makes it large enough.
   N bucket_of(const Stage<N>& stage, const N& elements) const {
     if (plain(elements) <= kAllReduceElements) return elements;
-    return N(this->largest_bucket(stage, kAllReduceElements, EngineModel<N>::InBuckets::kAsTheyCome));
+    return N(
+        this->largest_bucket(stage, kAllReduceElements, EngineModel<N>::InBuckets::kAsTheyCome));
   }
   Buffers make_buffers(const Stage<N>& stage) {
     const N elements = this->trained_elements(stage);
     Buffers buffers;
-    buffers.bucket = this->slot("gradients", "bucket of the all-reduce",
-                                "deepspeed.all-reduce-bucket", Pile::kCommunication,
-                                bucket_of(stage, elements), this->stored_);
+    buffers.bucket =
+        this->slot("gradients", "bucket of the all-reduce", "deepspeed.all-reduce-bucket",
+                   Pile::kCommunication, bucket_of(stage, elements), this->stored_);
     if (wraps_ && !joins_)
       buffers.norm_copy = this->slot(
           "optimizer", "largest gradient, fp32, for its norm", "deepspeed.norm-copy",

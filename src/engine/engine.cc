@@ -183,9 +183,8 @@ std::int64_t EngineModel<N>::largest_bucket(const Stage<N>& stage, std::int64_t 
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     std::vector<TensorShare<N>> shares = units[unit]->tensors;
     if (order == InBuckets::kNormsFirst)
-      std::stable_partition(shares.begin(), shares.end(), [](const TensorShare<N>& share) {
-        return share.shape.size() < 2;
-      });
+      std::stable_partition(shares.begin(), shares.end(),
+                            [](const TensorShare<N>& share) { return share.shape.size() < 2; });
     for (std::int64_t i = 0; i < count[unit]; ++i)
       for (const TensorShare<N>& share : shares)
         for (std::int64_t copy = 0; copy < share.copies; ++copy) {

@@ -52,9 +52,9 @@ class Fsdp2 final : public EngineModel<N> {
       cast_shards_ =
           padded_set("parameter shards, cast", in_turn ? "fsdp2.unshard-step" : "fsdp2.cast-shard",
                      Pile::kCommunication, compute, true, adapts ? Of::kTrained : Of::kAll);
-    gathered_ = padded_set("all-gather output",
-                           in_turn ? "fsdp2.unshard-step" : "fsdp2.all-gather-output",
-                           Pile::kCommunication, compute, false);
+    gathered_ =
+        padded_set("all-gather output", in_turn ? "fsdp2.unshard-step" : "fsdp2.all-gather-output",
+                   Pile::kCommunication, compute, false);
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
       parameters_.slots.push_back(this->book_.slot_of_tensors(
           {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,

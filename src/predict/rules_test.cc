@@ -142,6 +142,7 @@ void add_named(std::vector<Job>& jobs) {
           R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 3}, "buckets": {"double_buffer": true}, "training": {"sequence_length": 512})",
           R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"pipeline": 4, "vocabulary": "vocabulary-1"}, "training": {"sequence_length": 512, "gradient_accumulation": 8})",
           R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"pipeline": 4, "vocabulary": "vocabulary-2"}, "training": {"sequence_length": 512, "gradient_accumulation": 8})",
+          R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"pipeline": 2, "virtual_pipeline": 2, "schedule": "interleaved"}, "training": {"sequence_length": 512, "gradient_accumulation": 4})",
           R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "types": {"first_moment": "fp8"}, "training": {"sequence_length": 512, "precision": "bf16-mixed"})"};
   const std::string alone =
       R"({"model": "llama-3.2-1b", "engine": "ddp", "cluster": {"device": "h100-sxm-80gb"},
