@@ -150,8 +150,10 @@ def bands(_):
     rows = []
     for one in json.loads((ROOT / "data/bands.json").read_text(encoding="utf-8"))["errors"]:
         whose = "any other" if one["engine"] == "any" else f"{one['engine']}, {one['implementation']}"
+        if one["layout"] != "any":
+            whose += f", {one['layout']}"
         rows.append([whose, one["term"], f"{100 * one['low']:+.1f} %", f"{100 * one['high']:+.1f} %", one["source"]])
-    return table(["engine, model code", "term", "5 %", "95 %", "observed in (runs)"], rows)
+    return table(["engine, model code", "term", "2.5 %", "97.5 %", "observed in (runs)"], rows)
 
 
 # ---- published rows

@@ -9,8 +9,10 @@ The terms of a prediction, and which reading speaks for one:
     working   activations, temporaries, communication             a reading of which they are at least half
     slack     reserved and not allocated                          a row that prints both
 
-Of a row that prints only what is reserved, `working` is held to both; where all rows are such, slack is not counted again. An error is what was
-measured less what was predicted, in parts of the term; each run counts once for a term, with its highest reading. From the errors of
+Of a row that prints only what is reserved, `working` is held to both. Where all rows are such, what is missing below what is allocated is
+its error and the rest is that of slack, layouts are told apart (`layout_of`: what collectives withhold is in the reading), and those that
+died though they were expected to fit count, too, with what was spare at least: the survivors alone would speak for themselves. An error is
+what was measured less what was predicted, in parts of the term; each run counts once for a term, with its highest reading. From the errors of
 one engine and model code the 2.5th and 97.5th percentile are written, and for engines without evidence those of all, each source
 weighing the same. Sources in HELD_BACK are not looked at: they judge (`steelyard validate` prints the share of readings inside the band).
 Readings of whole devices are not used either: what stands outside the allocator has a band of its own (data/runtime.json).
@@ -35,6 +37,7 @@ EIGHT_BITS = ("megatron-bridge",)
 # Their orders were searched for and are not printed: the ones that are weighed in their place need not keep as much.
 UNKNOWN_ORDER = ("-ZB-1p", "-ZB-2p")
 PEAKS = ("allocated", "later forward", "later backward", "later optimizer")
+WORKING_OF_RESERVED, SLACK_OF_RESERVED = "working of what is reserved", "slack of what is reserved"
 OF_STATES = ("resident", "optimizer phase", *PEAKS)
 
 
@@ -79,7 +82,25 @@ def errors_of(row):
         both = part(reserved, WORKING) + reserved["piles"]["slack"]
         if 2 * both >= reserved["predicted_bytes"]:
             found["working with slack"] = error(reserved, both)
+            allocated = reserved["predicted_bytes"] - reserved["piles"]["slack"]
+            missing = min(0, reserved["measured_bytes"] - allocated)
+            above = max(0, error(reserved, part(reserved, WORKING)))
+            found[WORKING_OF_RESERVED] = above or missing / part(reserved, WORKING)
+            found[SLACK_OF_RESERVED] = min(0, reserved["measured_bytes"] - missing - reserved["predicted_bytes"]) / allocated
+    elif row.get("out_of_memory") and row["spare_bytes"] > 0:
+        found[WORKING_OF_RESERVED] = row["spare_bytes"] / row["working_bytes"]
     return found
+
+
+LAYOUTS = ("one rank", "tensor", "tensor, stages")
+
+
+def layout_of(row):
+    """Who shares a layer (src/predict/band.cc)."""
+    parallel = row["run"].get("parallel", {})
+    if parallel.get("tensor", 1) == 1:
+        return LAYOUTS[0]
+    return LAYOUTS[1] if parallel.get("pipeline", 1) == 1 else LAYOUTS[2]
 
 
 def percentile(weighed, quantile):
@@ -92,7 +113,7 @@ def percentile(weighed, quantile):
     raise AssertionError("no errors")
 
 
-def entry(engine, implementation, term, errors, by_source=False):
+def entry(engine, implementation, term, errors, by_source=False, layout="any"):
     """`by_source`: each source weighs the same, and those of few runs nothing."""
     counts = collections.Counter(source for _, source in errors)
     if by_source:
@@ -101,36 +122,42 @@ def entry(engine, implementation, term, errors, by_source=False):
     # A band contains what is predicted.
     low = min(0.0, percentile(weighed, QUANTILES[0]))
     high = max(0.0, percentile(weighed, QUANTILES[1]))
-    return {"engine": engine, "implementation": implementation, "term": term, "low": round(low, 4), "high": round(high, 4),
+    return {"engine": engine, "implementation": implementation, "layout": layout, "term": term, "low": round(low, 4), "high": round(high, 4),
             "source": ", ".join(f"{source} ({count})" for source, count in sorted(counts.items()))}
 
 
 def main():
     if len(sys.argv) < 3:
         raise SystemExit(__doc__)
-    found = collections.defaultdict(list)
+    found, by_layout = collections.defaultdict(list), collections.defaultdict(list)
     for source, row in judged(sys.argv[1], sys.argv[2:]):
         key = (row["engine"], row["implementation"])
         for term, value in errors_of(row).items():
             found[*key, term].append((value, source))
+            by_layout[*key, layout_of(row), term].append((value, source))
     entries = [entry("any", "any", term, [error for key, errors in found.items() if key[2] in terms for error in errors], True)
                for term, terms in (("states", ("states",)), ("working", ("working", "working with slack")), ("slack", ("slack",)))]
     for engine, implementation in sorted({key[:2] for key in found}):
         errors = {term: found[engine, implementation, term] for term in ("states", "working", "slack", "working with slack")}
         both = errors.pop("working with slack")
         joint = len(errors["working"]) < FEWEST <= len(both)
-        errors["working"] += both
+        if joint:
+            errors["working"], errors["slack"] = (found[engine, implementation, term] for term in (WORKING_OF_RESERVED, SLACK_OF_RESERVED))
+        else:
+            errors["working"] += both
         for term, observed in errors.items():
-            if joint and term == "slack":
-                entries.append({**entries[-1], "term": term, "low": 0.0, "high": 0.0, "source": "counted with working"})
-            elif len(observed) >= FEWEST:
+            if len(observed) >= FEWEST:
                 entries.append(entry(engine, implementation, term, observed))
+        for layout in LAYOUTS if joint else ():
+            for term, of_reserved in (("working", WORKING_OF_RESERVED), ("slack", SLACK_OF_RESERVED)):
+                if len(by_layout[engine, implementation, layout, of_reserved]) >= FEWEST:
+                    entries.append(entry(engine, implementation, term, by_layout[engine, implementation, layout, of_reserved], layout=layout))
     document = {"about": "Errors of predictions, in parts of the term: what was measured less what was predicted. Written by truth/bands.py.",
                 "percentiles": [100 * quantile for quantile in QUANTILES]}
     lines = ",\n".join("  " + json.dumps(one) for one in entries)
     OUT.write_text(json.dumps(document, indent=1)[:-2] + ',\n "errors": [\n' + lines + "\n ]\n}\n", encoding="utf-8")
     for one in entries:
-        print("{engine:10} {implementation:13} {term:8} {low:+.3f} {high:+.3f}  {source}".format(**one))
+        print("{engine:10} {implementation:13} {layout:14} {term:8} {low:+.3f} {high:+.3f}  {source}".format(**one))
     return 0
 
 

@@ -60,7 +60,7 @@ void Findings::take(const LayoutOutcome& weighing) {
     }
     case Fate::kTight:
       ++counts.tight;
-      if (answer.seconds > 0) fastest_tight_ = std::min(fastest_tight_, answer.seconds);
+      if (answer.seconds > 0) keep_if_unlike(unlike_tight_, answer, wish_.tight);
       break;
     default:
       ++counts.fits;
@@ -83,19 +83,23 @@ void Findings::found(const WeighedLayout& answer) {
       front_.emplace_back(answer.seconds, bytes);
     }
   }
-  // The best of each group of alike layouts, so many groups as are wanted.
+  keep_if_unlike(unlike_, answer, wish_.best);
+}
+
+void Findings::keep_if_unlike(std::vector<WeighedLayout>& unlike, const WeighedLayout& answer,
+                              std::size_t wanted) const {
   const Layout& layout = space_.layout(answer.layout);
-  const auto same = std::find_if(unlike_.begin(), unlike_.end(), [&](const WeighedLayout& other) {
+  const auto same = std::find_if(unlike.begin(), unlike.end(), [&](const WeighedLayout& other) {
     return are_alike(space_.layout(other.layout), layout);
   });
-  if (same != unlike_.end()) {
+  if (same != unlike.end()) {
     if (same->seconds > answer.seconds) *same = answer;
   } else {
-    unlike_.push_back(answer);
+    unlike.push_back(answer);
   }
-  std::stable_sort(unlike_.begin(), unlike_.end(),
+  std::stable_sort(unlike.begin(), unlike.end(),
                    [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-  if (unlike_.size() > wish_.best) unlike_.resize(wish_.best);
+  if (unlike.size() > wanted) unlike.resize(wanted);
 }
 
 double Findings::limit() const {

@@ -32,9 +32,10 @@ class Findings {
   // The time above which no layout can be wanted.
   double limit() const;
   double best_seconds() const { return best_time_ < kNever ? best_time_ : 0; }
-  // Of layouts that nearly fit only the fastest is wanted.
+  // Of layouts that nearly fit only the fastest are wanted, so many unlike ones as were asked for.
   bool is_slower_than_tight(double seconds) const {
-    return !wish_.everything && !wish_.first_that_fits && seconds > fastest_tight_;
+    return !wish_.everything && !wish_.first_that_fits && unlike_tight_.size() >= wish_.tight &&
+           seconds > unlike_tight_.back().seconds;
   }
   // What nearly fits is wanted only where it is faster than all that fits.
   bool is_slower_than_fit(double seconds) const {
@@ -50,6 +51,9 @@ class Findings {
 
  private:
   void found(const WeighedLayout& answer);
+  // The fastest of each group of alike layouts, so many groups as are wanted.
+  void keep_if_unlike(std::vector<WeighedLayout>& unlike, const WeighedLayout& answer,
+                      std::size_t wanted) const;
   static void miss(TooLarge& group, std::uint32_t nearest, std::int64_t excess,
                    std::int64_t layouts = 1);
   std::int64_t usable() const { return target_.device->capacity.value().value(); }
@@ -61,9 +65,9 @@ class Findings {
   std::map<std::string, Refusal> refusals_;
   std::map<Pile, TooLarge> too_large_;
   TooLarge certain_;
-  double best_time_ = kNever, fastest_tight_ = kNever;
-  std::vector<WeighedLayout> unlike_;
-  std::vector<std::pair<double, double>> front_;  // seconds, bytes
+  double best_time_ = kNever;
+  std::vector<WeighedLayout> unlike_, unlike_tight_;  // fastest first
+  std::vector<std::pair<double, double>> front_;      // seconds, bytes
 };
 
 }  // namespace steelyard

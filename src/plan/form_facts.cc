@@ -56,7 +56,7 @@ FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const J
   FormFacts facts;
   const Architecture& model = *job.model;
   facts.alike = model.kinds.size() == 1;
-  facts.error_above = ErrorBand(job).least_above();
+  facts.error_above = ErrorBand::least_above(job);
   std::vector<double> kept, elements;
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     // What a tower's layers keep may go with its hidden states, before the decoder runs.

@@ -12,33 +12,49 @@ namespace steelyard {
 namespace {
 
 // Rows are confirmed with the allocator simulated, and some fall: so many more are tried.
-constexpr std::size_t kSpare = 4;
+constexpr std::size_t kSpare = 4, kSpareTight = 1;
+// Of those that a person may try before the sure one.
+constexpr std::size_t kMostTight = 3;
 
 using Work = std::function<void()>;
 
+void sort_by_time(std::vector<PlanRow>& rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const PlanRow& a, const PlanRow& b) { return a.time.step < b.time.step; });
+}
+
+struct Confirmed {
+  std::vector<PlanRow> rows, tight;  // fastest first
+  void add(std::optional<PlanRow> row) {
+    if (!row) return;
+    if (row->prediction.verdict == Verdict::kFits)
+      rows.push_back(std::move(*row));
+    else if (row->prediction.is_expected_to_fit())
+      tight.push_back(std::move(*row));
+  }
+};
+
 // `beside`: what else there is to do meanwhile.
-std::vector<PlanRow> confirmed(const PlanQuestion& question, const Space& space,
-                               const std::vector<WeighedLayout>& candidates, std::size_t wanted,
-                               const SearchHelp& help, std::vector<Work> beside = {}) {
+Confirmed confirmed(const PlanQuestion& question, const Space& space,
+                    const std::vector<WeighedLayout>& candidates, std::size_t wanted,
+                    const SearchHelp& help, std::vector<Work> beside = {}) {
   std::vector<std::optional<PlanRow>> weighed(candidates.size());
-  std::vector<PlanRow> rows;
+  Confirmed answer;
   // In rounds: most of the time the first are enough.
   for (std::size_t from = 0;
-       !beside.empty() || (from < candidates.size() && rows.size() < wanted);) {
-    const std::size_t count = std::min(candidates.size() - from, wanted - rows.size());
+       !beside.empty() || (from < candidates.size() && answer.rows.size() < wanted);) {
+    const std::size_t count = std::min(candidates.size() - from, wanted - answer.rows.size());
     help.share(count + beside.size(), [&](std::size_t i) {
       if (i >= count) return beside[i - count]();
       weighed[from + i] = row_of(question, space, layout_of(space, candidates[from + i]), help);
     });
     beside.clear();
-    for (std::size_t i = from; i < from + count; ++i)
-      if (weighed[i] && weighed[i]->prediction.verdict == Verdict::kFits)
-        rows.push_back(std::move(*weighed[i]));
+    for (std::size_t i = from; i < from + count; ++i) answer.add(std::move(weighed[i]));
     from += count;
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const PlanRow& a, const PlanRow& b) { return a.time.step < b.time.step; });
-  return rows;
+  sort_by_time(answer.rows);
+  sort_by_time(answer.tight);
+  return answer;
 }
 
 // ---- the rule of thumb
@@ -185,7 +201,7 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     wish.best = 1;
     wish.within = 0;
     const SearchResult found = search(asked.run, asked.target, space, wish, help);
-    auto rows = confirmed(asked, space, best_unlike(found, space, kSpare), 1, help);
+    auto rows = confirmed(asked, space, best_unlike(found, space, kSpare), 1, help).rows;
     if (rows.empty()) return std::nullopt;
     return std::move(rows.front());
   };
@@ -257,24 +273,20 @@ std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const Plan
 
 namespace {
 
-// What nearly fits by the search's estimate of the allocator may fit once it is simulated. The fastest of the others is
-// shown as what to try.
-void add_tight_ones(std::vector<std::optional<PlanRow>> weighed, std::size_t wanted,
-                    PlanAnswer& answer) {
-  for (std::optional<PlanRow>& row : weighed) {
-    if (!row) continue;
-    if (row->prediction.verdict == Verdict::kFits)
-      answer.rows.push_back(std::move(*row));
-    else if (row->prediction.verdict == Verdict::kTight && !answer.faster_but_tight)
-      answer.faster_but_tight = std::move(*row);
-  }
-  std::stable_sort(answer.rows.begin(), answer.rows.end(),
-                   [](const PlanRow& a, const PlanRow& b) { return a.time.step < b.time.step; });
+// What nearly fits by the search's estimate of the allocator may fit once it is simulated, and the other way round. Tight
+// ones are shown where they are faster than what is sure, each shape once.
+void show(Confirmed found, std::size_t wanted, PlanAnswer& answer) {
+  sort_by_time(found.rows);
+  sort_by_time(found.tight);
+  answer.rows = std::move(found.rows);
   if (answer.rows.size() > wanted) answer.rows.resize(wanted);
-  const bool is_faster =
-      answer.faster_but_tight && !answer.rows.empty() &&
-      answer.faster_but_tight->time.step.value() < 0.98 * answer.rows.front().time.step.value();
-  if (!is_faster) answer.faster_but_tight.reset();
+  for (PlanRow& row : found.tight) {
+    const bool is_faster = answer.rows.empty() || row.time.step < answer.rows.front().time.step;
+    if (!is_faster || answer.tight.size() == kMostTight) break;
+    if (std::none_of(answer.tight.begin(), answer.tight.end(),
+                     [&](const PlanRow& other) { return are_alike(other.layout, row.layout); }))
+      answer.tight.push_back(std::move(row));
+  }
 }
 
 // Of a layout that may be among the rows.
@@ -329,9 +341,10 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
         answer.space.size()));
   SearchWish asked = wish.search;
   asked.best += kSpare;
+  asked.tight = kMostTight + kSpareTight;
   answer.result = search(question.run, question.target, answer.space, asked, help);
   const SearchResult& result = answer.result;
-  std::vector<WeighedLayout> tight = best_unlike(result, answer.space, kSpare, Fate::kTight);
+  std::vector<WeighedLayout> tight = best_unlike(result, answer.space, asked.tight, Fate::kTight);
   if (const WeighedLayout* best = result.best())
     std::erase_if(tight, [&](const WeighedLayout& one) { return one.seconds >= best->seconds; });
   std::vector<std::optional<PlanRow>> tight_rows(tight.size());
@@ -344,12 +357,13 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
     beside.push_back([&, i] {
       tight_rows[i] = row_of(question, answer.space, layout_of(answer.space, tight[i]), help);
     });
-  answer.rows = confirmed(question, answer.space,
-                          best_unlike(result, answer.space, wish.search.best + kSpare),
-                          wish.search.best, help, std::move(beside));
-  add_tight_ones(std::move(tight_rows), wish.search.best, answer);
+  Confirmed found = confirmed(question, answer.space,
+                              best_unlike(result, answer.space, wish.search.best + kSpare),
+                              wish.search.best, help, std::move(beside));
+  for (std::optional<PlanRow>& row : tight_rows) found.add(std::move(row));
+  show(std::move(found), wish.search.best, answer);
   if (wish.search.front)
-    answer.front = confirmed(question, answer.space, front_of(result), 16, help);
+    answer.front = confirmed(question, answer.space, front_of(result), 16, help).rows;
   if (!answer.rows.empty()) {
     if (const WeighedLayout* simple = simplest_within(result, answer.space, wish.search.within))
       if (complexity_of(layout_of(answer.space, *simple)) <

@@ -79,9 +79,10 @@ struct SearchHelp {
 SearchHelp serial_help();
 
 struct SearchWish {
-  std::size_t best = 5;  // unlike layouts
-  double within = 0.05;  // of the best's time: all of these are weighed, for the simplest of them
-  bool front = false;    // the whole front of time and memory
+  std::size_t best = 5;   // unlike layouts
+  std::size_t tight = 1;  // unlike layouts that nearly fit and are faster than all that do
+  double within = 0.05;   // of the best's time: all of these are weighed, for the simplest of them
+  bool front = false;     // the whole front of time and memory
   bool everything = false;       // the judge: no bound is used
   bool first_that_fits = false;  // least memory first; is there any?
 };

@@ -10,7 +10,9 @@
 // They add up, and not as squares do: what a run file leaves open, or we misread, tends to move all terms of a run one way.
 //
 // The errors are those of recorded and published runs of the same engine and model code, else of all (data/bands.json,
-// written by truth/bands.py). Where a run file says all and PyTorch's own code was recorded they are nought.
+// written by truth/bands.py). Where a reading holds what collectives withheld (reserved and nothing else is printed), layouts
+// are told apart, too: without tensor ranks nothing is, with them it depends on how far the host is ahead, and with stages on
+// messages that stop it. Where a run file says all and PyTorch's own code was recorded they are nought.
 #pragma once
 
 #include <algorithm>
@@ -28,14 +30,15 @@ namespace steelyard {
 // As data/bands.json lists it: measured less predicted, in parts of the term; of slack, in parts of what is allocated.
 struct ObservedError {
   std::string engine, implementation;  // "any": where nothing nearer was observed
+  std::string layout;  // "one rank", "tensor", "tensor, stages": who shares a layer; "any"
   std::string term;
   double low = 0, high = 0;
   std::string source;  // "records (118), torchtune (1)"
 };
 const std::vector<ObservedError>& observed_errors();
-// Of that engine and code, or of any.
+// Of that engine, code and layout, of that engine and code, or of any.
 const ObservedError& observed_error(std::string_view engine, std::string_view implementation,
-                                    std::string_view term);
+                                    std::string_view term, std::string_view layout = "any");
 
 struct Band {
   Bytes low, high;
@@ -53,6 +56,7 @@ struct BandTerms {
 class ErrorBand {
  public:
   explicit ErrorBand(const Job& job);
+  ErrorBand(const Job& job, std::string_view layout);
   Band around(Bytes predicted, const BandTerms& terms) const {
     return widened({predicted, predicted}, terms);
   }
@@ -68,6 +72,8 @@ class ErrorBand {
   double least_above() const {
     return (slack_comes_back_ ? 0 : slack_.high) + std::min(states_.high, working_.high);
   }
+  // The same whether the job has stages or not: a bound of layouts that differ in that.
+  static double least_above(const Job& job);
 
  private:
   const ObservedError &states_, &working_, &slack_;

@@ -27,9 +27,15 @@ TEST(Band, EveryTermHasAnErrorWithItsSource) {
   for (const ObservedError& error : observed_errors()) {
     EXPECT_LE(error.low, 0) << error.engine << " " << error.term;
     EXPECT_GE(error.high, 0) << error.engine << " " << error.term;
-    EXPECT_GT(error.low, -1) << error.engine << " " << error.term;
+    // Of slack, in parts of what is allocated, there can be more.
+    if (error.term != "slack") {
+      EXPECT_GT(error.low, -1) << error.engine << " " << error.term;
+    }
     EXPECT_FALSE(error.source.empty());
-    EXPECT_TRUE(known.insert(error.engine + " " + error.implementation + " " + error.term).second);
+    EXPECT_TRUE(known
+                    .insert(error.engine + " " + error.implementation + " " + error.layout + " " +
+                            error.term)
+                    .second);
   }
   for (const char* term : {"states", "working", "slack"})
     EXPECT_EQ(observed_error("an engine of tomorrow", "its own", term).engine, "any");
@@ -42,7 +48,7 @@ TEST(Band, TheEndsOfTheTermsAddUp) {
   terms.piles[Pile::kParameters] = 40_GiB;
   terms.piles[Pile::kActivations] = 30_GiB;
   const double states = 40 * observed_error("nanotron", "nanotron", "states").high;
-  const double working = 30 * observed_error("nanotron", "nanotron", "working").high;
+  const double working = 30 * observed_error("nanotron", "nanotron", "working", "one rank").high;
   const ErrorBand band(job);
   const Bytes above = band.around(70_GiB, terms).high - 70_GiB;
   EXPECT_NEAR(static_cast<double>(above.value().value()) / (1 << 30), states + working, 1e-6);

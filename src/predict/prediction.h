@@ -113,6 +113,9 @@ struct Prediction {
   std::optional<StepTime> time;  // see predict_time
   std::vector<Assumption> assumptions;
   std::vector<std::string> warnings;
+
+  // Tight or not: what is expected is within the device.
+  bool is_expected_to_fit() const { return peak.device <= usable; }
 };
 
 struct Predicted {

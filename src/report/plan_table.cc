@@ -170,6 +170,57 @@ std::string rejected_text(const PlanAnswer& answer, const Style& style) {
   return text;
 }
 
+// Layouts beside each other: the tight ones with their band, the sure ones numbered.
+std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<PlanRow>& sure,
+                         const Style& style) {
+  std::vector<const PlanRow*> rows;
+  for (const PlanRow& row : tight) rows.push_back(&row);
+  for (const PlanRow& row : sure) rows.push_back(&row);
+  const auto any = [&rows](auto has) {
+    return std::any_of(rows.begin(), rows.end(), [&](const PlanRow* row) { return has(*row); });
+  };
+  const bool experts = any([](const PlanRow& row) { return row.layout.expert > 1; });
+  const bool contexts = any([](const PlanRow& row) { return row.layout.context > 1; });
+  std::vector<Column> columns = {{" "}, {"engine"}, {"tp", true}, {"pp", true}, {"dp", true}};
+  if (contexts) columns.push_back({"cp", true});
+  if (experts) columns.push_back({"ep", true});
+  for (const char* heading : {"zero", "mbs"}) columns.push_back({heading, true});
+  columns.push_back({"recompute"});
+  columns.push_back({fmt::format("peak, {}", memory_unit(style.units)), true});
+  columns.push_back({"step", true});
+  columns.push_back({"MFU", true});
+  columns.push_back({"costs most"});
+  const bool changes = any([](const PlanRow& row) { return !row.recipe.empty(); });
+  if (changes) columns.push_back({"with"});
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const PlanRow& row = *rows[i];
+    const bool is_tight = i < tight.size();
+    const Layout& layout = row.layout;
+    const auto count = [](std::int64_t value) { return fmt::format("{}", value); };
+    std::vector<std::string> cells = {
+        is_tight ? std::string("tight") : fmt::format("{}", i - tight.size() + 1),
+        std::string(name_of(layout.engine)), count(layout.tensor),
+        layout.chunks > 1 ? fmt::format("{}x{}", layout.pipeline, layout.chunks)
+                          : count(layout.pipeline),
+        count(layout.data)};
+    if (contexts) cells.push_back(count(layout.context));
+    if (experts) cells.push_back(count(layout.expert));
+    cells.push_back(count(layout.zero_stage));
+    cells.push_back(count(layout.micro_batch));
+    cells.push_back(recompute_words(layout));
+    const PeakPrediction& peak = row.prediction.peak;
+    cells.push_back(is_tight ? memory(peak.low, style) + "-" + memory(peak.high, style)
+                             : memory(peak.device, style));
+    cells.push_back(print_seconds(row.time.step));
+    cells.push_back(fmt::format("{:.0f} %", 100 * row.time.model_flops_utilization));
+    cells.push_back(bound_words(row.time));
+    if (changes) cells.push_back(row.recipe);
+    table.add(std::move(cells));
+  }
+  return table.text(style);
+}
+
 }  // namespace
 
 std::string counts_text(const SearchCounts& counts, const Style& style) {
@@ -189,60 +240,20 @@ std::string counts_text(const SearchCounts& counts, const Style& style) {
   return wrapped(style, text, 2);
 }
 
-std::string rows_text(const std::vector<PlanRow>& rows, const Style& style) {
-  const bool experts = std::any_of(rows.begin(), rows.end(),
-                                   [](const PlanRow& row) { return row.layout.expert > 1; });
-  const bool contexts = std::any_of(rows.begin(), rows.end(),
-                                    [](const PlanRow& row) { return row.layout.context > 1; });
-  std::vector<Column> columns = {{" "}, {"engine"}, {"tp", true}, {"pp", true}, {"dp", true}};
-  if (contexts) columns.push_back({"cp", true});
-  if (experts) columns.push_back({"ep", true});
-  for (const char* heading : {"zero", "mbs"}) columns.push_back({heading, true});
-  columns.push_back({"recompute"});
-  columns.push_back({fmt::format("peak, {}", memory_unit(style.units)), true});
-  columns.push_back({"step", true});
-  columns.push_back({"MFU", true});
-  columns.push_back({"costs most"});
-  const bool changes =
-      std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return !row.recipe.empty(); });
-  if (changes) columns.push_back({"with"});
-  Table table(std::move(columns));
-  int number = 0;
-  for (const PlanRow& row : rows) {
-    const Layout& layout = row.layout;
-    const auto count = [](std::int64_t value) { return fmt::format("{}", value); };
-    std::vector<std::string> cells = {
-        fmt::format("{}", ++number), std::string(name_of(layout.engine)), count(layout.tensor),
-        layout.chunks > 1 ? fmt::format("{}x{}", layout.pipeline, layout.chunks)
-                          : count(layout.pipeline),
-        count(layout.data)};
-    if (contexts) cells.push_back(count(layout.context));
-    if (experts) cells.push_back(count(layout.expert));
-    cells.push_back(count(layout.zero_stage));
-    cells.push_back(count(layout.micro_batch));
-    cells.push_back(recompute_words(layout));
-    cells.push_back(memory(row.prediction.peak.device, style));
-    cells.push_back(print_seconds(row.time.step));
-    cells.push_back(fmt::format("{:.0f} %", 100 * row.time.model_flops_utilization));
-    cells.push_back(bound_words(row.time));
-    if (changes) cells.push_back(row.recipe);
-    table.add(std::move(cells));
-  }
-  return table.text(style);
-}
-
 std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
                       const std::string& arguments, const Style& style) {
   std::string text;
   const auto& rows = answer.rows;
   if (rows.empty()) {
-    text += painted(style, Ink::kBad, "nothing fits") +
+    text += painted(style, Ink::kBad,
+                    answer.tight.empty() ? "nothing fits" : "nothing is sure to fit") +
             fmt::format("   no layout of {} on {} x {}\n", question.target.model->name,
                         print_count(question.target.devices), question.target.device->name);
     text += lines_of(style, "batch", {batch_words(question)});
     if (answer.space.empty())
       text += "       what is said does not divide the devices, the batch or the model\n";
     if (answer.first_question) text += question_text(*answer.first_question, style);
+    if (!answer.tight.empty()) text += "\n" + layouts_text(answer.tight, {}, style);
     if (!answer.ways_out.empty()) text += ways_text(answer.ways_out, style);
     text += "\n";
   } else {
@@ -251,18 +262,11 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
     text += "       " + facts(style, measure_parts(best, style), 7) + "\n";
     text += lines_of(style, "batch", {batch_words(question)});
     if (answer.first_question) text += question_text(*answer.first_question, style);
-    text += "\n" + rows_text(answer.front.empty() ? rows : answer.front, style) + "\n";
+    text +=
+        "\n" + layouts_text(answer.tight, answer.front.empty() ? rows : answer.front, style) + "\n";
     if (answer.simplest)
       text += lines_of(style, "simple",
                        {row_words(*answer.simplest), slower_words(best, *answer.simplest)});
-    if (answer.faster_but_tight)
-      text += lines_of(
-          style, "tight",
-          {row_words(*answer.faster_but_tight),
-           fmt::format("{}, {} to {} {}", print_seconds(answer.faster_but_tight->time.step),
-                       memory(answer.faster_but_tight->prediction.peak.low, style),
-                       memory(answer.faster_but_tight->prediction.peak.high, style),
-                       memory_unit(style.units))});
     if (answer.rule_of_thumb) {
       const PlanRow& thumb = answer.rule_of_thumb->row;
       text += lines_of(style, "thumb", {row_words(thumb), slower_words(best, thumb)});
@@ -333,7 +337,9 @@ Json json_of(const PlanRow& row) {
 Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
   const SearchCounts& counts = answer.result.counts;
   Json json = {{"schema", "steelyard.plan/1"},
-               {"verdict", answer.rows.empty() ? "nothing_fits" : "fits"},
+               {"verdict", !answer.rows.empty()   ? "fits"
+                           : answer.tight.empty() ? "nothing_fits"
+                                                  : "tight"},
                {"devices", question.target.devices},
                {"device", question.target.device->name},
                {"global_batch", question.target.global_batch},
@@ -346,7 +352,7 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
   json["layouts"] = rows(answer.rows);
   if (!answer.front.empty()) json["front"] = rows(answer.front);
   if (answer.simplest) json["simplest"] = json_of(*answer.simplest);
-  if (answer.faster_but_tight) json["faster_but_tight"] = json_of(*answer.faster_but_tight);
+  json["tight"] = rows(answer.tight);
   if (answer.rule_of_thumb) json["rule_of_thumb"] = json_of(answer.rule_of_thumb->row);
   if (const auto& first = answer.first_question) {
     Json moves = Json::array();

@@ -16,8 +16,6 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
                       const std::string& arguments, const Style& style);
 nlohmann::ordered_json json_of(const PlanQuestion& question, const PlanAnswer& answer);
 
-// Layouts beside each other, numbered.
-std::string rows_text(const std::vector<PlanRow>& rows, const Style& style);
 nlohmann::ordered_json json_of(const PlanRow& row);
 
 // "41,216 layouts = 29,004 not allowed + ..."

@@ -19,7 +19,9 @@ std::string share_words(std::int64_t groups, const SourceRanking& ranking) {
 std::string id_of(const JudgedRow* row) { return row == nullptr ? "-" : row->id; }
 
 std::string place_words(const RankedGroup& group) {
-  return group.place == 0 ? std::string("not offered") : fmt::format("{}", group.place);
+  if (group.place == 0) return "not offered";
+  // Another micro-batch of it is what is offered.
+  return fmt::format("{}{}", group.place, group.place_to_the_letter == 0 ? " alike" : "");
 }
 
 std::string lost_words(const RankedGroup& group) {
@@ -34,30 +36,31 @@ std::string ranking_text(const std::vector<SourceRanking>& rankings, bool every_
   Table table({{"choice"},
                {"groups", true},
                {"best in top 3", true},
-               {"with tight", true},
+               {"to the letter", true},
                {"lost, %: median", true},
                {"95 %", true},
                {"died", true}});
   for (const SourceRanking& ranking : rankings)
     table.add({ranking.source, fmt::format("{}", ranking.groups.size()),
                share_words(ranking.in_top, ranking),
-               share_words(ranking.in_top_with_tight, ranking),
+               share_words(ranking.in_top_to_the_letter, ranking),
                fmt::format("{:.1f}", ranking.median_lost),
                fmt::format("{:.1f}", ranking.percentile_95_lost), fmt::format("{}", ranking.died)});
   std::string text = table.text(style);
   if (!every_group) return text;
   Table groups({{"group"},
                 {"ran", true},
-                {"offered", true},
+                {"sure", true},
+                {"tight", true},
                 {"place", true},
                 {"lost, %", true},
                 {"measured best"},
                 {"predicted best"}});
   for (const SourceRanking& ranking : rankings)
     for (const RankedGroup& group : ranking.groups)
-      groups.add({group.name, fmt::format("{}", group.ran), fmt::format("{}", group.offered),
-                  place_words(group), lost_words(group), id_of(group.measured_best),
-                  id_of(group.predicted_best)});
+      groups.add({group.name, fmt::format("{}", group.ran), fmt::format("{}", group.sure),
+                  fmt::format("{}", group.tight), place_words(group), lost_words(group),
+                  id_of(group.measured_best), id_of(group.predicted_best)});
   return text + "\n" + groups.text(style);
 }
 
@@ -69,9 +72,10 @@ Json json_of(const std::vector<SourceRanking>& rankings) {
       Json one = {{"group", group.name},
                   {"layouts", group.layouts},
                   {"ran", group.ran},
-                  {"offered", group.offered},
+                  {"sure", group.sure},
+                  {"tight", group.tight},
                   {"place_of_measured_best", group.place},
-                  {"place_with_tight", group.place_with_tight},
+                  {"place_to_the_letter", group.place_to_the_letter},
                   {"died", group.died},
                   {"measured_best", id_of(group.measured_best)},
                   {"predicted_best", id_of(group.predicted_best)}};
@@ -80,7 +84,7 @@ Json json_of(const std::vector<SourceRanking>& rankings) {
     }
     list.push_back({{"source", ranking.source},
                     {"in_top_3", ranking.in_top},
-                    {"in_top_3_with_tight", ranking.in_top_with_tight},
+                    {"in_top_3_to_the_letter", ranking.in_top_to_the_letter},
                     {"median_lost_percent", ranking.median_lost},
                     {"percentile_95_lost_percent", ranking.percentile_95_lost},
                     {"died", ranking.died},

@@ -296,7 +296,11 @@ Json json_of(const JudgedRow& row) {
   if (!row.weighed()) return json;
   json["engine"] = row.engine;
   json["implementation"] = row.implementation;
-  if (row.out_of_memory) json["out_of_memory"] = *row.out_of_memory;
+  if (row.out_of_memory) {
+    json["out_of_memory"] = *row.out_of_memory;
+    json["spare_bytes"] = row.spare;
+    json["working_bytes"] = row.working.value().value();
+  }
   json["verdict"] = name_of(row.verdict);
   Json readings = Json::array();
   for (const JudgedReading& reading : row.readings) readings.push_back(with_piles(reading));

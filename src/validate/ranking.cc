@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
-#include <iterator>
 #include <map>
 
 namespace steelyard {
@@ -24,20 +22,28 @@ double percentile(std::vector<double> values, double share) {
   return values[std::max<std::size_t>(rank, 1) - 1];
 }
 
-Rows fastest_of(const Rows& rows, std::initializer_list<Verdict> wanted) {
-  Rows chosen;
-  std::copy_if(rows.begin(), rows.end(), std::back_inserter(chosen), [&](const JudgedRow* row) {
-    return std::find(wanted.begin(), wanted.end(), row->verdict) != wanted.end();
-  });
-  std::stable_sort(chosen.begin(), chosen.end(), [](const JudgedRow* a, const JudgedRow* b) {
+// Those that are `wanted`, fastest first, and of those that a person would call the same the fastest.
+template <class Wanted>
+Rows fastest_of(Rows rows, Wanted wanted) {
+  rows.erase(
+      std::remove_if(rows.begin(), rows.end(), [&](const JudgedRow* row) { return !wanted(*row); }),
+      rows.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const JudgedRow* a, const JudgedRow* b) {
     return predicted(a) < predicted(b);
   });
-  return chosen;
+  Rows unlike;
+  for (const JudgedRow* row : rows)
+    if (std::none_of(unlike.begin(), unlike.end(), [&](const JudgedRow* other) {
+          return other->contest->shape == row->contest->shape;
+        }))
+      unlike.push_back(row);
+  return unlike;
 }
 
-// From one; 0: it is not there.
-std::int64_t place_of(const JudgedRow* row, const Rows& rows) {
-  const auto at = std::find(rows.begin(), rows.end(), row);
+// From one; 0: there is none.
+template <class Sought>
+std::int64_t place_of(const Rows& rows, Sought sought) {
+  const auto at = std::find_if(rows.begin(), rows.end(), sought);
   return at == rows.end() ? 0 : at - rows.begin() + 1;
 }
 bool in_top(std::int64_t place) { return place > 0 && place <= kTop; }
@@ -54,15 +60,23 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
       group.measured_best = row;
   }
   if (group.ran < kFewestLayouts) return std::nullopt;
-  Rows offered = fastest_of(rows, {Verdict::kFits});
-  if (offered.empty()) offered = fastest_of(rows, {Verdict::kTight});
-  group.place_with_tight =
-      place_of(group.measured_best, fastest_of(rows, {Verdict::kFits, Verdict::kTight}));
-  group.offered = static_cast<std::int64_t>(offered.size());
+  const Rows sure =
+      fastest_of(rows, [](const JudgedRow& row) { return row.verdict == Verdict::kFits; });
+  Rows offered = fastest_of(rows, [&](const JudgedRow& row) {
+    return row.verdict == Verdict::kTight && row.spare >= 0 &&
+           (sure.empty() || predicted(&row) < predicted(sure.front()));
+  });
+  group.sure = static_cast<std::int64_t>(sure.size());
+  group.tight = static_cast<std::int64_t>(offered.size());
+  offered.insert(offered.end(), sure.begin(), sure.end());
   if (offered.empty()) return group;
-  group.predicted_best = offered.front();
+  group.predicted_best = sure.empty() ? offered.front() : sure.front();
   group.died = died(*group.predicted_best);
-  group.place = place_of(group.measured_best, offered);
+  group.place = place_of(offered, [&](const JudgedRow* row) {
+    return row->contest->shape == group.measured_best->contest->shape;
+  });
+  group.place_to_the_letter =
+      place_of(offered, [&](const JudgedRow* row) { return row == group.measured_best; });
   if (!group.died)
     group.lost = 100 * (group.predicted_best->step->seconds.measured /
                             group.measured_best->step->seconds.measured -
@@ -70,31 +84,39 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
   return group;
 }
 
+// The groups of one source, or of what of it is judged apart.
+SourceRanking ranking_of(std::string source, const std::map<std::string, Rows>& by_group) {
+  SourceRanking ranking;
+  ranking.source = std::move(source);
+  std::vector<double> lost;
+  for (const auto& [name, rows] : by_group) {
+    const auto group = ranked(name, rows);
+    if (!group) continue;
+    ranking.in_top += in_top(group->place) ? 1 : 0;
+    ranking.in_top_to_the_letter += in_top(group->place_to_the_letter) ? 1 : 0;
+    ranking.died += group->died ? 1 : 0;
+    if (group->lost) lost.push_back(*group->lost);
+    ranking.groups.push_back(*group);
+  }
+  ranking.median_lost = percentile(lost, 0.5);
+  ranking.percentile_95_lost = percentile(lost, 0.95);
+  return ranking;
+}
+
 }  // namespace
 
 std::vector<SourceRanking> rankings_of(const std::vector<SourceResult>& results) {
   std::vector<SourceRanking> rankings;
   for (const SourceResult& result : results) {
-    std::map<std::string, Rows> by_group;
+    std::map<std::string, std::map<std::string, Rows>> by_circumstance;
     for (const JudgedRow* row : result.judged)
       if (row->weighed() && row->contest && (row->step || died(*row)))
-        by_group[row->contest->group].push_back(row);
-    SourceRanking ranking;
-    ranking.source = result.name;
-    std::vector<double> lost;
-    for (const auto& [name, rows] : by_group) {
-      const auto group = ranked(name, rows);
-      if (!group) continue;
-      ranking.in_top += in_top(group->place) ? 1 : 0;
-      ranking.in_top_with_tight += in_top(group->place_with_tight) ? 1 : 0;
-      ranking.died += group->died ? 1 : 0;
-      if (group->lost) lost.push_back(*group->lost);
-      ranking.groups.push_back(*group);
+        by_circumstance[row->contest->apart][row->contest->group].push_back(row);
+    for (const auto& [apart, by_group] : by_circumstance) {
+      SourceRanking ranking =
+          ranking_of(result.name + (apart.empty() ? "" : ", " + apart), by_group);
+      if (!ranking.groups.empty()) rankings.push_back(std::move(ranking));
     }
-    if (ranking.groups.empty()) continue;
-    ranking.median_lost = percentile(lost, 0.5);
-    ranking.percentile_95_lost = percentile(lost, 0.95);
-    rankings.push_back(std::move(ranking));
   }
   return rankings;
 }

@@ -1,11 +1,18 @@
-// Whether predictions choose well: within each group of measured layouts, where the one that is predicted to be the fastest
-// of those that fit stands among the measured, and what it costs to have taken it.
+// Whether predictions choose well: of each group of measured layouts we offer what `plan` would (plan/plan.h), and look where
+// the one that was measured to be the fastest stands there, and what it costs to have taken ours.
 //
-//   group      the same model, sequence length and global batch on the same devices, three layouts or more that ran
-//   offered    predicted to fit; where none is, those that are tight: what a plan would show
-//   top 3      the measured best is among the three fastest of what is offered; with tight: of all that may fit
-//   lost       the predicted best's measured time over the measured best's
-//   died       the predicted best ran out of memory
+//   group           the same model, sequence length and global batch on the same devices, three layouts or more that ran
+//   sure            predicted to fit
+//   tight           expected to fit, the band crosses the line, predicted to be faster than all that are sure
+//   offered         both, the fastest first; of those that a person would call the same (are_alike of plan/layout.h: up to
+//                   micro-batch, order of the pipeline, sequence parallelism, loss) the fastest
+//   top 3           the measured best, or one that is called the same, is among the three fastest of what is offered
+//   to the letter   the measured best itself, micro-batch and all
+//   predicted best  the fastest that is sure, which is a plan's first answer; where none is, of what is tight
+//   lost            its measured time over the measured best's
+//   died            it ran out of memory
+//
+// A measurement that was repeated stands in one source: vTrain's 512 devices, 53.910 and 53.938 s. No group is left out for its noise.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +26,20 @@ namespace steelyard {
 
 struct RankedGroup {
   std::string name;  // "llama 13.0B, 64 x a100-sxm-80gb, sequence 2,048, batch 2,048"
-  std::int64_t layouts = 0, ran = 0, offered = 0;
+  std::int64_t layouts = 0, ran = 0;
+  std::int64_t sure = 0, tight = 0;                                     // offered
   const JudgedRow *measured_best = nullptr, *predicted_best = nullptr;  // null: nothing is offered
   std::int64_t place = 0;  // of the measured best among what is offered; 0: it is not offered
-  std::int64_t place_with_tight = 0;  // among all that is not said to be too large
+  std::int64_t place_to_the_letter = 0;
   std::optional<double>
       lost;  // percent; absent when the predicted best died, or nothing is offered
   bool died = false;
 };
 
 struct SourceRanking {
-  std::string source;
+  std::string source;  // and what of it is judged apart: "nanotron-ultrascale, one machine"
   std::vector<RankedGroup> groups;
-  std::int64_t in_top = 0, in_top_with_tight = 0, died = 0;
+  std::int64_t in_top = 0, in_top_to_the_letter = 0, died = 0;
   double median_lost = 0, percentile_95_lost = 0;  // percent
 };
 

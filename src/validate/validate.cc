@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "job/keys.h"
 #include "job/read.h"
 #include "predict/prediction.h"
 #include "predict/runtime.h"
@@ -139,12 +140,43 @@ std::string group_of(const Job& job) {
                      job.training.sequence_length.value(), job.training.global_batch);
 }
 
+Bytes working_at_the_peak(const Prediction& prediction) {
+  for (const RankPrediction& rank : prediction.ranks)
+    if (rank.rank == prediction.peak.rank)
+      if (const PhasePrediction* phase = phase_of(rank.phases, rank.phase))
+        return phase->piles[Pile::kActivations] + phase->piles[Pile::kTemporary] +
+               phase->piles[Pile::kCommunication];
+  return {};
+}
+
+void write_leaves(const Value& value, const std::string& path, std::string& text) {
+  if (value.is_table())
+    for (const Value::Member& member : value.members())
+      write_leaves(member.value, path + "." + member.key, text);
+  else if (value.is_array())
+    for (const Value& item : value.items()) write_leaves(item, path, text);
+  else
+    text += path + "=" + shown(value) + "\n";
+}
+
+// What a plan calls alike (are_alike of plan/layout.h): the run without what a person tunes last.
+std::string shape_of(Value run) {
+  for (const KeyId key : {KeyId::kMicroBatch, KeyId::kGradientAccumulation, KeyId::kLoss,
+                          KeyId::kSchedule, KeyId::kVirtualPipeline, KeyId::kReplicate,
+                          KeyId::kSequenceParallel, KeyId::kContextMethod, KeyId::kExpertTensor})
+    remove_path(run, key_of(key).path);
+  std::string text;
+  write_leaves(run, "", text);
+  return text;
+}
+
 void time(const MappedRun& mapped, const Job& job, JudgedRow& row) {
   const bool timed = mapped.step_seconds || mapped.tokens_per_second;
   if (!timed && !mapped.out_of_memory.value_or(false)) return;
   const std::optional<StepTime> time = predict_time(job);
   if (!time) return;
-  row.contest = Contest{group_of(job), time->step.value()};
+  row.contest =
+      Contest{group_of(job), shape_of(mapped.run), mapped.timed_apart, time->step.value()};
   if (!timed) return;
   const double tokens = static_cast<double>(job.training.global_batch) *
                         static_cast<double>(job.training.sequence_length.value());
@@ -183,6 +215,8 @@ void weigh(const MappedRun& mapped, JudgedRow& row) {
     }
     const Prediction prediction = predict(*job);
     row.verdict = prediction.verdict;
+    row.spare = prediction.usable.value().value() - prediction.peak.device.value().value();
+    row.working = working_at_the_peak(prediction);
     row.engine = name_of(job->engine);
     row.implementation = name_of(job->implementation);
     row.out_of_memory = mapped.out_of_memory;

@@ -50,6 +50,8 @@ struct TimedStep {
 // What a row is compared in: layouts of one group do the same work (validate/ranking.h).
 struct Contest {
   std::string group;
+  std::string shape;     // the run up to what a person tunes last
+  std::string apart;     // a circumstance whose rows are judged by themselves
   double predicted = 0;  // seconds
 };
 
@@ -63,6 +65,8 @@ struct JudgedRow {
   std::optional<Contest> contest;  // of rows that print a time, or died
   std::optional<bool> out_of_memory;
   Verdict verdict = Verdict::kFits;
+  std::int64_t spare = 0;  // bytes of the device, less what is expected
+  Bytes working{};         // activations, temporaries and communication at that peak
   std::vector<Assumed> assumed;
   std::string engine, implementation;
   Value run;  // the run file that was asked, if it was to be kept
