@@ -1,5 +1,6 @@
 #include "cost/achieved_rates.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -55,6 +56,8 @@ constexpr NamedWaves kWaves[] = {
     {"attention_forward_waves", &AchievedRates::attention_forward_waves},
     {"attention_backward_waves", &AchievedRates::attention_backward_waves}};
 
+constexpr const char* kPower = "product_power";
+
 struct Entry {
   AchievedRates rates;
   std::vector<std::string> also;  // architectures that have no measurements of their own
@@ -69,6 +72,10 @@ Entry read_entry(const Fact& fact) {
     rates.*value = read_fraction(fact[otherwise == nullptr || fact.has(name) ? name : otherwise]);
   for (const auto& [name, value] : kSeconds) rates.*value = read_microseconds(fact[name]);
   for (const auto& [name, value] : kWaves) rates.*value = fact[name]["waves"].number();
+  if (fact.has(kPower)) {
+    rates.watts_of_product = fact[kPower]["watts_per_teraflop"].number();
+    rates.limited_by_power = fact[kPower].texts_or_none("architectures");
+  }
   return entry;
 }
 
@@ -88,6 +95,19 @@ const AchievedRates& achieved_rates(const Device& device) {
     for (const std::string& also : entry.also)
       if (also == device.architecture) return entry.rates;
   throw DataError("no achieved rates for " + device.architecture);
+}
+
+Fraction product_of(const AchievedRates& rates, const Device& device) {
+  const auto& limited = rates.limited_by_power;
+  if (!device.rates.bf16 || device.watts <= 0 ||
+      std::find(limited.begin(), limited.end(), device.architecture) == limited.end())
+    return rates.product;
+  const double watts = device.watts / (device.rates.bf16->value() * 1e-12);
+  const double clock = watts / rates.watts_of_product;
+  const auto under = [&](double part) {
+    return std::min(part * clock, std::max(part, rates.product.high));
+  };
+  return {under(rates.product.low), under(rates.product.expected), rates.product.high};
 }
 
 RatesInForce::RatesInForce(AchievedRates rates) : rates_(std::move(rates)) { in_force = &rates_; }
@@ -123,6 +143,10 @@ std::string rates_text(const AchievedRates& rates,
     json[name] = {{"microseconds", (rates.*value).value() * 1e6}, {"source", source_of(name)}};
   for (const auto& [name, value] : kWaves)
     json[name] = {{"waves", rates.*value}, {"source", source_of(name)}};
+  if (rates.watts_of_product > 0)
+    json[kPower] = {{"watts_per_teraflop", rates.watts_of_product},
+                    {"architectures", rates.limited_by_power},
+                    {"source", source_of(kPower)}};
   return json.dump(2) + "\n";
 }
 

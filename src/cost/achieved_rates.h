@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "machine/device.h"
 
@@ -22,8 +23,12 @@ struct Fraction {
 };
 
 struct AchievedRates {
-  std::string architecture;    // "sm_80"
-  Fraction product;            // of the peak rate, for a product that fills the device with tiles
+  std::string architecture;  // "sm_80"
+  Fraction product;          // of the peak rate, for a product that fills the device with tiles
+  // Watts for each TFLOP/s of the 16-bit peak where that was measured, and the architectures whose clock the power limits
+  // so: `product` goes with it, up to its high end. None: it does not.
+  double watts_of_product = 0;
+  std::vector<std::string> limited_by_power;
   Fraction weight_product;     // of that again, where tokens are summed: the gradient of a weight
   Fraction eight_bit_product;  // of `product` again, where both factors have 8 bits
   // Of the peak rate, FlashAttention 2, as many heads and queries as one likes; a causal square counts half, backward has
@@ -48,6 +53,8 @@ struct AchievedRates {
 
 // By the device's architecture; the nearest older one of the same vendor where there is no file.
 const AchievedRates& achieved_rates(const Device& device);
+// `product` under the device's own power limit.
+Fraction product_of(const AchievedRates& rates, const Device& device);
 
 // While it lives these rates stand for their architecture: a calibration, or what a user has calibrated. Of one thread.
 class RatesInForce {

@@ -68,7 +68,10 @@ FlopsPerSecond peak_rate(const Device& device, ElementType type) {
 }
 
 KernelClock::KernelClock(const Device& device, Outlook outlook)
-    : device_(device), rates_(achieved_rates(device)), outlook_(outlook) {}
+    : device_(device),
+      rates_(achieved_rates(device)),
+      outlook_(outlook),
+      product_(at(product_of(rates_, device), outlook)) {}
 
 double KernelClock::attention_fraction(const Kernel& kernel) const {
   using Rate = Fraction AchievedRates::*;
@@ -93,8 +96,7 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
           tile_fraction(kernel.arithmetic, device_.multiprocessors) *
           (kernel.of_weights ? at(rates_.weight_product, outlook_) : 1.0) *
           (bits_of(kernel.type) == 8 ? at(rates_.eight_bit_product, outlook_) : 1.0);
-      return Seconds(std::max(kernel.flops / (peak * at(rates_.product, outlook_) * part), moving) +
-                     start);
+      return Seconds(std::max(kernel.flops / (peak * product_ * part), moving) + start);
     }
     case Kernel::kAttention:
       return Seconds(std::max(kernel.flops / (peak * attention_fraction(kernel)), moving) + start);

@@ -37,6 +37,7 @@ class KernelClock {
   const Device& device_;
   const AchievedRates& rates_;
   Outlook outlook_;
+  double product_;  // of the peak rate
 };
 
 }  // namespace steelyard

@@ -86,6 +86,18 @@ TEST(KernelTime, TheFirstFlashAttentionIsSlower) {
   EXPECT_LT(clock.device_time(kernel).value(), 3.0 * second);
 }
 
+TEST(KernelTime, PowerSetsTheClockOfLargeProducts) {
+  const auto rate = [](const char* name) {  // FLOP/s
+    const Device& device = *find_device(name).device;
+    return product_of(achieved_rates(device), device).expected * device.rates.bf16->value();
+  };
+  EXPECT_NEAR(rate("gb200") / rate("b200"), 1200.0 / 1000, 1e-3);
+  EXPECT_NEAR(rate("gb300") / rate("b200"), 1400.0 / 1000, 1e-3);
+  EXPECT_NEAR(rate("h100-pcie-80gb") / find_device("h100-pcie-80gb").device->rates.bf16->value(),
+              rate("h100-sxm-80gb") / find_device("h100-sxm-80gb").device->rates.bf16->value(),
+              1e-9);
+}
+
 TEST(KernelTime, EveryDeviceHasRatesInOrder) {
   for (const Device& device : devices()) {
     const AchievedRates& rates = achieved_rates(device);

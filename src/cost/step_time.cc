@@ -124,6 +124,7 @@ struct StepClock::Prepared {
   };
   StretchClock stretch_clock(const Device& device, const KernelClock& kernels,
                              const ExchangeClock& exchanges, Outlook outlook) const;
+  double paired_share() const;
   bool splits_backward() const { return order.splits_backward && shape.ranks > 1; }
   double seconds_of_a_send(const ExchangeClock& exchanges) const;
   std::vector<StretchPassages> passages_of(const StretchClock& clock) const;
@@ -160,7 +161,17 @@ StretchClock StepClock::Prepared::stretch_clock(const Device& device, const Kern
           at(rates.overlap_slowdown, outlook),
           from_host ? device.host_link.value() * at(rates.host_link, outlook) : 0,
           static_cast<double>(groups.data.ranks.value()),
-          splits_backward()};
+          splits_backward(),
+          paired_share()};
+}
+
+// Forwards before a rank's first backward have no pair, one more than without pairs, and as many backwards at its end
+// (megatron/core/pipeline_parallel/schedules.py, get_pp_rank_microbatches). No more is in flight: in a pair the forward
+// goes through the layers that the backward leaves.
+double StepClock::Prepared::paired_share() const {
+  if (!job.overlap_expert) return 0;
+  const auto alone = static_cast<double>(in_flight(order.rank_order(shape, 0), shape.chunks).most);
+  return std::max(0.0, 1 - alone / static_cast<double>(micro_batches * shape.chunks));
 }
 
 std::vector<StretchPassages> StepClock::Prepared::passages_of(const StretchClock& clock) const {

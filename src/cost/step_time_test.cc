@@ -116,6 +116,36 @@ precision = "bf16-autocast"
   }
 }
 
+TEST(StepTime, PairedExpertExchangesRunBehindTheOtherMicroBatch) {
+  const Job job = job_written(R"(
+model = "qwen3-30b-a3b"
+engine = "megatron"
+[cluster]
+device = "gb200"
+devices = 32
+devices_per_node = 32
+[training]
+sequence_length = 4096
+micro_batch = 1
+global_batch = 512
+[parallel]
+expert = 32
+expert_tensor = 1
+[experts]
+dispatcher = "all-to-all"
+)");
+  Job paired = job;
+  paired.overlap_expert = true;
+  const StepTime waiting = time_of(job), beside = time_of(paired);
+  const double waits = waiting.terms[TimeTerm::kExpert];
+  EXPECT_GT(waits, 0);
+  // Fifteen of sixteen forwards have a backward beside them; what is hidden slows computing by the usual share.
+  const double hidden = beside.hidden[TimeTerm::kExpert];
+  EXPECT_NEAR(hidden / waits, 15.0 / 16, 1e-6);
+  EXPECT_NEAR(beside.terms[TimeTerm::kExpert], waits / 16 + 0.19 * hidden, 1e-6 * waits);
+  EXPECT_DOUBLE_EQ(waiting.terms[TimeTerm::kCompute], beside.terms[TimeTerm::kCompute]);
+}
+
 TEST(StepTime, BetterLinksNeverSlowAStep) {
   const Job job = job_written(kLayout);
   const Machine& machine = *usual_machine(*job.cluster.device);

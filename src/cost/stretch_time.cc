@@ -53,8 +53,8 @@ class Passage {
 
   void add(const Kernel& kernel) {
     way_.host += clock_.kernels.host_time(kernel).value();
-    if (kernel.kind == Kernel::kExchange) return exchange(kernel.exchange);
-    const double seconds = clock_.kernels.device_time(kernel).value();
+    if (kernel.kind == Kernel::kExchange) return exchange(kernel);
+    const double seconds = not_yet_moved(kernel, clock_.kernels.device_time(kernel).value());
     way_.terms[kernel.again ? TimeTerm::kRecompute : TimeTerm::kCompute] += seconds;
     way_.device += seconds;
     all_.executed_flops += kernel.flops;
@@ -72,13 +72,28 @@ class Passage {
   }
 
  private:
-  void exchange(const Exchange& exchange) {
+  // An all-to-all's kernel reads and writes the memory while it sends: its traffic is no further kernel.
+  double not_yet_moved(const Kernel& kernel, double seconds) {
+    const bool same = kernel.kind == Kernel::kTraffic && kernel.label == sender_;
+    const double left = same ? std::max(0.0, seconds - sent_) : seconds;
+    sender_ = nullptr;
+    sent_ = 0;
+    return left;
+  }
+  void exchange(const Kernel& kernel) {
+    const Exchange& exchange = kernel.exchange;
     const double seconds =
         clock_.exchanges.time(exchange.kind, exchange.bytes, clock_.groups.on(exchange.axis))
             .value();
     if (exchange.beside == Beside::kNothing) {
-      way_.terms[term_of(exchange.axis)] += seconds;
-      way_.device += seconds;
+      if (exchange.kind == ExchangeKind::kAllToAll) {
+        sent_ = (kernel.label == sender_ ? sent_ : 0) + seconds;
+        sender_ = kernel.label;
+      }
+      const double paired = exchange.axis == Axis::kExpert ? clock_.paired * seconds : 0;
+      way_.beside_other += paired;
+      way_.terms[term_of(exchange.axis)] += seconds - paired;
+      way_.device += seconds - paired;
       return;
     }
     Waiting& waiting = waiting_[static_cast<std::size_t>(exchange.beside)];
@@ -100,7 +115,22 @@ class Passage {
   StretchPassages& all_;
   StretchPassages::OneWay way_;
   std::array<Waiting, kBesides> waiting_{};
+  const char* sender_ = nullptr;  // the operator whose exchange came last, and how long it took
+  double sent_ = 0;
 };
+
+// Exchanges of one way beside what the other way computes, which belongs to another micro-batch.
+void pair(StretchPassages& all, double paired, double slowdown) {
+  const double forward = all.forward.device * paired, backward = all.backward.device * paired;
+  const auto show = [&](StretchPassages::OneWay& way, double behind) {
+    if (way.beside_other > 0)
+      way.device += shown_beside(way.beside_other, behind, slowdown, TimeTerm::kExpert, way.terms,
+                                 all.hidden);
+    way.terms[TimeTerm::kHost] = std::max(0.0, way.host - way.device);
+  };
+  show(all.forward, backward);
+  show(all.backward, forward);
+}
 
 }  // namespace
 
@@ -175,6 +205,7 @@ StretchPassages StretchClock::passages(const PipelineWork::Stretch& stretch) con
     (splits_backward && kernel.of_weights ? weights : backward).add(kernel);
   all.backward = backward.end();
   if (splits_backward) all.weights = weights.end();
+  if (paired > 0) pair(all, paired, overlap_slowdown);
   return all;
 }
 

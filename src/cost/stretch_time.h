@@ -42,6 +42,7 @@ struct StretchPassages {
   struct OneWay {
     TimeTerms terms;
     double device = 0, host = 0;
+    double beside_other = 0;  // exchanges that wait for nothing of their own micro-batch
   };
   OneWay forward, backward;
   OneWay weights;  // of backward, where it is split
@@ -59,6 +60,9 @@ struct StretchClock {
   double host_link = 0;  // bytes a second, where parameters come from the host; 0: they do not
   double data_ranks = 1;
   bool splits_backward = false;  // the gradients of weights have a turn of their own
+  // Of a step's passages, those whose expert exchanges run beside another micro-batch's computing the other way
+  // (overlap.expert).
+  double paired = 0;
 
   StretchPassages passages(const PipelineWork::Stretch& stretch) const;
   // `elements`: parameters of the stretch on this rank.

@@ -322,6 +322,7 @@ struct Job {
   std::optional<bool> overlap_reduce;  // [overlap] reduce; absent: the engine's default
   bool overlap_gather = false;         // parameters behind the forward of the first micro-batch
   bool overlap_tensor = false;         // tensor ranks' exchanges in pieces beside their products
+  bool overlap_expert = false;         // experts' exchanges beside another micro-batch's computing
   std::vector<Assumption> assumptions;
   Diagnostics warnings;
 };

@@ -181,6 +181,17 @@ void choose_overlap(Draft& draft) {
                  "overlap.tensor divides the gathers and scatters of sequence parallelism",
                  "of Transformer Engine alone: engine = \"megatron\", tensor above 1",
                  "sequence_parallel = true with it");
+  // transformer_config.py: what --overlap-moe-expert-parallel-comm asserts.
+  job.overlap_expert = draft.settings().truth(KeyId::kOverlapExpert).value_or(false);
+  const bool whole = job.parallel.pipeline > 1 && job.parallel.virtual_pipeline == 1;
+  const bool again = recomputes_layers(job.recompute);
+  if (job.overlap_expert && (!megatron || job.parallel.expert == 1 || whole || again ||
+                             job.experts.dispatcher != ExpertDispatcher::kAllToAll))
+    draft.refuse(KeyId::kOverlapExpert, "E213",
+                 "overlap.expert pairs the forward of a micro-batch with the backward of another",
+                 "of megatron alone: experts on several ranks by all-to-all, stages of several "
+                 "chunks, no layer computed again",
+                 "leave it out: the exchanges are waited for");
 }
 
 }  // namespace

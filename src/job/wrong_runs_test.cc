@@ -337,6 +337,7 @@ const std::vector<Wrong>& wrong_runs() {
        "40 layers of a stage of 32",
        "full"},
       {{{"recompute.modules", "[\"experts\"]"}}, "E219", "recompute of experts: there is none", ""},
+      {{{"overlap.expert", "true"}}, "E213", "overlap.expert pairs", "leave it out"},
       // Kernels and forms.
       {{{"training.precision", "\"fp32\""}, {"training.attention", "\"flash\""}},
        "E220",

@@ -38,6 +38,7 @@ TEST(Device, TheContractsNames) {
                                              "b200",
                                              "gb200",
                                              "b300",
+                                             "gb300",
                                              "mi250x",
                                              "mi300x",
                                              "mi325x",

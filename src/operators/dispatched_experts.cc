@@ -262,15 +262,59 @@ class DispatchedExperts {
         graph_.tensor({kOwner, "silu(gate)·up·weight", "op.experts.weighted-activation"},
                       pairs * width_, type_, true);
     const int begin = c_.position();
+    const ValueId halves =
+        mlp_.activation == Activation::kClampedSwiglu ? clamped(both, pairs) : both;
     Operator activate;
     activate.label = "weighted swiglu";
-    activate.inputs = {both, weights};
+    activate.inputs = {halves, weights};
     activate.outputs = {inner};
-    activate.saved = {both, weights};
+    activate.saved = {halves, weights};
     activate.backward = {kGradient0, kGradient1};
     graph_.add(activate);
     if (c_.recomputed.activation) c_.recompute_from(begin, true);
-    return product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs * hidden, pairs);
+    const ValueId output =
+        product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs * hidden, pairs);
+    return mlp_.expert_biases ? biased(output, weights, pairs * hidden) : output;
+  }
+  // fused_bias_geglu.py, weighted_bias_quick_geglu_impl: both halves are clamped and joined again in front of the kernel.
+  ValueId clamped(ValueId both, const N& pairs) {
+    const char* rule = "op.experts.clamped-halves";
+    const N elements = pairs * N(2) * width_;
+    const ValueId joined =
+        graph_.tensor({kOwner, "gate and up, clamped", rule}, elements, type_, true);
+    Operator clamp;
+    clamp.label = "clamp";
+    clamp.inputs = {both};
+    clamp.outputs = {joined};
+    clamp.saved = {both};
+    clamp.passing = {graph_.temporary({kOwner, "clamped halves", rule}, elements, type_)};
+    clamp.backward = {
+        {BackwardStep::kTemporary, 0,
+         graph_.temporary({kOwner, "gradients of both halves", rule}, elements, type_)},
+        kGradient0};
+    graph_.add(clamp);
+    return joined;
+  }
+  // experts.py, _apply_bias: of each expert its rows plus its bias times their weights, joined again.
+  ValueId biased(ValueId x, ValueId weights, const N& elements) {
+    const char* rule = "op.experts.weighted-bias";
+    const ElementType wide = bits_of(score_type_) > bits_of(type_) ? score_type_ : type_;
+    ValueId y = graph_.tensor({kOwner, "output with its bias", rule}, elements, wide, true);
+    Operator add;
+    add.label = "weighted bias";
+    add.inputs = {x, weights};
+    add.outputs = {y};
+    add.saved = {weights};
+    add.passing = {graph_.temporary({kOwner, "sums of each expert", rule}, elements, wide)};
+    add.backward = {{BackwardStep::kParameterGradient,
+                     c_.parameter(mlp_.down_bias_index, experts_ * c_.sizes.hidden), -1},
+                    {BackwardStep::kTemporary, 0,
+                     graph_.temporary({kOwner, "gradients by expert", rule},
+                                      ceil_divide(elements, experts_), wide)},
+                    kGradient1,
+                    kGradient0};
+    graph_.add(add);
+    return c_.cast(y, type_, {kOwner, "output with its bias", rule});
   }
   ValueId product(ValueId x, const Few<int, 2>& weight_indices, const Few<N, 2>& weight_elements,
                   const char* name, const N& elements, const N& pairs) {

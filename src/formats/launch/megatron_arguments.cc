@@ -46,6 +46,7 @@ constexpr Row kRows[] = {
     {"overlap_grad_reduce", "overlap.reduce"},
     {"overlap_param_gather", "overlap.gather"},
     {"tp_comm_overlap", "overlap.tensor"},
+    {"overlap_moe_expert_parallel_comm", "overlap.expert"},
     {"optimizer_cpu_offload", "offload.optimizer", "true=cpu|false=none"},
     {"optimizer_offload_fraction", "offload.optimizer_fraction"},
     {"ckpt_format", "checkpoint.save",

@@ -1,5 +1,6 @@
 // NVIDIA's performance pages of NeMo and Megatron-Bridge: tokens a second of Hopper and Blackwell, of dense models and of
 // experts whose tokens are spread evenly. Speeds alone; what a recipe recomputes is not printed.
+#include <algorithm>
 #include <array>
 
 #include "validate/sources/published.h"
@@ -24,6 +25,50 @@ constexpr std::array kModels = {
 };
 // The machines of a rack share one NVLink: 72 devices, of which runs take 64.
 constexpr std::int64_t kRack = 64, kMachine = 8;
+
+// What the recipe of a row sets and its table does not print: those whose experts' exchanges run beside another micro-batch
+// (moe_a2a_overlap), and those that compute modules again (recompute_modules). NVIDIA-NeMo/Megatron-Bridge
+// scripts/performance/configs, *workload_base_configs.py; its v0.2.0 is the container 25.11, v0.3 26.02, v0.4 26.04, v0.5
+// 26.06, v0.6 26.08 (src/megatron/bridge/perf_recipes).
+struct Recipe {
+  std::string_view model, device, precision;  // precision: empty for all
+  std::string_view from, until;               // releases
+};
+constexpr std::array kOverlapping = {
+    Recipe{"qwen3-235b-a22b", "DGX-H100", "", "25.11", "26.04.01"},
+    Recipe{"qwen3-235b-a22b", "DGX-B200", "", "25.11", "25.11"},
+    Recipe{"qwen3-235b-a22b", "DGX-B300", "", "26.02", "26.02.01"},
+    Recipe{"qwen3-235b-a22b", "DGX-GB300", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-235b-a22b", "DGX-GB200", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-H100", "", "25.11", "26.02"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB300", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB200", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-B300", "mxfp8", "26.06", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-GB300", "mxfp8", "26.06", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-GB200", "", "26.04", "26.08"},
+    Recipe{"deepseek-v3", "DGX-H100", "", "25.11", "25.11"},
+    Recipe{"deepseek-v3", "DGX-GB300", "mxfp8", "26.06", "26.08"},
+    Recipe{"deepseek-v3", "DGX-GB200", "mxfp8", "26.06", "26.08"},
+    Recipe{"deepseek-v3", "DGX-B200", "mxfp8", "26.04.01", "26.06"},
+};
+// Norms and the experts' activation; 8-bit products beside modules that run again are not weighed.
+constexpr std::array kRecomputing = {
+    Recipe{"gpt-oss-120b", "DGX-GB200", "bf16-mixed", "25.11", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-B200", "bf16-mixed", "25.11", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-H100", "bf16-mixed", "25.11", "26.08"},
+};
+
+template <std::size_t N>
+bool is_among(const std::array<Recipe, N>& recipes, const MeasuredRow& row, std::string_view model,
+              std::string_view precision) {
+  const std::string device = row.text("hardware.gpu"), version = row.text("framework.version");
+  const std::string_view release = std::string_view(version).substr(0, version.find(' '));
+  return std::any_of(recipes.begin(), recipes.end(), [&](const Recipe& recipe) {
+    return recipe.model == model && recipe.device == device &&
+           (recipe.precision.empty() || recipe.precision == precision) && recipe.from <= release &&
+           release <= recipe.until;
+  });
+}
 
 const PrintedModel* model_of(const MeasuredRow& row) {
   for (const PrintedModel& model : kModels)
@@ -62,6 +107,8 @@ Mapped map(MeasuredRow& row) {
     return left_out("adapters with tensor and pipeline parallelism");
   const auto precision = precision_of(row);
   if (!precision) return left_out("NVFP4");
+  if (row.says("framework.version", "26.06.01") && model->preset == "gpt-oss-120b")
+    return left_out("its page says that the run suffers from a known fault of cuDNN");
   MappedRun mapped;
   mapped.set("model", std::string(model->preset));
   mapped.set("engine", "megatron");
@@ -79,7 +126,14 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.global_batch", row.need("train.global_batch"));
   mapped.set("training.precision", *precision);
   mapped.assume("training.optimizer", "adamw", "not printed");
-  mapped.assume("recompute.mode", "none", "not printed");
+  const bool again = is_among(kRecomputing, row, model->preset, *precision);
+  mapped.assume("recompute.mode", again ? "modules" : "none",
+                again ? "as in its recipe, recompute_modules" : "not printed");
+  if (again)
+    mapped.set("recompute.modules",
+               Value::array({Value::string("norms"), Value::string("expert_activation")}));
+  if (row.id().substr(0, 5) == "nemo-")
+    mapped.assume("types.gradients", "bf16", "its recipes unset grad_reduce_in_fp32");
   mapped.assume("parallel.zero_stage", 1, "the distributed optimizer, as in its recipes");
   mapped.set("parallel.tensor", row.count("parallel.tp").value_or(1));
   mapped.set("parallel.context", row.count("parallel.cp").value_or(1));
@@ -97,6 +151,8 @@ Mapped map(MeasuredRow& row) {
     mapped.assume("parallel.expert_tensor", 1, "as in its recipes");
     mapped.assume("experts.dispatcher", "all-to-all",
                   "its recipes set it, or a flexible one (DeepEP)");
+    if (is_among(kOverlapping, row, model->preset, *precision) && (stages == 1 || chunks > 1))
+      mapped.assume_switch("overlap.expert", true, "its recipe sets moe_a2a_overlap");
   }
   // A product of three printed numbers of at most a million each.
   if (!map_layers(model->layers,

@@ -22,6 +22,29 @@ TEST(NvidiaPerformance, Experts) {
   EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
 
+// What a recipe sets and the table does not print: by model, device, precision and release.
+TEST(NvidiaPerformance, AsTheRecipesSay) {
+  const auto of_gpt_oss = [](const char* device, const char* precision, const char* release) {
+    return std::string(R"row({"id": "nemo-x", "source": {"title": "NVIDIA Megatron-Bridge"},
+        "model": {"name": "GPT OSS 120B"}, "hardware": {"gpu": ")row") +
+           device + R"row(", "gpus": 64}, "framework": {"version": ")row" + release +
+           R"row( NeMo Container"}, "train": {"seq_len": 4096, "micro_batch": 4, "global_batch": 1280,
+        "precision": ")row" +
+           precision + R"row("}, "parallel": {"tp": 1, "cp": 1, "pp": 1, "ep": 64},
+        "measured": {"tokens_per_s_per_gpu": 16000.0}})row";
+  };
+  const std::string graphs = of_gpt_oss("DGX-GB300", "BF16", "26.02"),
+                    again = of_gpt_oss("DGX-GB200", "BF16", "26.02"),
+                    paired = of_gpt_oss("DGX-GB200", "MXFP8", "26.06"),
+                    faulty = of_gpt_oss("DGX-GB200", "MXFP8", "26.06.01");
+  EXPECT_EQ(LiteralRow(graphs).says("recompute.mode"), R"("none")");
+  EXPECT_EQ(LiteralRow(graphs).says("cluster.device"), R"("gb300")");
+  EXPECT_EQ(LiteralRow(graphs).says("types.gradients"), R"("bf16")");
+  EXPECT_EQ(LiteralRow(again).says("recompute.modules"), R"(["norms", "expert_activation"])");
+  EXPECT_EQ(LiteralRow(paired).says("overlap.expert"), "true");
+  EXPECT_NE(LiteralRow(faulty).left_out().find("known fault of cuDNN"), std::string::npos);
+}
+
 TEST(NvidiaPerformance, OfAnUnnamedHopper) {
   const LiteralRow row(
       R"row({"id": "nemo2412-pretrain-LLAMA2-70B-64gpu",

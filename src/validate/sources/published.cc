@@ -24,7 +24,7 @@ constexpr std::array kDevices = {
     DeviceName{"a100", 0, "a100-sxm-80gb"},
     DeviceName{"v100", 16, "v100-sxm-16gb"},
     DeviceName{"v100", 32, "v100-sxm-32gb"},
-    DeviceName{"gb300", 0, "b300"},
+    DeviceName{"gb300", 0, "gb300"},
     DeviceName{"gb200", 0, "gb200"},
     DeviceName{"b300", 0, "b300"},
     DeviceName{"b200", 0, "b200"},
