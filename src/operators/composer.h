@@ -73,6 +73,11 @@ class Composer {
   ValueId made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
                const N& elements, ElementType type);
 
+  // --- the loss (operators/cross_entropy.cc)
+  // Minus the logarithms that `target` picks, averaged, in `type`; autocast picks from fp32. Backward does `before` first.
+  ValueId negative_log_likelihood(ValueId log_softmax, ValueId target, const char* name,
+                                  ElementType type, const Few<BackwardStep, 14>& before = {});
+
   // --- normalisation (operators/normalisation.cc)
   // `rows` rows of norm.width elements. A LayerNorm copies what does not lie row by row.
   struct Apart {

@@ -267,22 +267,9 @@ class ContrastWriter {
                             graph_.type(logits))});
     }
     graph_.add(softmax);
-    const ValueId picked = c_.style.autocast
-                               ? c_.cast(log_softmax, ElementType::kFloat32,
-                                         {"loss", "log-softmax, fp32", "autocast.fp32-operator"})
-                               : log_softmax;
-    const auto number = [&](const char* name, bool asks) {
-      return tensor("loss", name, "op.cross-entropy.loss", N(1), graph_.type(picked), asks);
-    };
-    const ValueId loss = number("loss of one way", true), weight = number("total weight", false);
-    Operator pick;
-    pick.label = "negative log likelihood";
-    pick.inputs = {picked, target};
-    pick.outputs = {loss, weight};
-    pick.saved = {picked, target, weight};
-    pick.backward = {kGradient0};
-    graph_.add(pick);
-    return loss;
+    return c_.negative_log_likelihood(
+        log_softmax, target, "loss of one way",
+        c_.style.autocast ? ElementType::kFloat32 : graph_.type(logits));
   }
 
   // -log sigmoid(±logits), summed over the images and averaged over the texts: plus where they belong together.

@@ -8,6 +8,29 @@
 namespace steelyard {
 
 template <class N>
+ValueId Composer<N>::negative_log_likelihood(ValueId log_softmax, ValueId target, const char* name,
+                                             ElementType type,
+                                             const Few<BackwardStep, 14>& before) {
+  // cross_entropy_loss asks for the logits' own type; what picks from it is on autocast's list of fp32 operators.
+  if (style.autocast)
+    log_softmax = cast(log_softmax, ElementType::kFloat32,
+                       {"loss", "log-softmax, fp32", "autocast.fp32-operator"});
+  const auto number = [&](const char* what, bool asks) {
+    return graph.tensor({"loss", what, "op.cross-entropy.loss"}, N(1), type, asks);
+  };
+  const ValueId loss = number(name, true), weight = number("total weight", false);
+  Operator pick;
+  pick.label = "negative log likelihood";
+  pick.inputs = {log_softmax, target};
+  pick.outputs = {loss, weight};
+  pick.saved = {log_softmax, target, weight};
+  pick.backward = before;
+  pick.backward.push_back(kGradient0);
+  graph.add(pick);
+  return loss;
+}
+
+template <class N>
 ValueId LossWriter<N>::cross_entropy(ValueId logits, ValueId labels) {
   return transformers(logits, graph_.elements(logits), labels, logits);
 }
@@ -50,23 +73,10 @@ ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId l
     parallel_log_softmax(wide, log_softmax);
   else
     one(wide, log_softmax, "log softmax", {log_softmax});
-  // cross_entropy_loss asks for the logits' own type; what picks from it is on autocast's list of fp32 operators.
-  const ValueId picked = c_.style.autocast
-                             ? c_.cast(log_softmax, ElementType::kFloat32,
-                                       {"loss", "log-softmax, fp32", "autocast.fp32-operator"})
-                             : log_softmax;
+  Few<BackwardStep, 14> before;
+  if (c_.style.distributed_tensors) of_parallel_loss(before, elements);
   const ValueId loss =
-      graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
-  const ValueId weight = graph_.tensor({"loss", "total weight", "op.cross-entropy.loss"}, N(1),
-                                       ElementType::kFloat32, false);
-  Operator pick;
-  pick.label = "negative log likelihood";
-  pick.inputs = {picked, target};
-  pick.outputs = {loss, weight};
-  pick.saved = {picked, target, weight};
-  if (c_.style.distributed_tensors) of_parallel_loss(pick.backward, elements);
-  pick.backward.push_back(kGradient0);
-  graph_.add(pick);
+      c_.negative_log_likelihood(log_softmax, target, "loss", ElementType::kFloat32, before);
   if (moves_logits) graph_.hold(moved_logits);
   if (!narrow) graph_.hold(widened_logits);
   if (c_.style.schedule_asks_for_loss || scaling)
@@ -191,6 +201,8 @@ void LossWriter<N>::of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elem
   temporary("their sum with the exponentials", elements, ElementType::kFloat32);
 }
 
+template class Composer<Checked>;
+template class Composer<Traced>;
 template class LossWriter<Checked>;
 template class LossWriter<Traced>;
 
