@@ -49,6 +49,15 @@ class Composer {
   const Sizes<N>& sizes;
 
   // --- pointwise (operators/pointwise.cc)
+  // One tensor in, one of `elements` and `type` out; its gradient is one tensor like x, made after `before`.
+  struct Keeps {
+    bool input = false, output = false;
+  };
+  ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements,
+                 ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
+  ValueId pointwise(const char* label, ValueId x, const SlotName& name, Keeps keeps = {}) {
+    return single(label, x, name, graph.elements(x), graph.type(x), keeps);
+  }
   ValueId cast(ValueId x, ElementType type, const SlotName& name);
   ValueId add(ValueId x, ValueId y, const SlotName& name);
   ValueId multiply(ValueId x, ValueId y, const SlotName& name);
@@ -246,11 +255,6 @@ class Composer {
   std::int64_t rows_of(int index) const { return parameters_[place_of(index)].shape.front(); }
   ValueId rotary_in_place(ValueId x);  // operators/rotary.cc
 
-  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
-                    bool keeps_output) {
-    return single(label, x, name, graph.elements(x), graph.type(x), {keeps_input, keeps_output});
-  }
-
  private:
   void recompute_from(int begin, bool discards_output, bool reentrant) {
     if (graph.size() > begin)
@@ -261,12 +265,6 @@ class Composer {
     return static_cast<std::size_t>(index + first_parameter);
   }
   int parameter_of(int index, const N& elements, bool of_product);
-  // One tensor in, one of `elements` and `type` out; its gradient is one tensor like x, made after `before`.
-  struct Keeps {
-    bool input = false, output = false;
-  };
-  ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements,
-                 ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
   ValueId grouped_experts(ValueId x, ValueId weights, ValueId indices,
                           const ExpertMlp& mlp);  // operators/grouped_experts.cc
   ValueId sorted_experts(ValueId x, ValueId weights, ValueId indices, const ExpertMlp& mlp);

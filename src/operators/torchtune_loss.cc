@@ -48,15 +48,8 @@ ValueId TorchtuneLoss<N>::picked(ValueId logits, ValueId target) {
     return loss;
   }
   const ValueId log_softmax =
-      graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"},
-                    graph_.elements(logits), ElementType::kFloat32, true);
-  Operator softmax;
-  softmax.label = "log softmax";
-  softmax.inputs = {logits};
-  softmax.outputs = {log_softmax};
-  softmax.saved = {log_softmax};
-  softmax.backward = {kGradient0};
-  graph_.add(softmax);
+      c_.pointwise("log softmax", logits,
+                   {"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, {.output = true});
   return c_.negative_log_likelihood(log_softmax, target, "loss", ElementType::kFloat32);
 }
 
