@@ -86,6 +86,9 @@ class Composer {
   // Minus the logarithms that `target` picks, averaged, in `type`; autocast picks from fp32. Backward does `before` first.
   ValueId negative_log_likelihood(ValueId log_softmax, ValueId target, const char* name,
                                   ElementType type, const Few<BackwardStep, 14>& before = {});
+  // Megatron's, of the rows of the vocabulary that this rank has: what it keeps, and what passes while `result` is made
+  // of `logits` (operators/sharded_cross_entropy.cc).
+  Operator vocabulary_parallel_cross_entropy(const char* owner, ValueId logits, ValueId result);
 
   // --- normalisation (operators/normalisation.cc)
   // `rows` rows of norm.width elements. A LayerNorm copies what does not lie row by row.
