@@ -58,7 +58,7 @@ class Fsdp2 final : public EngineModel<N> {
     for (const Unit<N>* unit : this->all_units(Of::kAll)) {
       parameters_.slots.push_back(this->book_.slot_of_tensors(
           {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,
-          padded_elements(*unit), compute,
+          padded_whole_elements(*unit, ranks_), compute,
           padded_wholes(*unit, ranks_, compute, this->book_.tensor_sum())));
       copy_out_.slots.push_back(
           table(*unit, numbers_to_copy_out(*unit, ranks_, compute, context.style.multiprocessors)));
@@ -188,9 +188,7 @@ class Fsdp2 final : public EngineModel<N> {
         stage.untouched_below >= 0)
       one(gathered_, stage.untouched_below, -1, events);
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-      if (keeps_gathered_ && stage.layers_of_kind[kind] > 0 && this->is_untouched(kind))
-        one(parameters_, static_cast<int>(kind),
-            static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
+      if (keeps_gathered_ && this->is_untouched(kind)) all_of(parameters_, stage, kind, -1, events);
   }
   // Pipeline: units are reduced one after the other when the last micro-batch has run, the root first.
   void reduce(const Stage<N>& stage, Events& events) override {
@@ -229,9 +227,7 @@ class Fsdp2 final : public EngineModel<N> {
     this->step_temporaries(states_, stage, events);
     if (this->loop_keeps_norm()) this->norm_.hold(-1, events);
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-      if (stage.layers_of_kind[kind] > 0)
-        one(gradients_, static_cast<int>(kind),
-            static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
+      all_of(gradients_, stage, kind, -1, events);
     root(gradients_, stage, events, -1);
   }
   // get_model_state_dict(full_state_dict=True, cpu_offload=True) gathers one tensor at a time.
@@ -272,9 +268,7 @@ class Fsdp2 final : public EngineModel<N> {
   void let_all_go(const Stage<N>& stage, Events& events) const {
     root(parameters_, stage, events, -1);
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-      if (stage.layers_of_kind[kind] > 0)
-        one(parameters_, static_cast<int>(kind),
-            static_cast<std::int32_t>(-stage.layers_of_kind[kind]), events);
+      all_of(parameters_, stage, kind, -1, events);
   }
   // What the gather starts from: what the host has sent, or what has been cast; nothing: the shards themselves.
   const SlotSet& shards_to_gather() const {
@@ -316,7 +310,7 @@ class Fsdp2 final : public EngineModel<N> {
                                   : this->book_.slot({owner, name, rule}, pile, elements, type);
     };
     const auto elements = [&](const Unit<N>& unit) {
-      return part ? padded_shard_elements(unit, ranks_) : padded_elements(unit);
+      return part ? padded_shard_elements(unit, ranks_) : padded_whole_elements(unit, ranks_);
     };
     const std::vector<const Unit<N>*> units = this->all_units(of);
     for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, elements(*unit)));
@@ -333,12 +327,6 @@ class Fsdp2 final : public EngineModel<N> {
           stored_, padded_shards(*unit, ranks_, stored_, this->book_.tensor_sum())));
     return set;
   }
-  N padded_elements(const Unit<N>& unit) const {
-    N sum{};
-    for (const TensorShare<N>& share : unit.tensors)
-      sum = sum + N(share.copies) * padded_shard(share, ranks_) * shard_symbol("W", share, ranks_);
-    return sum;
-  }
   SlotId table(const Unit<N>& unit, std::int64_t numbers) {
     return this->book_.slot({unit.name, "table of a copy", "fsdp2.copy-table"}, Pile::kTemporary,
                             N(numbers), ElementType::kInt64);
@@ -347,6 +335,12 @@ class Fsdp2 final : public EngineModel<N> {
     if (set.slots.empty()) return;
     const Event event = this->event(set, kind, count);
     if (event.slot >= 0) events.push_back(event);
+  }
+  // The layers of a kind on this stage.
+  void all_of(const SlotSet& set, const Stage<N>& stage, std::size_t kind, std::int64_t times,
+              Events& events) const {
+    if (const std::int64_t layers = stage.layers_of_kind[kind]; layers > 0)
+      one(set, static_cast<int>(kind), static_cast<std::int32_t>(times * layers), events);
   }
   void root(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t count) const {
     if (set.slots.empty()) return;
@@ -444,12 +438,7 @@ class Fsdp2 final : public EngineModel<N> {
     const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
     std::int64_t largest = 0;
     for (std::size_t u = 0; u < units.size(); ++u)
-      for (const TensorShare<N>& share : units[u]->tensors) {
-        if (count[u] == 0) continue;
-        const std::int64_t rows = plain(share.first_dimension);
-        const std::int64_t among = share.ranks(ranks_), kept = (rows + among - 1) / among;
-        largest = std::max(largest, kept * (plain(share.elements) / rows));
-      }
+      if (count[u] > 0) largest = std::max(largest, largest_padded_shard(*units[u], ranks_));
     return largest;
   }
 

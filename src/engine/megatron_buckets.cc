@@ -61,4 +61,21 @@ void BucketFiller::close() {
   if (!open_.tensors.empty()) buckets.push_back(std::exchange(open_, FsdpBucket{}));
 }
 
+std::int64_t most_beside_buckets(const std::vector<FsdpBucket>& buckets,
+                                 const MoveIntoBuckets& move) {
+  const std::int64_t width = move.parameter_bytes;
+  std::int64_t left = 0, made = 0, most = 0;
+  for (const FsdpBucket& bucket : buckets)
+    if (move.whole_model) left += width * bucket.elements();
+  for (const FsdpBucket& bucket : buckets) {
+    const std::int64_t padded = bucket.padded(), shard = padded / bucket.ranks;
+    made += width * (move.divides_parameters ? shard : padded) +
+            move.main_bytes * (move.divides_main ? shard : padded);
+    if (!move.whole_model) left = width * bucket.elements();
+    most = std::max(most, left + made + (move.divides_parameters ? width * padded : 0));
+    left -= width * bucket.elements();
+  }
+  return std::max<std::int64_t>(0, most - made);
+}
+
 }  // namespace steelyard

@@ -40,4 +40,16 @@ class BucketFiller {
   FsdpBucket open_;
 };
 
+// Parameters move into their buckets one by one: a bucket is made, and what it takes in goes.
+struct MoveIntoBuckets {
+  std::int64_t parameter_bytes = 2,
+               main_bytes = 0;  // of an element; 0: there are no main parameters
+  bool divides_parameters = false, divides_main = false;
+  bool whole_model =
+      true;  // stands before; else each bucket's tensors are made when it is their turn
+};
+// The bytes that stand at most, beyond the buckets that are left in the end.
+std::int64_t most_beside_buckets(const std::vector<FsdpBucket>& buckets,
+                                 const MoveIntoBuckets& move);
+
 }  // namespace steelyard

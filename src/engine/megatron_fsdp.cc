@@ -418,27 +418,19 @@ class MegatronFsdp final : public MegatronLoop<N> {
                            buffer.divided ? divided_over(padding, false) : padding, buffer.type);
     }
   }
-  // Parameters move into their buckets one by one: the most that stands beside what is left in the end.
   SlotId moving(const BucketFiller& filler) {
-    const std::int64_t width = bits_of(parameter_) / 8;
-    const std::int64_t main =
-        master_ < 0 ? 0 : bits_of(buffers_[static_cast<std::size_t>(master_)].type) / 8;
-    const bool whole = !this->job_.parallel.meta_device;
-    std::int64_t left = 0, made = 0, most = 0;
-    for (const FsdpBucket& bucket : filler.buckets)
-      if (whole) left += width * bucket.elements();
-    for (const FsdpBucket& bucket : filler.buckets) {
-      const std::int64_t padded = bucket.padded(), shard = padded / bucket.ranks;
-      made += width * (divides_parameters_ ? shard : padded) +
-              main * (divides_states_ ? shard : padded);
-      if (!whole) left = width * bucket.elements();
-      most = std::max(most, left + made + (divides_parameters_ ? width * padded : 0));
-      left -= width * bucket.elements();
-    }
-    if (most <= made) return -1;
-    return this->book_.slot({"model", "parameters that move into buckets", "megatron-fsdp.buckets"},
-                            Pile::kTemporary, Workbook<N>::counted("moving", (most - made) / width),
-                            parameter_);
+    const auto bytes = [](ElementType type) { return bits_of(type) / 8; };
+    MoveIntoBuckets move;
+    move.parameter_bytes = bytes(parameter_);
+    if (master_ >= 0) move.main_bytes = bytes(buffers_[static_cast<std::size_t>(master_)].type);
+    move.divides_parameters = divides_parameters_;
+    move.divides_main = divides_states_;
+    move.whole_model = !this->job_.parallel.meta_device;
+    const std::int64_t most = most_beside_buckets(filler.buckets, move);
+    if (most == 0) return -1;
+    return this->book_.slot(
+        {"model", "parameters that move into buckets", "megatron-fsdp.buckets"}, Pile::kTemporary,
+        Workbook<N>::counted("moving", most / move.parameter_bytes), parameter_);
   }
 
   ShardRanks ranks_;

@@ -19,6 +19,12 @@
 
 namespace steelyard {
 
+namespace {
+void put(std::vector<Event>& events, const std::vector<Event>& more) {
+  events.insert(events.end(), more.begin(), more.end());
+}
+}  // namespace
+
 template <class N>
 void StagePrograms<N>::compose_vocabulary() {
   const Architecture& model = *job_.model;
@@ -91,8 +97,10 @@ void StagePrograms<N>::compose_vocabulary() {
     const ValueId ids = graph.input(ids_, sizes_.tokens, ElementType::kInt64, false, false);
     const ValueId y = compose_behind_lookup(*embedding_.composer, model, x, ids);
     // Where nothing is made of them they are the first layer's input.
-    if (y == x) v.summed = hidden_;
-    if (y != x) graph.result(y, hidden_);
+    if (y == x)
+      v.summed = hidden_;
+    else
+      graph.result(y, hidden_);
     graph.gradient_slot(x, hidden_gradient_);
     graph.gradient_slot(y, hidden_gradient_);
     play(embedding_);
@@ -103,9 +111,6 @@ template <class N>
 void StagePrograms<N>::vocabulary_forward(const Stage<N>& stage, bool first,
                                           std::vector<Event>& lookup, std::vector<Event>& output) {
   Vocabulary& v = *graphs_->vocabulary;
-  const auto put = [](std::vector<Event>& events, const std::vector<Event>& more) {
-    events.insert(events.end(), more.begin(), more.end());
-  };
   put(lookup, {{ids_, 1}, {labels_, 1}});
   put(lookup, v.lookup.forward);
   put(lookup, {{v.summed, 1}, {v.rows, -1}});
@@ -127,8 +132,8 @@ void StagePrograms<N>::vocabulary_forward(const Stage<N>& stage, bool first,
   put(output, v.output.forward);
   // What forward makes of the gradient, summed over the stages in its first part.
   for (std::size_t part = 0; part < v.output.lingering.size(); ++part) {
-    const bool stays = part == 0 || !v_half();
-    if (!stays || (!v_half() && !first)) output.push_back({v.output.lingering[part], -1});
+    const bool goes = v_half() ? part > 0 : !first;
+    if (goes) output.push_back({v.output.lingering[part], -1});
   }
   if (v_half() && !stage.head) output.push_back({v.sent, -1});
   put(output, {{ids_, -1}, {labels_, -1}});
@@ -139,9 +144,6 @@ void StagePrograms<N>::vocabulary_backward(const Stage<N>& stage, bool first,
                                            std::vector<Event>& lookup, std::vector<Event>& output) {
   Vocabulary& v = *graphs_->vocabulary;
   const GradientPolicy policy = engine_->gradient_policy(first);
-  const auto put = [](std::vector<Event>& events, const std::vector<Event>& more) {
-    events.insert(events.end(), more.begin(), more.end());
-  };
   // Its last number is the gradient of the loss.
   if (v_half()) output.push_back({v.sent, 1});
   put(output, v.output.backward_under(policy, BackwardPart::kWhole));

@@ -181,6 +181,22 @@ N padded_shard_elements(const Unit<N>& unit, const ShardRanks& ranks) {
 }
 
 template <class N>
+N padded_whole_elements(const Unit<N>& unit, const ShardRanks& ranks) {
+  N sum{};
+  for (const TensorShare<N>& share : unit.tensors)
+    sum = sum + N(share.copies) * padded_shard(share, ranks) * shard_symbol("W", share, ranks);
+  return sum;
+}
+
+template <class N>
+std::int64_t largest_padded_shard(const Unit<N>& unit, const ShardRanks& ranks) {
+  std::int64_t largest = 0;
+  for (const TensorShare<N>& share : unit.tensors)
+    largest = std::max<std::int64_t>(largest, plain(padded_shard(share, ranks)));
+  return largest;
+}
+
+template <class N>
 TensorSum padded_shards(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
                         TensorSum sum) {
   return each_tensor(
@@ -254,6 +270,8 @@ ModelUnits<N> units_of(const Job& job, Of of) {
   template N shard_symbol(const char*, const TensorShare<N>&, const ShardRanks&);              \
   template N flat_elements(const Unit<N>&, const ShardRanks&);                                 \
   template N padded_shard_elements(const Unit<N>&, const ShardRanks&);                         \
+  template N padded_whole_elements(const Unit<N>&, const ShardRanks&);                         \
+  template std::int64_t largest_padded_shard(const Unit<N>&, const ShardRanks&);               \
   template N padded_shard(const TensorShare<N>&, const ShardRanks&);                           \
   template TensorSum padded_shards(const Unit<N>&, const ShardRanks&, ElementType, TensorSum); \
   template TensorSum padded_wholes(const Unit<N>&, const ShardRanks&, ElementType, TensorSum); \

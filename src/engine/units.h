@@ -68,6 +68,11 @@ template <class N>
 N padded_shard(const TensorShare<N>& share, const ShardRanks& ranks);
 template <class N>
 N padded_shard_elements(const Unit<N>& unit, const ShardRanks& ranks);
+// The same of all ranks together, and elements of the largest tensor's shard.
+template <class N>
+N padded_whole_elements(const Unit<N>& unit, const ShardRanks& ranks);
+template <class N>
+std::int64_t largest_padded_shard(const Unit<N>& unit, const ShardRanks& ranks);
 template <class N>
 TensorSum padded_shards(const Unit<N>& unit, const ShardRanks& ranks, ElementType type,
                         TensorSum sum);

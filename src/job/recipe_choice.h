@@ -9,6 +9,16 @@ namespace steelyard {
 void choose_engine(Draft& draft);
 // `config_states_dropout`: whether the model's config says anything of dropout. Needs engine, layout and device.
 void choose_recipe(Draft& draft, bool config_states_dropout);
+// Its parts, each of which needs those before it.
+void choose_precision(Draft& draft);
+void choose_optimizer(Draft& draft);
+void choose_attention(Draft& draft);
+void choose_loss(Draft& draft);
+void choose_kernels(Draft& draft);
+void choose_types(Draft& draft);  // beside the precision, as Megatron's code can be told
+void choose_compile(Draft& draft);
+void choose_step(Draft& draft);
+
 // The length of a sequence, from the model when it is not given.
 void choose_sequence(Draft& draft);
 

@@ -54,6 +54,9 @@ struct Device {
   double watts = 0;                   // at most, as the vendor states it
   DeviceRates rates;
   std::vector<std::string> short_forms;  // "h100"
+
+  // NVIDIA's generations that have neither bf16 units nor FlashAttention 2.
+  bool is_before_ampere() const { return architecture == "sm_70" || architecture == "sm_75"; }
 };
 
 // All known devices; the order is that of `steelyard list devices`.

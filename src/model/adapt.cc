@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "model/freeze.h"
+#include "model/modules.h"
 
 namespace steelyard {
 namespace {
@@ -24,23 +25,16 @@ bool is_meant_within(std::string_view stack, std::string_view module, std::strin
   return !of_numbers && matches_pattern(whole, target);
 }
 
-int add(std::vector<ParameterTensor>& tensors, std::string name, std::vector<std::int64_t> shape) {
-  ParameterTensor tensor;
-  tensor.name = std::move(name);
-  tensor.shape = std::move(shape);
-  tensors.push_back(std::move(tensor));
-  return static_cast<int>(tensors.size()) - 1;
-}
-
 void give_adapter(Linear& linear, std::vector<ParameterTensor>& tensors,
                   const AdapterTerms& terms) {
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
+    return add_tensor(tensors, linear.name + name, std::move(shape), TensorRole::kMatrix);
+  };
   LowRank adapter;
   adapter.rank = terms.rank;
-  adapter.down_index = add(tensors, linear.name + ".lora_A.weight", {terms.rank, linear.in});
-  adapter.up_index = add(tensors, linear.name + ".lora_B.weight", {linear.out, terms.rank});
-  if (terms.magnitude)
-    adapter.magnitude_index =
-        add(tensors, linear.name + ".lora_magnitude_vector.weight", {linear.out});
+  adapter.down_index = add(".lora_A.weight", {terms.rank, linear.in});
+  adapter.up_index = add(".lora_B.weight", {linear.out, terms.rank});
+  if (terms.magnitude) adapter.magnitude_index = add(".lora_magnitude_vector.weight", {linear.out});
   linear.adapter = adapter;
 }
 

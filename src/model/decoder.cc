@@ -47,6 +47,14 @@ DecoderShape read_decoder_shape(Config& config, const DecoderDefaults& defaults)
   return shape;
 }
 
+HeadShape read_heads(Config& config) {
+  HeadShape heads;
+  heads.hidden = config.size("hidden_size");
+  heads.heads = heads.key_value_heads = config.size("num_attention_heads");
+  heads.width = config.quotient("hidden_size", heads.hidden, "num_attention_heads", heads.heads);
+  return heads;
+}
+
 Architecture begin_decoder(const DecoderShape& shape, const DecoderNames& names,
                            std::optional<Checked> embedding_width) {
   Architecture model;
@@ -86,11 +94,8 @@ Architecture begin_decoder(const DecoderShape& shape, const DecoderNames& names,
 }
 
 void add_learned_positions(Architecture& model, std::string_view name, Checked rows) {
-  ParameterTensor table;
-  table.name = name;
-  table.shape = {rows.value(), model.hidden};
-  table.role = TensorRole::kEmbedding;
-  add_tensor(model.embedding_parameters, std::move(table));
+  add_tensor(model.embedding_parameters, std::string(name), {rows.value(), model.hidden},
+             TensorRole::kEmbedding);
 }
 
 void set_embedding_norm(Architecture& model, Norm norm) {

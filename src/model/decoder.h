@@ -35,6 +35,8 @@ struct DecoderShape {
   bool tied = false;
 };
 DecoderShape read_decoder_shape(Config& config, const DecoderDefaults& defaults);
+// Of an encoder of images or of their texts: a key and a value for each head, and heads that share the width.
+HeadShape read_heads(Config& config);
 
 struct DecoderNames {
   std::string_view embedding = "model.embed_tokens.weight";

@@ -54,6 +54,22 @@ int add_tensor(Tensors& tensors, ParameterTensor tensor) {
   return static_cast<int>(tensors.size()) - 1;
 }
 
+int add_tensor(Tensors& tensors, std::string name, std::vector<std::int64_t> shape,
+               TensorRole role) {
+  ParameterTensor tensor;
+  tensor.name = std::move(name);
+  tensor.shape = std::move(shape);
+  tensor.role = role;
+  return add_tensor(tensors, std::move(tensor));
+}
+
+int add_index_buffer(Tensors& tensors, std::string name, Checked positions) {
+  const int index = add_tensor(tensors, std::move(name), {positions.value()}, TensorRole::kOther);
+  tensors.back().buffer = true;
+  tensors.back().buffer_type = ElementType::kInt64;
+  return index;
+}
+
 Linear add_linear(Tensors& tensors, std::string name, Checked in, Checked out,
                   const LinearOptions& options) {
   Linear linear;
@@ -95,11 +111,7 @@ Norm add_norm(Tensors& tensors, std::string name, NormKind kind, Checked width) 
   norm.width = width.value();
   norm.bias = kind == NormKind::kLayerNorm || kind == NormKind::kLayerNormUnitOffset;
   const auto add = [&](std::string_view part) {
-    ParameterTensor tensor;
-    tensor.name = joined(norm.name, part);
-    tensor.shape = {norm.width};
-    tensor.role = TensorRole::kNorm;
-    return add_tensor(tensors, std::move(tensor));
+    return add_tensor(tensors, joined(norm.name, part), {norm.width}, TensorRole::kNorm);
   };
   if (kind != NormKind::kWeightless) norm.weight_index = add(".weight");
   if (norm.bias) norm.bias_index = add(".bias");

@@ -40,6 +40,10 @@ Linear add_linear(Tensors& tensors, std::string name, Checked in, Checked out,
 Norm add_norm(Tensors& tensors, std::string name, NormKind kind, Checked width);
 
 int add_tensor(Tensors& tensors, ParameterTensor tensor);
+int add_tensor(Tensors& tensors, std::string name, std::vector<std::int64_t> shape,
+               TensorRole role);
+// Which rows of a table are read, as transformers registers beside it: int64, in memory, never trained.
+int add_index_buffer(Tensors& tensors, std::string name, Checked positions);
 
 struct HeadShape {
   Checked hidden = 0;

@@ -49,6 +49,15 @@ class Composer {
   const Sizes<N>& sizes;
 
   // --- pointwise (operators/pointwise.cc)
+  // One tensor in, one of `elements` and `type` out; its gradient is one tensor like x, made after `before`.
+  struct Keeps {
+    bool input = false, output = false;
+  };
+  ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements,
+                 ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
+  ValueId pointwise(const char* label, ValueId x, const SlotName& name, Keeps keeps = {}) {
+    return single(label, x, name, graph.elements(x), graph.type(x), keeps);
+  }
   ValueId cast(ValueId x, ElementType type, const SlotName& name);
   ValueId add(ValueId x, ValueId y, const SlotName& name);
   ValueId multiply(ValueId x, ValueId y, const SlotName& name);
@@ -72,6 +81,14 @@ class Composer {
   // What is made without being trained: tables, positions, masks.
   ValueId made(const char* label, const Few<ValueId, 6>& inputs, const SlotName& name,
                const N& elements, ElementType type);
+
+  // --- the loss (operators/cross_entropy.cc)
+  // Minus the logarithms that `target` picks, averaged, in `type`; autocast picks from fp32. Backward does `before` first.
+  ValueId negative_log_likelihood(ValueId log_softmax, ValueId target, const char* name,
+                                  ElementType type, const Few<BackwardStep, 14>& before = {});
+  // Megatron's, of the rows of the vocabulary that this rank has: what it keeps, and what passes while `result` is made
+  // of `logits` (operators/sharded_cross_entropy.cc).
+  Operator vocabulary_parallel_cross_entropy(const char* owner, ValueId logits, ValueId result);
 
   // --- normalisation (operators/normalisation.cc)
   // `rows` rows of norm.width elements. A LayerNorm copies what does not lie row by row.
@@ -241,11 +258,6 @@ class Composer {
   std::int64_t rows_of(int index) const { return parameters_[place_of(index)].shape.front(); }
   ValueId rotary_in_place(ValueId x);  // operators/rotary.cc
 
-  ValueId pointwise(const char* label, ValueId x, const SlotName& name, bool keeps_input,
-                    bool keeps_output) {
-    return single(label, x, name, graph.elements(x), graph.type(x), {keeps_input, keeps_output});
-  }
-
  private:
   void recompute_from(int begin, bool discards_output, bool reentrant) {
     if (graph.size() > begin)
@@ -256,12 +268,6 @@ class Composer {
     return static_cast<std::size_t>(index + first_parameter);
   }
   int parameter_of(int index, const N& elements, bool of_product);
-  // One tensor in, one of `elements` and `type` out; its gradient is one tensor like x, made after `before`.
-  struct Keeps {
-    bool input = false, output = false;
-  };
-  ValueId single(const char* label, ValueId x, const SlotName& name, const N& elements,
-                 ElementType type, Keeps keeps, const Few<BackwardStep, 14>& before = {});
   ValueId grouped_experts(ValueId x, ValueId weights, ValueId indices,
                           const ExpertMlp& mlp);  // operators/grouped_experts.cc
   ValueId sorted_experts(ValueId x, ValueId weights, ValueId indices, const ExpertMlp& mlp);

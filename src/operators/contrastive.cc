@@ -87,6 +87,18 @@ class ContrastWriter {
     return pooled;
   }
 
+  // One number of each row, whose gradient is spread over it and not copied.
+  ValueId summed(ValueId x, const SlotName& name) {
+    const ValueId sum = graph_.tensor(name, batch_, graph_.type(x), true);
+    Operator add_up;
+    add_up.label = "sum";
+    add_up.inputs = {x};
+    add_up.outputs = {sum};
+    add_up.backward = {kAlias0};
+    graph_.add(add_up);
+    return sum;
+  }
+
   // x / |x|; clip's length is written out, siglip's is one operator.
   ValueId divided_by_length(ValueId x, const char* owner) {
     const bool autocast = c_.style.autocast;
@@ -114,23 +126,11 @@ class ContrastWriter {
       const ValueId given =
           autocast ? c_.cast(x, wide, {owner, "row, fp32", "autocast.fp32-operator"}) : x;
       const ValueId squares = c_.square(given, {owner, "squares", "op.pow.output"});
-      const ValueId sum = tensor(owner, "sum of squares", kRule, batch_, wide);
-      Operator add_up;
-      add_up.label = "sum";
-      add_up.inputs = {squares};
-      add_up.outputs = {sum};
-      add_up.backward = {kAlias0};  // spread, and not copied
-      graph_.add(add_up);
-      length = tensor(owner, "length", kRule, batch_, wide);
+      const ValueId sum = summed(squares, {owner, "sum of squares", kRule});
       const BackwardStep power =
           temporary(owner, "power of the sum", "op.pow.backward", batch_, wide);
-      Operator root;
-      root.label = "pow";
-      root.inputs = {sum};
-      root.outputs = {length};
-      root.saved = {sum};
-      root.backward = {power, power, kGradient0};
-      graph_.add(root);
+      length = c_.single("pow", sum, {owner, "length", kRule}, batch_, wide, {.input = true},
+                         {power, power});
       graph_.hold(squares);  // locals of the function that gives the length
     }
     const ValueId y = tensor(owner, "row of length 1", "op.contrast.divided", row_, wide);
@@ -228,19 +228,9 @@ class ContrastWriter {
     add.outputs = {sum};
     add.backward = {kAlias0, kAlias1};
     graph_.add(add);
-    const ValueId loss = half(sum);
+    const ValueId loss = c_.pointwise("divide", sum, {"loss", "loss", "op.cross-entropy.loss"});
     for (const ValueId local : {of_texts, of_images}) graph_.hold(local);
     return loss;
-  }
-  ValueId half(ValueId sum) {
-    const ValueId y = tensor("loss", "loss", "op.cross-entropy.loss", N(1), graph_.type(sum));
-    Operator divide;
-    divide.label = "divide";
-    divide.inputs = {sum};
-    divide.outputs = {y};
-    divide.backward = {kGradient0};
-    graph_.add(divide);
-    return y;
   }
 
   ValueId cross_entropy(ValueId logits, bool transposed) {
@@ -267,22 +257,9 @@ class ContrastWriter {
                             graph_.type(logits))});
     }
     graph_.add(softmax);
-    const ValueId picked = c_.style.autocast
-                               ? c_.cast(log_softmax, ElementType::kFloat32,
-                                         {"loss", "log-softmax, fp32", "autocast.fp32-operator"})
-                               : log_softmax;
-    const auto number = [&](const char* name, bool asks) {
-      return tensor("loss", name, "op.cross-entropy.loss", N(1), graph_.type(picked), asks);
-    };
-    const ValueId loss = number("loss of one way", true), weight = number("total weight", false);
-    Operator pick;
-    pick.label = "negative log likelihood";
-    pick.inputs = {picked, target};
-    pick.outputs = {loss, weight};
-    pick.saved = {picked, target, weight};
-    pick.backward = {kGradient0};
-    graph_.add(pick);
-    return loss;
+    return c_.negative_log_likelihood(
+        log_softmax, target, "loss of one way",
+        c_.style.autocast ? ElementType::kFloat32 : graph_.type(logits));
   }
 
   // -log sigmoid(±logits), summed over the images and averaged over the texts: plus where they belong together.
@@ -307,28 +284,11 @@ class ContrastWriter {
       multiply.backward = {temporary("loss", "gradient, fp32", kRule, pairs_, kWide)};
     multiply.backward.push_back(kGradient0);
     graph_.add(multiply);
-    const ValueId likelihood = tensor("loss", "log-likelihood", kRule, pairs_, kWide);
-    Operator sigmoid;
-    sigmoid.label = "log sigmoid";
-    sigmoid.inputs = {signed_logits};
-    sigmoid.outputs = {likelihood};
-    sigmoid.saved = {signed_logits};
-    sigmoid.backward = {kGradient0};
-    graph_.add(sigmoid);
-    const auto of_texts = [&](const char* label, ValueId x, const char* name, const N& elements,
-                              const BackwardStep& gradient) {
-      const ValueId y = tensor("loss", name, kRule, elements, kWide);
-      Operator operation;
-      operation.label = label;
-      operation.inputs = {x};
-      operation.outputs = {y};
-      operation.backward = {gradient};
-      graph_.add(operation);
-      return y;
-    };
-    const ValueId sum = of_texts("sum", likelihood, "likelihood of each text", batch_, kAlias0);
-    const ValueId negative = of_texts("negate", sum, "loss of each text", batch_, kGradient0);
-    const ValueId loss = of_texts("mean", negative, "loss", N(1), kGradient0);
+    const ValueId likelihood = c_.pointwise("log sigmoid", signed_logits,
+                                            {"loss", "log-likelihood", kRule}, {.input = true});
+    const ValueId sum = summed(likelihood, {"loss", "likelihood of each text", kRule});
+    const ValueId negative = c_.pointwise("negate", sum, {"loss", "loss of each text", kRule});
+    const ValueId loss = c_.single("mean", negative, {"loss", "loss", kRule}, N(1), kWide, {});
     for (const ValueId local : {eye, signs, likelihood, negative}) graph_.hold(local);
     return loss;
   }

@@ -223,8 +223,9 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   graph.add(product);
   if (style.fused_softmax) {
     // scale, mask and softmax are one kernel that keeps its 16-bit output (megatron/core/fusions/fused_softmax.py)
-    ValueId fused = pointwise("scaled masked softmax", raw,
-                              {kOwner, "softmax", "op.fused-softmax.saved-output"}, false, true);
+    ValueId fused =
+        pointwise("scaled masked softmax", raw,
+                  {kOwner, "softmax", "op.fused-softmax.saved-output"}, {.output = true});
     fused = dropout(fused, how.dropout, kOwner);
     return copy(weighted_values(fused, v, heads, value_width, type),
                 {kOwner, "output", "op.attention.transposed-copy"});
@@ -235,8 +236,8 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   ValueId scores = scaling ? raw : scale(raw, {kOwner, "scaled scores", "op.scale"});
   if (how.softcap) {
     scores = scale(scores, {kOwner, "scores / cap", "op.scale"});
-    scores =
-        pointwise("tanh", scores, {kOwner, "tanh(scores)", "op.tanh.saved-output"}, false, true);
+    scores = pointwise("tanh", scores, {kOwner, "tanh(scores)", "op.tanh.saved-output"},
+                       {.output = true});
     scores = scale(scores, {kOwner, "capped scores", "op.scale"});
   }
   // The mask is of the residual stream's type, and a sum promotes.

@@ -7,6 +7,33 @@
 
 namespace steelyard {
 
+namespace {
+constexpr SlotName kLabelsShifted{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
+}  // namespace
+
+template <class N>
+ValueId Composer<N>::negative_log_likelihood(ValueId log_softmax, ValueId target, const char* name,
+                                             ElementType type,
+                                             const Few<BackwardStep, 14>& before) {
+  // cross_entropy_loss asks for the logits' own type; what picks from it is on autocast's list of fp32 operators.
+  if (style.autocast)
+    log_softmax = cast(log_softmax, ElementType::kFloat32,
+                       {"loss", "log-softmax, fp32", "autocast.fp32-operator"});
+  const auto number = [&](const char* what, bool asks) {
+    return graph.tensor({"loss", what, "op.cross-entropy.loss"}, N(1), type, asks);
+  };
+  const ValueId loss = number(name, true), weight = number("total weight", false);
+  Operator pick;
+  pick.label = "negative log likelihood";
+  pick.inputs = {log_softmax, target};
+  pick.outputs = {loss, weight};
+  pick.saved = {log_softmax, target, weight};
+  pick.backward = before;
+  pick.backward.push_back(kGradient0);
+  graph.add(pick);
+  return loss;
+}
+
 template <class N>
 ValueId LossWriter<N>::cross_entropy(ValueId logits, ValueId labels) {
   return transformers(logits, graph_.elements(logits), labels, logits);
@@ -43,30 +70,15 @@ ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId l
   // cross_entropy is on autocast's list of fp32 operators.
   if (narrow && c_.style.autocast) wide = widened(wide);
   const N counted = moves_logits ? graph_.elements(wide) : elements;
+  const SlotName kept{"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"};
   const ValueId log_softmax =
-      graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, counted,
-                    graph_.type(wide), true);
-  if (c_.style.distributed_tensors)
-    parallel_log_softmax(wide, log_softmax);
-  else
-    one(wide, log_softmax, "log softmax", {log_softmax});
-  // cross_entropy_loss asks for the logits' own type; what picks from it is on autocast's list of fp32 operators.
-  const ValueId picked = c_.style.autocast
-                             ? c_.cast(log_softmax, ElementType::kFloat32,
-                                       {"loss", "log-softmax, fp32", "autocast.fp32-operator"})
-                             : log_softmax;
+      c_.style.distributed_tensors
+          ? parallel_log_softmax(wide, kept, counted)
+          : c_.single("log softmax", wide, kept, counted, graph_.type(wide), {.output = true});
+  Few<BackwardStep, 14> before;
+  if (c_.style.distributed_tensors) of_parallel_loss(before, elements);
   const ValueId loss =
-      graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
-  const ValueId weight = graph_.tensor({"loss", "total weight", "op.cross-entropy.loss"}, N(1),
-                                       ElementType::kFloat32, false);
-  Operator pick;
-  pick.label = "negative log likelihood";
-  pick.inputs = {picked, target};
-  pick.outputs = {loss, weight};
-  pick.saved = {picked, target, weight};
-  if (c_.style.distributed_tensors) of_parallel_loss(pick.backward, elements);
-  pick.backward.push_back(kGradient0);
-  graph_.add(pick);
+      c_.negative_log_likelihood(log_softmax, target, "loss", ElementType::kFloat32, before);
   if (moves_logits) graph_.hold(moved_logits);
   if (!narrow) graph_.hold(widened_logits);
   if (c_.style.schedule_asks_for_loss || scaling)
@@ -90,21 +102,16 @@ template <class N>
 ValueId LossWriter<N>::moved(ValueId logits) {
   const SlotName name{"loss", "logits but the last", "op.cross-entropy.shifted-logits"};
   const N elements = c_.sizes.batch * (c_.sizes.sequence - N(1)) * c_.sizes.vocabulary;
-  const ValueId part = plain(c_.sizes.batch) == 1
-                           ? graph_.view(logits, elements)
-                           : graph_.tensor(name, elements, graph_.type(logits), true);
-  one(logits, part, "slice", {});
-  return part;
+  return plain(c_.sizes.batch) == 1
+             ? c_.viewed("slice", logits, elements)
+             : c_.single("slice", logits, name, elements, graph_.type(logits), {});
 }
 
 template <class N>
 ValueId LossWriter<N>::labels_after_the_first(ValueId labels) {
   const N tokens = c_.sizes.batch * (c_.sizes.sequence - N(1));
   if (plain(c_.sizes.batch) == 1) return graph_.view(labels, tokens);
-  const SlotName moved{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
-  const ValueId target = graph_.tensor(moved, tokens, ElementType::kInt64, false);
-  one(labels, target, "copy", {});
-  return target;
+  return c_.made("copy", {labels}, kLabelsShifted, tokens, ElementType::kInt64);
 }
 
 // A causal model's labels move by one: padded at the end, and the part after the first copied (loss_utils.py).
@@ -112,15 +119,11 @@ template <class N>
 ValueId LossWriter<N>::shifted(ValueId labels) {
   if (model_.encoder) return labels;
   const SlotName padded{"loss", "labels, padded", "op.cross-entropy.shifted-labels"};
-  padded_ = graph_.tensor(padded, c_.sizes.batch * (c_.sizes.sequence + N(1)), ElementType::kInt64,
-                          false);
-  one(labels, padded_, "pad", {});
+  padded_ = c_.made("pad", {labels}, padded, c_.sizes.batch * (c_.sizes.sequence + N(1)),
+                    ElementType::kInt64);
   // Of one sequence, the part after the first is contiguous as it stands.
   if (plain(c_.sizes.batch) == 1) return graph_.view(padded_, c_.sizes.tokens);
-  const SlotName moved{"loss", "labels, shifted", "op.cross-entropy.shifted-labels"};
-  const ValueId target = graph_.tensor(moved, c_.sizes.tokens, ElementType::kInt64, false);
-  one(padded_, target, "copy", {});
-  return target;
+  return c_.made("copy", {padded_}, kLabelsShifted, c_.sizes.tokens, ElementType::kInt64);
 }
 
 // One kernel from 16-bit logits to the loss: flash-attn's keeps them and makes their gradient (losses/cross_entropy.py),
@@ -154,9 +157,10 @@ ValueId LossWriter<N>::fused(ValueId logits, ValueId raw, ValueId labels, ValueI
 // loss_parallel (torch/distributed/tensor/parallel/loss.py), written in Python: logits less their maximum, their
 // exponentials until these are summed, then the result; three numbers for each token. Backward passes through.
 template <class N>
-void LossWriter<N>::parallel_log_softmax(ValueId wide, ValueId result) {
+ValueId LossWriter<N>::parallel_log_softmax(ValueId wide, const SlotName& name, const N& elements) {
   const char* rule = "op.loss-parallel.log-softmax";
   const ElementType type = graph_.type(wide);
+  const ValueId result = graph_.tensor(name, elements, type, true);
   const SlotId number =
       graph_.temporary({"loss", "numbers of each token", rule}, c_.sizes.tokens, type);
   Operator operation;
@@ -170,6 +174,7 @@ void LossWriter<N>::parallel_log_softmax(ValueId wide, ValueId result) {
   operation.backward = {{BackwardStep::kAliasGradient, 0, -1}};
   exchange_numbers(operation);
   graph_.add(operation);
+  return result;
 }
 
 // Both backwards in one, (zeros with the targets + exponentials) x what arrives: three tensors of all logits here.
@@ -191,6 +196,8 @@ void LossWriter<N>::of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elem
   temporary("their sum with the exponentials", elements, ElementType::kFloat32);
 }
 
+template class Composer<Checked>;
+template class Composer<Traced>;
 template class LossWriter<Checked>;
 template class LossWriter<Traced>;
 

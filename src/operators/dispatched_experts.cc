@@ -85,7 +85,7 @@ class DispatchedExperts {
       scores = c_.pointwise(
           "sigmoid",
           c_.cast(logits, ElementType::kFloat32, {kRouter, "fp32 logits", "op.softmax.fp32-input"}),
-          {kRouter, "scores", "op.sigmoid.saved-output"}, false, true);
+          {kRouter, "scores", "op.sigmoid.saved-output"}, {.output = true});
     ValueId weights =
         graph_.tensor({kRouter, "chosen weights", "op.top-k.output"}, chosen, score_type_, true);
     const ValueId indices = graph_.tensor({kRouter, "chosen experts", "op.top-k.saved-indices"},
@@ -100,10 +100,10 @@ class DispatchedExperts {
     weights = mlp_.sigmoid_scores
                   ? c_.pointwise("normalise", weights,
                                  {kRouter, "weights that sum to one", "op.softmax.saved-output"},
-                                 true, true)
+                                 {.input = true, .output = true})
                   : c_.pointwise("softmax", weights,
                                  {kRouter, "weights that sum to one", "op.softmax.saved-output"},
-                                 false, true);
+                                 {.output = true});
     probabilities_ =
         graph_.tensor({kRouter, "weights over all experts", kSpread}, each, score_type_, true);
     map_ = graph_.tensor({kRouter, "choices over all experts", kSpread}, each, ElementType::kBool,

@@ -32,7 +32,7 @@ ValueId Composer<N>::shared_expert(ValueId x, const ExpertMlp& mlp, const N& tok
   const ValueId score = linear(x, *mlp.shared_gate, tokens, hidden, N(1));
   const ValueId gate =
       pointwise("sigmoid", score, {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"},
-                false, true);
+                {.output = true});
   const ValueId gated = graph.tensor({"mlp.shared_expert", "gated output", "op.multiply.output"},
                                      tokens * hidden, style.compute, true);
   Operator multiply_rows;

@@ -122,11 +122,12 @@ class GroupedExperts {
   // gpt_oss: (clamp(up) + 1) * (clamp(gate) * sigmoid(1.702 clamp(gate))), each term its own operator.
   ValueId clamped(ValueId gate, ValueId up) {
     const char* rule = "op.clamped-swiglu.saved-factors";
-    gate = c_.pointwise("clamp", gate, {kOwner, "gate, clamped", rule}, true, false);
-    up = c_.pointwise("clamp", up, {kOwner, "up, clamped", rule}, true, false);
+    gate = c_.pointwise("clamp", gate, {kOwner, "gate, clamped", rule}, {.input = true});
+    up = c_.pointwise("clamp", up, {kOwner, "up, clamped", rule}, {.input = true});
     const ValueId inner = c_.scale(gate, {kOwner, "1.702 gate", "op.scale"});
-    const ValueId sigmoid = c_.pointwise(
-        "sigmoid", inner, {kOwner, "sigmoid(1.702 gate)", "op.sigmoid.saved-output"}, false, true);
+    const ValueId sigmoid =
+        c_.pointwise("sigmoid", inner, {kOwner, "sigmoid(1.702 gate)", "op.sigmoid.saved-output"},
+                     {.output = true});
     const ValueId activated = c_.multiply(gate, sigmoid, {kOwner, "activated gate", rule});
     const ValueId raised = c_.scale(up, {kOwner, "up + 1", rule});
     return c_.multiply(raised, activated, {kOwner, "act(gate)·up", "op.multiply.output"});

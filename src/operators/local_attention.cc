@@ -35,8 +35,7 @@ class LocalAttentionWriter {
     const ValueId straight = c_.multiply(t, cosine, {kOwner, "x·cos", kRule});
     const N half = turned_elements / N(2);
     const std::vector<ValueId> halves = c_.split(t, {half, half}, kOwner);
-    const ValueId negative =
-        c_.pointwise("negate", halves[1], {kOwner, "negated half", kRule}, false, false);
+    const ValueId negative = c_.pointwise("negate", halves[1], {kOwner, "negated half", kRule});
     const ValueId crossed =
         c_.joined({negative, halves[0]}, {kOwner, "rotated", kRule}, turned_elements);
     const ValueId sum = c_.add(straight, c_.multiply(crossed, sine, {kOwner, "rotated·sin", kRule}),

@@ -167,31 +167,17 @@ int LossWriter<N>::tied_gradient(const N& width) {
 // Every rank gathers the logits of all, and takes its part of their gradient.
 template <class N>
 ValueId LossWriter<N>::whole(ValueId logits) {
-  const ValueId y = graph_.tensor({"loss", "logits of all ranks", "op.gathered-logits"},
-                                  c_.sizes.tokens * c_.sizes.vocabulary, c_.style.compute, true);
-  one(logits, y, "gather", {});
-  return y;
+  return c_.single("gather", logits, {"loss", "logits of all ranks", "op.gathered-logits"},
+                   c_.sizes.tokens * c_.sizes.vocabulary, c_.style.compute, {});
 }
 
 template <class N>
 ValueId LossWriter<N>::capped(ValueId logits) {
   if (!model_.final_softcap) return logits;
   logits = c_.scale(logits, {"loss", "logits / cap", "op.scale"});
-  const ValueId y = graph_.tensor({"loss", "tanh(logits)", "op.tanh.saved-output"},
-                                  graph_.elements(logits), c_.style.compute, true);
-  one(logits, y, "tanh", {y});
-  return c_.scale(y, {"loss", "capped logits", "op.scale"});
-}
-
-template <class N>
-void LossWriter<N>::one(ValueId x, ValueId y, const char* label, Few<ValueId, 10> saved) {
-  Operator operation;
-  operation.label = label;
-  operation.inputs = {x};
-  operation.outputs = {y};
-  operation.saved = saved;
-  operation.backward = {kGradient0};
-  graph_.add(operation);
+  logits = c_.pointwise("tanh", logits, {"loss", "tanh(logits)", "op.tanh.saved-output"},
+                        {.output = true});
+  return c_.scale(logits, {"loss", "capped logits", "op.scale"});
 }
 
 template class LossWriter<Checked>;

@@ -34,7 +34,6 @@ class LossWriter {
   int tied_gradient(const N& width);
   ValueId whole(ValueId logits);
   ValueId capped(ValueId logits);
-  void one(ValueId x, ValueId y, const char* label, Few<ValueId, 10> saved);
 
   // --- operators/cross_entropy.cc
   ValueId transformers(ValueId logits, const N& elements, ValueId labels, ValueId hidden);
@@ -43,7 +42,7 @@ class LossWriter {
   ValueId labels_after_the_first(ValueId labels);
   ValueId shifted(ValueId labels);
   ValueId fused(ValueId logits, ValueId raw, ValueId labels, ValueId hidden);
-  void parallel_log_softmax(ValueId wide, ValueId result);
+  ValueId parallel_log_softmax(ValueId wide, const SlotName& name, const N& elements);
   void of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elements);
 
   // --- operators/sharded_cross_entropy.cc

@@ -122,7 +122,7 @@ ValueId Composer<N>::fused_activation(ValueId x, const char* owner) {
   const int begin = position();
   const ValueId y =
       pointwise("activation", x, {owner, "activation output", "op.fused-activation.saved-input"},
-                true, false);
+                {.input = true});
   if (recomputed.activation || style.compiled) recompute_from(begin, recomputed.activation);
   return y;
 }

@@ -70,12 +70,12 @@ ValueId Composer<N>::multiply(ValueId x, ValueId y, const SlotName& name) {
 
 template <class N>
 ValueId Composer<N>::scale(ValueId x, const SlotName& name) {
-  return pointwise("scale", x, name, false, false);
+  return pointwise("scale", x, name);
 }
 
 template <class N>
 ValueId Composer<N>::copy(ValueId x, const SlotName& name) {
-  return pointwise("copy", x, name, false, false);
+  return pointwise("copy", x, name);
 }
 
 template <class N>
@@ -150,17 +150,18 @@ template <class N>
 ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owner) {
   switch (activation) {
     case Activation::kSilu:
-      return pointwise("silu", x, {owner, "silu(gate)", "op.silu.saved-input"}, true, false);
+      return pointwise("silu", x, {owner, "silu(gate)", "op.silu.saved-input"}, {.input = true});
     case Activation::kGeluErf:
     case Activation::kGeluTanh:
-      return pointwise("gelu", x, {owner, "gelu output", "op.gelu.saved-input"}, true, false);
+      return pointwise("gelu", x, {owner, "gelu output", "op.gelu.saved-input"}, {.input = true});
     case Activation::kGeluCustom:
-      return pointwise("gelu", x, {owner, "gelu output", "op.bloom-gelu.saved-input"}, true, false);
+      return pointwise("gelu", x, {owner, "gelu output", "op.bloom-gelu.saved-input"},
+                       {.input = true});
     case Activation::kRelu:
-      return pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, false, true);
+      return pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, {.output = true});
     case Activation::kSquaredRelu: {
       ValueId positive =
-          pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, false, true);
+          pointwise("relu", x, {owner, "relu output", "op.relu.saved-output"}, {.output = true});
       // autocast's list of fp32 operators has pow
       if (style.autocast)
         positive = cast(positive, ElementType::kFloat32,
@@ -169,8 +170,9 @@ ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owne
     }
     case Activation::kQuickGelu: {
       const ValueId inner = scale(x, {owner, "1.702 x", "op.scale"});
-      const ValueId gate = pointwise(
-          "sigmoid", inner, {owner, "sigmoid(1.702 x)", "op.sigmoid.saved-output"}, false, true);
+      const ValueId gate =
+          pointwise("sigmoid", inner, {owner, "sigmoid(1.702 x)", "op.sigmoid.saved-output"},
+                    {.output = true});
       return multiply(x, gate, {owner, "quick gelu output", "op.multiply.saved-factors"});
     }
     case Activation::kGeluPython: {
@@ -181,18 +183,18 @@ ValueId Composer<N>::activate(ValueId x, Activation activation, const char* owne
                                                  {owner, "x, fp32", "autocast.fp32-operator"})
                                           : x;
       const ValueId cube =
-          pointwise("pow", base, {owner, "x^3", "op.pow.saved-input"}, true, false);
+          pointwise("pow", base, {owner, "x^3", "op.pow.saved-input"}, {.input = true});
       const ValueId small = scale(cube, {owner, "0.044715 x^3", "op.scale"});
       const ValueId inner = add(x, small, {owner, "x + 0.044715 x^3", "op.add"});
       const ValueId scaled = scale(inner, {owner, "sqrt(2/pi) (...)", "op.scale"});
       const ValueId tanh =
-          pointwise("tanh", scaled, {owner, "tanh", "op.tanh.saved-output"}, false, true);
+          pointwise("tanh", scaled, {owner, "tanh", "op.tanh.saved-output"}, {.output = true});
       const ValueId one = scale(tanh, {owner, "1 + tanh", "op.scale"});
       return multiply(half, one, {owner, "gelu output", "op.multiply.saved-factors"});
     }
     case Activation::kClampedSwiglu:
-      return pointwise("activation", x, {owner, "activation output", "op.silu.saved-input"}, true,
-                       false);
+      return pointwise("activation", x, {owner, "activation output", "op.silu.saved-input"},
+                       {.input = true});
   }
   return x;
 }

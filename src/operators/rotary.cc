@@ -143,8 +143,7 @@ class RotaryWriter {
     const ValueId cosine = times("x·cos", x, cosine_, "x·cos");
     const ValueId first = c_.viewed("first half", x, half);
     const ValueId second = c_.viewed("second half", x, half);
-    const ValueId negative =
-        c_.pointwise("negate", second, {kOwner, "negated half", kProducts}, false, false);
+    const ValueId negative = c_.pointwise("negate", second, {kOwner, "negated half", kProducts});
     const ValueId rotated =
         c_.joined({negative, first}, {kOwner, "rotated", kProducts}, graph_.elements(x));
     const ValueId sine = times("rotated·sin", rotated, sine_, "rotated·sin");

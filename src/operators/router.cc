@@ -29,15 +29,15 @@ class RouterWriter {
     ValueId weights = kNoValue, indices = kNoValue;
     if (transformers_ && routing.scores_of_chosen) {
       choose(logits, graph_.type(logits), weights, indices);
-      weights =
-          c_.pointwise("softmax", weights,
-                       {kOwner, "softmax of the chosen", "op.softmax.saved-output"}, false, true);
+      weights = c_.pointwise("softmax", weights,
+                             {kOwner, "softmax of the chosen", "op.softmax.saved-output"},
+                             {.output = true});
       return {weights, indices};
     }
     const ValueId wide =
         c_.cast(logits, ElementType::kFloat32, {kOwner, "fp32 logits", "op.softmax.fp32-input"});
     const ValueId probabilities = c_.pointwise(
-        "scores", wide, {kOwner, "probabilities", "op.softmax.saved-output"}, false, true);
+        "scores", wide, {kOwner, "probabilities", "op.softmax.saved-output"}, {.output = true});
     choose(probabilities, transformers_ ? ElementType::kFloat32 : c_.style.compute, weights,
            indices);
     if (!transformers_) return {weights, indices};

@@ -17,31 +17,37 @@ void LossWriter<N>::exchange_numbers(Operator& operation) const {
 
 // megatron/core/tensor_parallel/cross_entropy.py: exponentials in place of the fp32 copy, kept; gradient in place.
 template <class N>
-ValueId LossWriter<N>::megatron(ValueId logits) {
-  const N elements = graph_.elements(logits);
-  const ValueId exponentials =
-      graph_.tensor({"loss", "fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials"},
-                    elements, ElementType::kFloat32, false);
-  const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"},
-                                     c_.sizes.tokens, ElementType::kFloat32, true);
-  const char* rule = "op.megatron-cross-entropy.targets";
+Operator Composer<N>::vocabulary_parallel_cross_entropy(const char* owner, ValueId logits,
+                                                        ValueId result) {
+  constexpr const char* kTargets = "op.megatron-cross-entropy.targets";
   const auto of_tokens = [&](const char* name, ElementType type) {
-    return graph_.tensor({"loss", name, rule}, c_.sizes.tokens, type, false);
+    return graph.tensor({owner, name, kTargets}, sizes.tokens, type, false);
   };
+  const auto passing = [&](const char* name, ElementType type) {
+    return graph.temporary({owner, name, kTargets}, sizes.tokens, type);
+  };
+  const ValueId exponentials =
+      graph.tensor({owner, "fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials"},
+                   graph.elements(logits), ElementType::kFloat32, false);
   const ValueId mask = of_tokens("targets of other ranks", ElementType::kBool);
   const ValueId target = of_tokens("targets, counted from this rank's first", ElementType::kInt64);
-  const auto passing = [&](const char* name, ElementType type) {
-    return graph_.temporary({"loss", name, rule}, c_.sizes.tokens, type);
-  };
   Operator operation;
   operation.label = "vocabulary-parallel cross entropy";
   operation.inputs = {logits};
-  operation.outputs = {loss, exponentials, mask, target};
+  operation.outputs = {result, exponentials, mask, target};
   operation.saved = {exponentials, mask, target};
   operation.passing = {passing("largest logits", ElementType::kFloat32),
                        passing("rows", ElementType::kInt64),
                        passing("logits of the targets", ElementType::kFloat32)};
   operation.backward = {kGradient0};  // the cast of the in-place gradient
+  return operation;
+}
+
+template <class N>
+ValueId LossWriter<N>::megatron(ValueId logits) {
+  const ValueId loss = graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"},
+                                     c_.sizes.tokens, ElementType::kFloat32, true);
+  Operator operation = c_.vocabulary_parallel_cross_entropy("loss", logits, loss);
   exchange_numbers(operation);
   graph_.add(operation);
   return loss;
@@ -79,6 +85,8 @@ void LossWriter<N>::nanotron(ValueId logits) {
   graph_.add(operation);
 }
 
+template class Composer<Checked>;
+template class Composer<Traced>;
 template class LossWriter<Checked>;
 template class LossWriter<Traced>;
 

@@ -32,12 +32,9 @@ ValueId TorchtuneLoss<N>::times_tokens(ValueId loss) {
 template <class N>
 ValueId TorchtuneLoss<N>::picked(ValueId logits, ValueId target) {
   const N rows = graph_.elements(logits) / c_.sizes.vocabulary;
-  const auto number = [&](const char* name, const N& count, bool needs) {
-    return graph_.tensor({"loss", name, "op.cross-entropy.loss"}, count, ElementType::kFloat32,
-                         needs);
-  };
   if (c_.style.compiled) {
-    const ValueId loss = number("loss", N(1), true);
+    const ValueId loss =
+        graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
     const ValueId sums =
         graph_.tensor({"loss", "log-sum-exp by token", "op.fused-cross-entropy.saved-logits"}, rows,
                       ElementType::kFloat32, false);
@@ -51,24 +48,9 @@ ValueId TorchtuneLoss<N>::picked(ValueId logits, ValueId target) {
     return loss;
   }
   const ValueId log_softmax =
-      graph_.tensor({"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"},
-                    graph_.elements(logits), ElementType::kFloat32, true);
-  Operator softmax;
-  softmax.label = "log softmax";
-  softmax.inputs = {logits};
-  softmax.outputs = {log_softmax};
-  softmax.saved = {log_softmax};
-  softmax.backward = {kGradient0};
-  graph_.add(softmax);
-  const ValueId loss = number("loss", N(1), true), weight = number("total weight", N(1), false);
-  Operator pick;
-  pick.label = "negative log likelihood";
-  pick.inputs = {log_softmax, target};
-  pick.outputs = {loss, weight};
-  pick.saved = {log_softmax, target, weight};
-  pick.backward = {kGradient0};
-  graph_.add(pick);
-  return loss;
+      c_.pointwise("log softmax", logits,
+                   {"loss", "log-softmax", "op.cross-entropy.saved-log-softmax"}, {.output = true});
+  return c_.negative_log_likelihood(log_softmax, target, "loss", ElementType::kFloat32);
 }
 
 template <class N>

@@ -22,31 +22,28 @@ void compose_vocabulary_output(Composer<N>& c, const Architecture& model, ValueI
   const Sizes<N>& sizes = c.sizes;
   const N rows = sizes.vocabulary / sizes.tensor;
   const N hidden = sizes.tokens * sizes.hidden;
-  const auto kept = [&](const char* name, const char* rule, const N& elements, ElementType type) {
-    return graph.tensor({"output layer", name, rule}, elements, type, false);
-  };
+  constexpr const char* kOwner = "output layer";
   const auto temporary = [&](const char* name, const char* rule, const N& elements) {
-    return graph.temporary({"output layer", name, rule}, elements, c.style.compute);
+    return graph.temporary({kOwner, name, rule}, elements, c.style.compute);
   };
-  constexpr const char* kTargets = "op.megatron-cross-entropy.targets";
-  const ValueId exponentials =
-      kept("fp32 exponentials", "op.megatron-cross-entropy.saved-exponentials", sizes.tokens * rows,
-           ElementType::kFloat32);
-  const ValueId mask = kept("targets of other ranks", kTargets, sizes.tokens, ElementType::kBool);
-  const ValueId target =
-      kept("targets, counted from this rank's first", kTargets, sizes.tokens, ElementType::kInt64);
-  const ValueId logits = graph.tensor({"output layer", "logits", "op.linear.output"},
-                                      sizes.tokens * rows, c.style.compute, true);
-  Operator product;
-  product.label = "output layer";
-  product.inputs = {x};
-  product.outputs = {logits};
-  product.saved = {x, exponentials, mask, target};
-  product.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(sizes.hidden),
-                        plain(rows)};
   const auto exchange = [&](ExchangeKind kind, const N& elements, ElementType type) {
     return Exchange{kind, Axis::kPipeline, Composer<N>::payload_of(elements, type)};
   };
+  const ValueId logits = graph.tensor({kOwner, "logits", "op.linear.output"}, sizes.tokens * rows,
+                                      c.style.compute, true);
+  const ValueId stand_in =
+      graph.tensor({kOwner, "stand-in for the loss", "op.megatron-cross-entropy.targets"},
+                   sizes.tokens, c.style.compute, true);
+  Operator loss = c.vocabulary_parallel_cross_entropy(kOwner, logits, stand_in);
+  const ValueId exponentials = loss.saved[0];
+  Operator product;
+  product.label = kOwner;
+  product.inputs = {x};
+  product.outputs = {logits};
+  product.saved = {x};
+  for (const ValueId kept : loss.saved) product.saved.push_back(kept);
+  product.arithmetic = {Arithmetic::kProduct, plain(sizes.tokens), plain(sizes.hidden),
+                        plain(rows)};
   // What comes from the last stage, and the sum of what goes back to it.
   if (waits) {
     product.forward_exchanges = {exchange(ExchangeKind::kAllGather, hidden, c.style.compute)};
@@ -64,32 +61,18 @@ void compose_vocabulary_output(Composer<N>& c, const Architecture& model, ValueI
                               c.parameter(model.head.weight_index, rows * sizes.hidden), -1});
   graph.add(product);
 
-  const ValueId stand_in = graph.tensor({"output layer", "stand-in for the loss", kTargets},
-                                        sizes.tokens, c.style.compute, true);
-  const auto number = [&](const char* name, ElementType type) {
-    return graph.temporary({"output layer", name, kTargets}, sizes.tokens, type);
-  };
-  Operator loss;
-  loss.label = "cross entropy of this rank's rows";
-  loss.inputs = {logits};
-  loss.outputs = {stand_in, exponentials, mask, target};
-  loss.saved = {exponentials, mask, target};
-  loss.passing = {number("largest logits", ElementType::kFloat32),
-                  number("rows", ElementType::kInt64),
-                  number("logits of the targets", ElementType::kFloat32)};
   if (waits) {
     const Exchange numbers =
         exchange(ExchangeKind::kAllReduce, sizes.tokens, ElementType::kFloat32);
     loss.forward_exchanges = {numbers, numbers, numbers};
   }
-  loss.backward = {kGradient0};  // the cast of the in-place gradient
   graph.add(loss);
   if (!gradient_in_forward) return;
 
   // Before the sums of all ranks are known: the softmax of this rank's rows times the weight, and the targets' rows of it.
   const auto part = [&](const char* name) {
-    const ValueId value = graph.tensor({"output layer", name, "vocabulary.gradient-in-forward"},
-                                       hidden, c.style.compute, false);
+    const ValueId value = graph.tensor({kOwner, name, "vocabulary.gradient-in-forward"}, hidden,
+                                       c.style.compute, false);
     graph.linger(value);
     return value;
   };

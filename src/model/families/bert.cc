@@ -18,12 +18,9 @@ struct HeadNames {
 // A dense layer with bias, an activation, a norm, and the bias of the tied decoder.
 void add_masked_language_head(Architecture& model, const HeadNames& names, Activation activation) {
   const std::size_t from = model.head_parameters.size();
-  ParameterTensor bias;
-  bias.name = names.bias;
-  bias.shape = {model.vocabulary};
-  bias.role = TensorRole::kBias;
   model.head.bias = true;
-  model.head.bias_index = add_tensor(model.head_parameters, std::move(bias));
+  model.head.bias_index = add_tensor(model.head_parameters, std::string(names.bias),
+                                     {model.vocabulary}, TensorRole::kBias);
   HeadTransform transform;
   transform.dense = add_linear(model.head_parameters, std::string(names.dense), model.hidden,
                                model.hidden, {.bias = true, .split = Split::kNone});
@@ -86,15 +83,8 @@ Architecture read_encoder(Config& config, const std::string& prefix, const HeadN
   set_embedding_norm(model, add_norm(model.embedding_parameters, embeddings + "LayerNorm",
                                      NormKind::kLayerNorm, shape.hidden));
   model.embedding_dropout = layer.residual_dropout;
-  for (const char* name : {"position_ids", "token_type_ids"}) {
-    ParameterTensor buffer;
-    buffer.name = embeddings + name;
-    buffer.shape = {positions.value()};
-    buffer.role = TensorRole::kOther;
-    buffer.buffer = true;
-    buffer.buffer_type = ElementType::kInt64;
-    add_tensor(model.embedding_parameters, std::move(buffer));
-  }
+  for (const char* name : {"position_ids", "token_type_ids"})
+    add_index_buffer(model.embedding_parameters, embeddings + name, positions);
   add_linear(model.left_out, prefix + "pooler.dense", shape.hidden, shape.hidden,
              {.bias = true, .split = Split::kNone});
   add_masked_language_head(model, head, activation);

@@ -22,24 +22,12 @@ std::string within(std::string_view tower, std::string_view name) {
   return std::string(tower) + std::string(name);
 }
 
-int add_number(Tensors& tensors, const char* name, std::vector<std::int64_t> shape) {
-  ParameterTensor tensor;
-  tensor.name = name;
-  tensor.shape = std::move(shape);
-  tensor.role = TensorRole::kOther;
-  return add_tensor(tensors, std::move(tensor));
-}
-
 // torch.nn.MultiheadAttention keeps its three projections in one tensor.
 PoolingHead add_pooling_head(Config& sight, Tensors& tensors, const HeadShape& heads) {
   const std::string prefix = within(kVision, "head.");
   const std::int64_t hidden = heads.hidden.value();
   const auto add = [&](const char* name, std::vector<std::int64_t> shape, TensorRole role) {
-    ParameterTensor tensor;
-    tensor.name = prefix + name;
-    tensor.shape = std::move(shape);
-    tensor.role = role;
-    return add_tensor(tensors, std::move(tensor));
+    return add_tensor(tensors, prefix + name, std::move(shape), role);
   };
   PoolingHead head;
   head.heads = heads.heads.value();
@@ -72,14 +60,6 @@ std::optional<Parts> parts_of(Config& config) {
   ask("vision_config", sight);
   if (!text || !sight) return std::nullopt;
   return Parts{std::move(*text), std::move(*sight)};
-}
-
-HeadShape read_heads(Config& config) {
-  HeadShape heads;
-  heads.hidden = config.size("hidden_size");
-  heads.heads = heads.key_value_heads = config.size("num_attention_heads");
-  heads.width = config.quotient("hidden_size", heads.hidden, "num_attention_heads", heads.heads);
-  return heads;
 }
 
 // Both towers: tables of text and the tower's own tensors, layers of either, and the last norm of text.
@@ -118,7 +98,7 @@ Architecture read_towers(Config& text, Config& sight, bool of_clip) {
   vision.tokens = tower.tokens().value();
   vision.features = 1;
   Tensors& tensors = model.embedding_parameters;
-  add_position_ids(tensors, within(kText, "embeddings."), positions);
+  add_index_buffer(tensors, within(kText, "embeddings.position_ids"), positions);
   vision.first_tensor = tensors.size();
   add_patches(tensors, tower, std::string(kVision));
   if (of_clip)
@@ -182,7 +162,7 @@ Architecture read_clip(Config& config) {
       add_linear(model.embedding_parameters, "visual_projection", seen, width);
   contrast.text_projection =
       add_linear(model.head_parameters, "text_projection", model.hidden, width);
-  contrast.scale_index = add_number(model.head_parameters, "logit_scale", {});
+  contrast.scale_index = add_tensor(model.head_parameters, "logit_scale", {}, TensorRole::kOther);
   end_reading(config, *parts, "clip");
   return model;
 }
@@ -215,8 +195,8 @@ Architecture read_siglip(Config& config) {
                        "it is the hidden_size of \"vision_config\"");
   contrast.text_projection =
       add_linear(model.head_parameters, within(kText, "head"), model.hidden, width, {.bias = true});
-  contrast.scale_index = add_number(model.head_parameters, "logit_scale", {1});
-  contrast.bias_index = add_number(model.head_parameters, "logit_bias", {1});
+  contrast.scale_index = add_tensor(model.head_parameters, "logit_scale", {1}, TensorRole::kOther);
+  contrast.bias_index = add_tensor(model.head_parameters, "logit_bias", {1}, TensorRole::kOther);
   end_reading(config, *parts, "siglip");
   return model;
 }

@@ -54,11 +54,9 @@ GroupedAttention add_t5_attention(Tensors& tensors, const T5Shape& shape, std::s
   attention.causal = causal;
   attention.relative = RelativePositions{shape.buckets.value()};
   if (!looks_up) return attention;
-  ParameterTensor table;
-  table.name = std::string(prefix) + "relative_attention_bias.weight";
-  table.shape = {shape.buckets.value(), shape.heads.heads.value()};
-  table.role = TensorRole::kOther;
-  attention.relative->table_index = add_tensor(tensors, std::move(table));
+  attention.relative->table_index =
+      add_tensor(tensors, std::string(prefix) + "relative_attention_bias.weight",
+                 {shape.buckets.value(), shape.heads.heads.value()}, TensorRole::kOther);
   return attention;
 }
 

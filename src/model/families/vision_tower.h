@@ -23,8 +23,6 @@ Tower read_tower(Config& config, bool class_token);
 
 // The convolution over patches, the class token, the table of positions.
 void add_patches(Tensors& tensors, Tower& tower, const std::string& prefix);
-// A table's positions, which the model counts once.
-void add_position_ids(Tensors& tensors, const std::string& prefix, Checked tokens);
 // The layers of their towers of text are the same.
 Layer tower_layer(Config& config, const HeadShape& heads, Activation activation,
                   bool causal = false);

@@ -18,10 +18,7 @@ namespace steelyard {
 Tower read_tower(Config& config, bool class_token) {
   Tower tower;
   tower.class_token = class_token;
-  HeadShape& heads = tower.heads;
-  heads.hidden = config.size("hidden_size");
-  heads.heads = heads.key_value_heads = config.size("num_attention_heads");
-  heads.width = config.quotient("hidden_size", heads.hidden, "num_attention_heads", heads.heads);
+  tower.heads = read_heads(config);
   const Checked size = config.size("image_size"), patch = config.size("patch_size");
   // What is left of an image at its edges no patch sees.
   const Checked side = patch.value() > 0 ? Checked(size.value() / patch.value()) : Checked(0);
@@ -38,11 +35,7 @@ void add_patches(Tensors& tensors, Tower& tower, const std::string& tower_prefix
   const std::string prefix = tower_prefix + "embeddings.";
   const std::int64_t hidden = tower.heads.hidden.value();
   const auto add = [&](const char* name, std::vector<std::int64_t> shape, TensorRole role) {
-    ParameterTensor tensor;
-    tensor.name = prefix + name;
-    tensor.shape = std::move(shape);
-    tensor.role = role;
-    return add_tensor(tensors, std::move(tensor));
+    return add_tensor(tensors, prefix + name, std::move(shape), role);
   };
   if (tower.class_token) image.class_index = add("class_embedding", {hidden}, TensorRole::kOther);
   Linear& projection = image.projection;
@@ -57,17 +50,7 @@ void add_patches(Tensors& tensors, Tower& tower, const std::string& tower_prefix
     projection.bias_index = add("patch_embedding.bias", {hidden}, TensorRole::kBias);
   const std::int64_t tokens = tower.tokens().value();
   image.position_index = add("position_embedding.weight", {tokens, hidden}, TensorRole::kOther);
-  add_position_ids(tensors, prefix, tower.tokens());
-}
-
-void add_position_ids(Tensors& tensors, const std::string& prefix, Checked tokens) {
-  ParameterTensor ids;
-  ids.name = prefix + "position_ids";
-  ids.shape = {tokens.value()};
-  ids.role = TensorRole::kOther;
-  ids.buffer = true;
-  ids.buffer_type = ElementType::kInt64;
-  add_tensor(tensors, std::move(ids));
+  add_index_buffer(tensors, prefix + "position_ids", tower.tokens());
 }
 
 Layer tower_layer(Config& config, const HeadShape& heads, Activation activation, bool causal) {

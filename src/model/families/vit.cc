@@ -14,11 +14,7 @@ ImageInput add_patches(Tensors& tensors, const std::string& prefix, Checked hidd
                        const ImageInput& read, Checked tokens) {
   ImageInput image = read;
   const auto add = [&](const char* name, std::vector<std::int64_t> shape, TensorRole role) {
-    ParameterTensor tensor;
-    tensor.name = prefix + name;
-    tensor.shape = std::move(shape);
-    tensor.role = role;
-    return add_tensor(tensors, std::move(tensor));
+    return add_tensor(tensors, prefix + name, std::move(shape), role);
   };
   image.class_index = add("cls_token", {1, 1, hidden.value()}, TensorRole::kOther);
   image.position_index =
@@ -38,10 +34,7 @@ ImageInput add_patches(Tensors& tensors, const std::string& prefix, Checked hidd
 }  // namespace
 
 Architecture read_vit(Config& config) {
-  HeadShape heads;
-  heads.hidden = config.size("hidden_size");
-  heads.heads = heads.key_value_heads = config.size("num_attention_heads");
-  heads.width = config.quotient("hidden_size", heads.hidden, "num_attention_heads", heads.heads);
+  const HeadShape heads = read_heads(config);
   const Checked size = config.size("image_size"), patch = config.size("patch_size");
   const Checked side = config.quotient("image_size", size, "patch_size", patch);
   ImageInput image;

@@ -1,20 +1,48 @@
+#include <fmt/format.h>
+
 #include "validate/sources/literal_row.h"
 
 namespace steelyard {
 namespace {
 
+// The settings of the paper's Tables 1 (1F1B) and 2 (V-Half), by devices.
+struct Setting {
+  int devices, layers, hidden, heads;
+  const char* size;
+};
+constexpr Setting kOn8{8, 32, 3072, 24, "~4B"}, kOn16{16, 48, 4096, 32, "~10B"};
+constexpr Setting kVOn16{16, 32, 4096, 32, "~7B"}, kVOn24{24, 48, 5120, 40, "~16B"};
+
+struct Result {
+  const char* schedule;  // "1F1B / Baseline"
+  int sequence;
+  const char* words;  // "128k"
+  double gibibytes, model_flops_utilization;
+};
+
+LiteralRow row_of(const Setting& setting, const Result& result) {
+  const std::string_view schedule = result.schedule;
+  const bool v_half = schedule.starts_with("V-Half");
+  return LiteralRow(fmt::format(
+      R"row({{"id": "vocabpp24-t{}-{}gpu-s{}-{}-v{}",
+        "source": {{"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
+        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
+        "where": "Table {} (results), Table {} (settings), section 6"}},
+        "model": {{"name": "GPT-like {}", "layers": {}, "hidden": {}, "heads": {},
+        "vocab": "{}", "params": "{}"}}, "hardware": {{"gpu": "NVIDIA A100 SXM 80GB",
+        "gpu_memory_gib": 80, "gpus": {}}}, "framework": {{"name": "Megatron-LM based"}},
+        "train": {{"seq_len": {}, "micro_batch": 1, "global_batch": 128, "grad_accum": 128}},
+        "parallel": {{"dp": 1, "tp": 1, "pp": {}, {}"schedule": "{}"}},
+        "measured": {{"peak_reported": {}, "oom": false, "mfu": {}}}}})row",
+      v_half ? 6 : 5, setting.devices, result.sequence, schedule.substr(schedule.find(" / ") + 3),
+      result.words, v_half ? 6 : 5, v_half ? 2 : 1, setting.size, setting.layers, setting.hidden,
+      setting.heads, result.words, setting.size, setting.devices, result.sequence, setting.devices,
+      v_half ? R"("vpp": 2, )" : "", schedule, result.gibibytes, result.model_flops_utilization));
+}
+
 // 128k is 128,000 words.
 TEST(Yeung2024, ThousandsOfWords) {
-  const LiteralRow row(R"row({"id": "vocabpp24-t5-8gpu-s2048-Baseline-v128k",
-        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
-        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
-        "where": "Table 5 (results), Table 1 (settings), section 6"},
-        "model": {"name": "GPT-like ~4B", "layers": 32, "hidden": 3072, "heads": 24,
-        "vocab": "128k", "params": "~4B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
-        "gpu_memory_gib": 80, "gpus": 8}, "framework": {"name": "Megatron-LM based"},
-        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
-        "parallel": {"dp": 1, "tp": 1, "pp": 8, "schedule": "1F1B / Baseline"},
-        "measured": {"peak_reported": 19.25, "oom": false, "mfu": 33.11}})row");
+  const LiteralRow row = row_of(kOn8, {"1F1B / Baseline", 2048, "128k", 19.25, 33.11});
   EXPECT_EQ(row.source(), "yeung-2024");
   EXPECT_EQ(row.says("model.vocab_size"), "128000");
   EXPECT_EQ(row.says("model.tie_word_embeddings"), "false");
@@ -28,95 +56,31 @@ TEST(Yeung2024, ThousandsOfWords) {
 
 // The head of 128,000 words costs as much as three layers.
 TEST(Yeung2024, BalancedStages) {
-  const LiteralRow row(R"row({"id": "vocabpp24-t5-8gpu-s2048-Redis-v128k",
-        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
-        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
-        "where": "Table 5 (results), Table 1 (settings), section 6"},
-        "model": {"name": "GPT-like ~4B", "layers": 32, "hidden": 3072, "heads": 24,
-        "vocab": "128k", "params": "~4B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
-        "gpu_memory_gib": 80, "gpus": 8}, "framework": {"name": "Megatron-LM based"},
-        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
-        "parallel": {"dp": 1, "tp": 1, "pp": 8, "schedule": "1F1B / Redis"},
-        "measured": {"peak_reported": 19.25, "oom": false, "mfu": 44.22}})row");
+  const LiteralRow row = row_of(kOn8, {"1F1B / Redis", 2048, "128k", 19.25, 44.22});
   EXPECT_EQ(row.source(), "yeung-2024");
   EXPECT_EQ(row.says("parallel.pipeline_layout"), "[4, 4, 4, 4, 5, 5, 5, 1]");
 }
 
-TEST(Yeung2024, TwoChunksOfAV) {
-  const LiteralRow row(R"row({"id": "vocabpp24-t6-16gpu-s2048-Baseline-v256k",
-        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
-        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
-        "where": "Table 6 (results), Table 2 (settings), section 6"},
-        "model": {"name": "GPT-like ~7B", "layers": 32, "hidden": 4096, "heads": 32,
-        "vocab": "256k", "params": "~7B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
-        "gpu_memory_gib": 80, "gpus": 16}, "framework": {"name": "Megatron-LM based"},
-        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
-        "parallel": {"dp": 1, "tp": 1, "pp": 16, "vpp": 2, "schedule": "V-Half / Baseline"},
-        "measured": {"peak_reported": 46.77, "oom": false, "mfu": 19.99}})row");
-  EXPECT_EQ(row.says("parallel.schedule"), R"("v-half")");
-  EXPECT_EQ(row.says("parallel.virtual_pipeline"), "2");
-  EXPECT_EQ(row.mapped().readings.size(), 1U);
-}
-
-TEST(Yeung2024, TwoExchanges) {
-  const LiteralRow row(R"row({"id": "vocabpp24-t5-8gpu-s4096-Vocab-1-v256k",
-        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
-        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
-        "where": "Table 5 (results), Table 1 (settings), section 6"},
-        "model": {"name": "GPT-like ~4B", "layers": 32, "hidden": 3072, "heads": 24,
-        "vocab": "256k", "params": "~4B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
-        "gpu_memory_gib": 80, "gpus": 8}, "framework": {"name": "Megatron-LM based"},
-        "train": {"seq_len": 4096, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
-        "parallel": {"dp": 1, "tp": 1, "pp": 8, "schedule": "1F1B / Vocab-1"},
-        "measured": {"peak_reported": 27.34, "oom": false, "mfu": 50.66}})row");
-  EXPECT_EQ(row.says("parallel.schedule"), R"("1f1b")");
-  EXPECT_EQ(row.says("parallel.vocabulary"), R"("vocabulary-1")");
-  EXPECT_EQ(row.mapped().readings.size(), 1U);
-}
-
-TEST(Yeung2024, OneExchange) {
-  const LiteralRow row(R"row({"id": "vocabpp24-t5-16gpu-s2048-Vocab-2-v64k",
-        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
-        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
-        "where": "Table 5 (results), Table 1 (settings), section 6"},
-        "model": {"name": "GPT-like ~10B", "layers": 48, "hidden": 4096, "heads": 32,
-        "vocab": "64k", "params": "~10B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
-        "gpu_memory_gib": 80, "gpus": 16}, "framework": {"name": "Megatron-LM based"},
-        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
-        "parallel": {"dp": 1, "tp": 1, "pp": 16, "schedule": "1F1B / Vocab-2"},
-        "measured": {"peak_reported": 23.83, "oom": false, "mfu": 50.49}})row");
-  EXPECT_EQ(row.says("parallel.vocabulary"), R"("vocabulary-2")");
-}
-
-TEST(Yeung2024, Interlaced) {
-  const LiteralRow row(R"row({"id": "vocabpp24-t5-8gpu-s2048-Interlaced-v128k",
-        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
-        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
-        "where": "Table 5 (results), Table 1 (settings), section 6"},
-        "model": {"name": "GPT-like ~4B", "layers": 32, "hidden": 3072, "heads": 24,
-        "vocab": "128k", "params": "~4B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
-        "gpu_memory_gib": 80, "gpus": 8}, "framework": {"name": "Megatron-LM based"},
-        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
-        "parallel": {"dp": 1, "tp": 1, "pp": 8, "schedule": "1F1B / Interlaced"},
-        "measured": {"peak_reported": 18.43, "oom": false, "mfu": 50.97}})row");
-  EXPECT_EQ(row.says("parallel.schedule"), R"("1f1b")");
-  EXPECT_EQ(row.says("parallel.vocabulary"), R"("interlaced")");
-}
-
-TEST(Yeung2024, TwoExchangesOverAV) {
-  const LiteralRow row(R"row({"id": "vocabpp24-t6-24gpu-s2048-Vocab-1-v32k",
-        "source": {"title": "Yeung et al. 2024, Balancing Pipeline Parallelism with Vocabulary Parallelism",
-        "url_or_repo": "arXiv:2411.05288 (MLSys 2025)",
-        "where": "Table 6 (results), Table 2 (settings), section 6"},
-        "model": {"name": "GPT-like ~16B", "layers": 48, "hidden": 5120, "heads": 40,
-        "vocab": "32k", "params": "~16B"}, "hardware": {"gpu": "NVIDIA A100 SXM 80GB",
-        "gpu_memory_gib": 80, "gpus": 24}, "framework": {"name": "Megatron-LM based"},
-        "train": {"seq_len": 2048, "micro_batch": 1, "global_batch": 128, "grad_accum": 128},
-        "parallel": {"dp": 1, "tp": 1, "pp": 24, "vpp": 2, "schedule": "V-Half / Vocab-1"},
-        "measured": {"peak_reported": 21.08, "oom": false, "mfu": 56.7}})row");
-  EXPECT_EQ(row.says("parallel.schedule"), R"("v-half")");
-  EXPECT_EQ(row.says("parallel.vocabulary"), R"("vocabulary-1")");
-  EXPECT_EQ(row.says("parallel.virtual_pipeline"), "2");
+TEST(Yeung2024, SchedulesAndTheirVocabularies) {
+  struct Named {
+    Setting setting;
+    Result result;
+    const char* says;  // schedule, virtual_pipeline, vocabulary
+  };
+  const Named all[] = {
+      {kVOn16, {"V-Half / Baseline", 2048, "256k", 46.77, 19.99}, R"("v-half" 2 nothing)"},
+      {kOn8, {"1F1B / Vocab-1", 4096, "256k", 27.34, 50.66}, R"("1f1b" nothing "vocabulary-1")"},
+      {kOn16, {"1F1B / Vocab-2", 2048, "64k", 23.83, 50.49}, R"("1f1b" nothing "vocabulary-2")"},
+      {kOn8, {"1F1B / Interlaced", 2048, "128k", 18.43, 50.97}, R"("1f1b" nothing "interlaced")"},
+      {kVOn24, {"V-Half / Vocab-1", 2048, "32k", 21.08, 56.7}, R"("v-half" 2 "vocabulary-1")"}};
+  for (const Named& named : all) {
+    const LiteralRow row = row_of(named.setting, named.result);
+    EXPECT_EQ(fmt::format("{} {} {}", row.says("parallel.schedule"),
+                          row.says("parallel.virtual_pipeline"), row.says("parallel.vocabulary")),
+              named.says)
+        << named.result.schedule;
+    EXPECT_EQ(row.mapped().readings.size(), 1U);
+  }
 }
 
 }  // namespace

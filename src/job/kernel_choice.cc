@@ -1,0 +1,153 @@
+// Which kernels run: attention's, the loss's, a library's in place of the model code's own, compiled ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "job/recipe_choice.h"
+#include "model/architecture.h"
+
+namespace steelyard {
+namespace {
+
+bool has_eager_only_attention(const Architecture& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& layer) {
+    const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
+    return grouped != nullptr && grouped->eager_only;
+  });
+}
+
+// megatron-core's transformer_impl = local: DotProductAttention is written out.
+void check_local_layers(Draft& draft) {
+  const Job& job = draft.job();
+  if (job.implementation != Implementation::kMegatron)
+    draft.refuse(KeyId::kKernels, "E213",
+                 fmt::format("Megatron's local layers, and this is {}'s model code",
+                             name_of(job.implementation)),
+                 "kernels = \"own\" here", "implementation = \"megatron\" takes them");
+  else if (job.training.attention != AttentionKernel::kEager)
+    draft.refuse(KeyId::kKernels, "E213", "Megatron's local layers write attention out",
+                 "no kernel computes it in one", "attention = \"eager\"");
+  else if (job.parallel.context > 1 || multiplies_in_8_bits(job.training.precision))
+    draft.refuse(KeyId::kKernels, "E213",
+                 "Megatron's local layers know neither context parallelism nor 8 bits",
+                 "Transformer Engine brings both", "kernels = \"own\"");
+}
+
+}  // namespace
+
+void choose_attention(Draft& draft) {
+  Job& job = draft.job();
+  const bool single = job.training.precision.compute == ElementType::kFloat32;
+  const bool old = job.cluster.device && job.cluster.device->is_before_ampere();
+  const bool eager_only = job.model != nullptr &&
+                          job.implementation == Implementation::kTransformers &&
+                          has_eager_only_attention(*job.model);
+  const bool takes_no_flash = job.model != nullptr && follows_encoder(*job.model);
+  auto usual = AttentionKernel::kFlash;
+  std::string_view reason = "the kernel with the smallest memory";
+  if (eager_only) {
+    usual = AttentionKernel::kEager;
+    reason = "transformers has no other kernel for this model";
+  } else if (takes_no_flash) {
+    usual = AttentionKernel::kEfficient;
+    reason = "flash attention takes no relative positions";
+  } else if (single) {
+    usual = AttentionKernel::kEfficient;
+    reason = "flash attention has no fp32 form";
+  } else if (old) {
+    usual = AttentionKernel::kEfficient;
+    reason = "flash attention needs an Ampere device or a newer one";
+  }
+  job.training.attention = draft.name_or(KeyId::kAttention, usual, reason);
+  if (job.training.attention == AttentionKernel::kEager) return;
+  if (eager_only) {
+    draft.refuse(KeyId::kAttention, "E220",
+                 fmt::format("{} has eager attention only", job.model->name),
+                 "transformers has no other kernel for it", "attention = \"eager\"");
+  } else if (job.training.attention == AttentionKernel::kFlash && takes_no_flash) {
+    draft.refuse(
+        KeyId::kAttention, "E220",
+        fmt::format("{} has relative positions, which flash attention does not take",
+                    job.model->name),
+        "they are added to the scores",
+        "attention = \"efficient\" is what transformers runs (sdpa); \"eager\" is weighed too");
+  } else if (job.training.attention == AttentionKernel::kFlash && single) {
+    draft.refuse(
+        KeyId::kAttention, "E220",
+        fmt::format("flash attention does not compute in {}", job.training.precision.name),
+        "needs bf16 or fp16",
+        "attention = \"efficient\" computes in fp32; precision = \"bf16-mixed\" keeps flash");
+  } else if (job.training.attention == AttentionKernel::kFlash && old) {
+    draft.warn(KeyId::kAttention, "E220",
+               fmt::format("{} runs no flash attention 2", job.cluster.device->name),
+               "weighed as if it did", "attention = \"efficient\" is what it runs");
+  }
+}
+
+void choose_loss(Draft& draft) {
+  Job& job = draft.job();
+  job.training.loss =
+      draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
+  job.training.loss_chunks = draft.count_or(KeyId::kLossChunks, job.training.loss_chunks);
+  if (draft.has(KeyId::kLossChunks) && job.training.loss != LossKernel::kChunked &&
+      job.training.loss_chunks > 1)
+    draft.refuse(KeyId::kLossChunks, "E213",
+                 fmt::format("loss_chunks with loss = \"{}\"", name_of(job.training.loss)),
+                 "a number of pieces for the chunked loss", "loss = \"chunked\"");
+  if (job.training.loss == LossKernel::kFused && (job.implementation == Implementation::kMegatron ||
+                                                  job.implementation == Implementation::kNanotron ||
+                                                  job.implementation == Implementation::kLitgpt ||
+                                                  job.implementation == Implementation::kTorchtune))
+    draft.refuse(KeyId::kLoss, "E213",
+                 fmt::format("{} brings its own cross entropy", name_of(job.implementation)),
+                 "loss = \"plain\" is that one", "");
+  // Megatron's code can be told either; other engines know one way.
+  const bool scaling = job.implementation == Implementation::kScaling;
+  job.training.loss_parallel = draft.truth_or(KeyId::kLossParallel, !scaling);
+  if (scaling && job.training.loss_parallel)
+    draft.refuse(KeyId::kLossParallel, "E213", "scaling gathers the logits of the tensor ranks",
+                 "its head's output is never divided", "loss_parallel = false");
+  if (!job.training.loss_parallel && !scaling && job.implementation != Implementation::kMegatron)
+    draft.refuse(KeyId::kLossParallel, "E320", "not weighed yet: training.loss_parallel = false",
+                 "known for megatron's model code", "leave it out: true with tensor is weighed");
+}
+
+// Each library stands in for the kernels of one model code.
+void choose_kernels(Draft& draft) {
+  Job& job = draft.job();
+  job.training.kernels = static_cast<KernelLibrary>(
+      draft.settings().name(KeyId::kKernels).value_or(static_cast<int>(KernelLibrary::kOwn)));
+  if (job.training.kernels == KernelLibrary::kOwn) return;
+  if (job.training.kernels == KernelLibrary::kLocal) return check_local_layers(draft);
+  const Implementation taker = job.training.kernels == KernelLibrary::kLiger
+                                   ? Implementation::kTransformers
+                                   : Implementation::kScaling;
+  if (job.implementation != taker)
+    draft.refuse(
+        KeyId::kKernels, "E213",
+        fmt::format("{}'s kernels stand in for those of {}, this is {}'s model code",
+                    name_of(job.training.kernels), name_of(taker), name_of(job.implementation)),
+        "kernels = \"own\" here",
+        fmt::format("implementation = \"{}\" takes them", name_of(taker)));
+}
+
+void choose_compile(Draft& draft) {
+  Job& job = draft.job();
+  job.training.compile = draft.truth_or(KeyId::kCompile, false);
+  if (!job.training.compile) return;
+  if (job.implementation != Implementation::kTransformers &&
+      job.implementation != Implementation::kTorchtitan &&
+      job.implementation != Implementation::kTorchtune)
+    draft.refuse(KeyId::kCompile, "E320",
+                 fmt::format("not weighed yet: training.compile with {}'s code",
+                             name_of(job.implementation)),
+                 "known for transformers, torchtitan and torchtune", "compile = false is weighed");
+  if (job.training.precision.autocast)
+    draft.refuse(KeyId::kCompile, "E320", "not weighed yet: training.compile under autocast",
+                 "casts become part of the fused kernels", "compile = false is weighed");
+  draft.assume(KeyId::kCompile, "true",
+               "what pointwise kernels made is computed again; a graph's own choice may keep more");
+}
+
+}  // namespace steelyard
