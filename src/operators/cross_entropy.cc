@@ -44,9 +44,8 @@ template <class N>
 ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId labels,
                                     ValueId hidden) {
   logits = capped(logits);
-  const ValueId raw = logits;
   if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
-    return fused(logits, raw, labels, hidden);
+    return fused(logits, labels, hidden);
   // Where the training loop asks for the loss, the labels come as they are wanted.
   const bool scaling = c_.style.implementation == Implementation::kScaling;
   const bool outside = c_.style.schedule_asks_for_loss || scaling ||
@@ -82,9 +81,10 @@ ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId l
   if (moves_logits) graph_.hold(moved_logits);
   if (!narrow) graph_.hold(widened_logits);
   if (c_.style.schedule_asks_for_loss || scaling)
-    graph_.outlive(raw);
+    graph_.outlive(logits);
   else if (!moves_logits || c_.style.shifted != Shifted::kWideLogits)
-    graph_.hold(raw);  // a local of the model's forward until it returns, or of the training loop
+    graph_.hold(
+        logits);  // a local of the model's forward until it returns, or of the training loop
   if (!outside) graph_.hold(hidden);
   if (padded_ != kNoValue) graph_.hold(padded_);
   return loss;
@@ -129,7 +129,7 @@ ValueId LossWriter<N>::shifted(ValueId labels) {
 // One kernel from 16-bit logits to the loss: flash-attn's keeps them and makes their gradient (losses/cross_entropy.py),
 // Liger's has written it over them in forward (ops/cross_entropy.py). Compiled, cast and softmax are part of the kernels.
 template <class N>
-ValueId LossWriter<N>::fused(ValueId logits, ValueId raw, ValueId labels, ValueId hidden) {
+ValueId LossWriter<N>::fused(ValueId logits, ValueId labels, ValueId hidden) {
   const bool outside =
       c_.style.schedule_asks_for_loss || c_.style.implementation == Implementation::kScaling;
   const ValueId target = outside ? labels : shifted(labels);
@@ -147,7 +147,7 @@ ValueId LossWriter<N>::fused(ValueId logits, ValueId raw, ValueId labels, ValueI
                                        : kGradient0};
   graph_.add(operation);
   if (outside)
-    graph_.outlive(raw);
+    graph_.outlive(logits);
   else
     graph_.hold(hidden);
   if (padded_ != kNoValue) graph_.hold(padded_);

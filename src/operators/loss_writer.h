@@ -41,7 +41,7 @@ class LossWriter {
   ValueId moved(ValueId logits);
   ValueId labels_after_the_first(ValueId labels);
   ValueId shifted(ValueId labels);
-  ValueId fused(ValueId logits, ValueId raw, ValueId labels, ValueId hidden);
+  ValueId fused(ValueId logits, ValueId labels, ValueId hidden);
   ValueId parallel_log_softmax(ValueId wide, const SlotName& name, const N& elements);
   void of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elements);
 
