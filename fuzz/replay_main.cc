@@ -25,10 +25,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
+constexpr double kMostSeconds = 1.0;
+
+// Of the processor: a busy machine is no fault. Nor is one whose processor was lent to others for a while, which its clock
+// counts: an input that is slow is slow again.
 double seconds_of(const std::string& text) {
-  const std::clock_t begin = std::clock();  // of the processor: a busy machine is no fault
-  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  double least = 0;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::clock_t begin = std::clock();
+    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    least = attempt == 0 ? seconds : std::min(least, seconds);
+    if (least <= kMostSeconds) break;
+  }
+  return least;
 }
 
 constexpr std::array<std::string_view, 40> kPieces = {"\n",
@@ -123,7 +133,6 @@ class Mutator {
 };
 
 int mutate(const std::vector<std::string>& files, std::size_t count, unsigned seed) {
-  constexpr double kMostSeconds = 1.0;
   Mutator mutator(files, seed);
   double slowest = 0;
   for (std::size_t i = 0; i < count; ++i) {
