@@ -61,7 +61,7 @@ int calibrate_command(const Invocation& invocation) {
     return refuse(invocation,
                   {command_line_problem("E110", fmt::format("{}: {}", file, found.error()))},
                   "nothing calibrated");
-  const std::string summary =
+  std::string summary =
       fmt::format("{} measured steps: error {:.1f} % before, {:.1f} % after, {:.1f} % held out",
                   steps.size(), found->error_before, found->error_after, found->error_held_out);
   const std::string* output = invocation.value("output");

@@ -9,6 +9,7 @@
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
+#include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "document/edit_distance.h"
 #include "report/json_values.h"

@@ -72,8 +72,8 @@ double played_rounds_seconds(const PipelineOrder& order, const PipelineShape& sh
   const double first = simulated_seconds(order, shorter, parts);
   shorter.micro_batches = few + round;
   const double second = simulated_seconds(order, shorter, parts);
-  const auto rounds = static_cast<double>((shape.micro_batches - few) / round);
-  return first + rounds * (second - first);
+  const std::int64_t rounds = (shape.micro_batches - few) / round;
+  return first + static_cast<double>(rounds) * (second - first);
 }
 
 }  // namespace

@@ -93,7 +93,6 @@ struct StepClock::Prepared {
             machine, Outlook::kExpected};
   }
 
- private:
   Prepared(const Job& asked, std::shared_ptr<const PipelineWork> work_of_parts,
            std::vector<HeldParameters> held_by_units, double bytes_at_boundaries)
       : job(asked),

@@ -5,10 +5,10 @@ namespace {
 
 using Keys = std::vector<std::pair<KeyId, Value>>;
 
-AllowedChange changed(std::string word, std::string name, Keys keys, std::string cost,
+AllowedChange changed(std::string word, std::string name, const Keys& keys, std::string cost,
                       bool is_way_out = true) {
   AllowedChange allowed{std::move(word), {std::move(name), {}}, std::move(cost), is_way_out};
-  for (auto& [id, value] : keys) allowed.change.keys.emplace_back(key_of(id).path, value);
+  for (const auto& [id, value] : keys) allowed.change.keys.emplace_back(key_of(id).path, value);
   return allowed;
 }
 

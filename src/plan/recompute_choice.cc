@@ -21,7 +21,7 @@ struct RecomputePolicy {
 };
 
 std::string words_of(const RecomputePolicy& policy) {
-  const std::string mode(name_of(policy.mode));
+  std::string mode(name_of(policy.mode));
   if (policy.mode == RecomputeMode::kEvery)
     return fmt::format("{}, every = {}", mode, policy.amount);
   if (policy.mode == RecomputeMode::kBlock)

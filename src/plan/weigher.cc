@@ -91,7 +91,8 @@ void Weigher::weigh(const std::vector<Asked>& which, const Findings& found,
       return prepared_key(space_.layout(which[a].layout)) <
              prepared_key(space_.layout(which[b].layout));
     });
-    tasks.add(members.size() * kTimesOfGroup,
+    const std::size_t work = members.size() * kTimesOfGroup;
+    tasks.add(work,
               [this, &which, &found, &answers, &form = forms[key], mine = std::move(members)] {
                 Bounds bounds(target_, reader_.stages_are_stated());
                 for (const std::size_t i : mine) answers[i] = weigh(which[i], form, bounds, found);

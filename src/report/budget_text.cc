@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "quantity/print.h"
@@ -13,9 +14,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-std::string whole(double number) {
-  return print_count(Checked(static_cast<std::int64_t>(number + 0.5)));
-}
+std::string whole(double number) { return print_count(Checked(std::llround(number))); }
 
 std::string duration(double seconds) {
   constexpr double kDay = 86'400;

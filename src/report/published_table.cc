@@ -8,6 +8,7 @@
 #include "quantity/print.h"
 #include "report/amount.h"
 #include "report/table.h"
+#include "report/time_table.h"
 
 namespace steelyard {
 namespace {

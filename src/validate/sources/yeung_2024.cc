@@ -32,9 +32,9 @@ std::optional<Value::Array> balanced_layers(const Shape& shape, std::int64_t sta
   std::int64_t best = 0;
   double shortest = 0;
   for (std::int64_t last = 0; last <= shape.layers / stages; ++last) {
+    const std::int64_t of_others = (shape.layers - last + others - 1) / others;
     const double longest =
-        std::max(static_cast<double>((shape.layers - last + others - 1) / others),
-                 static_cast<double>(last) + head);
+        std::max(static_cast<double>(of_others), static_cast<double>(last) + head);
     if (last > 0 && longest > shortest) break;
     best = last;
     shortest = longest;
