@@ -44,8 +44,8 @@ class DeepSpeedModel : public EngineModel<N> {
     Bytes bytes{};
   };
 
-  // All parameters of a stage that are trained: what is frozen enters no flat tensor.
-  // Those, padded so that every rank's share starts on a 4-byte boundary (nccl_start_alignment_factor 2).
+  // All parameters of a stage that are trained (what is frozen enters no flat tensor), padded so that every rank's share
+  // starts on a 4-byte boundary (nccl_start_alignment_factor 2).
   N padded_elements(const Stage<N>& stage) const;
   N share_of(const N& padded) const;
   // `at_once`: elements that one step() sees (a sub-group of ZeRO-3, otherwise the share).

@@ -180,18 +180,27 @@ std::int64_t EngineModel<N>::largest_bucket(const Stage<N>& stage, std::int64_t 
   const std::vector<std::int64_t>& count = counts(stage);
   const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
   std::int64_t bucket = 0, largest = 0;
+  const auto fill = [&](const TensorShare<N>& share) {
+    for (std::int64_t copy = 0; copy < share.copies; ++copy) {
+      bucket += plain(share.elements);
+      largest = std::max(largest, bucket);
+      if (bucket > size) bucket = 0;
+    }
+  };
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    std::vector<TensorShare<N>> shares = units[unit]->tensors;
-    if (order == InBuckets::kNormsFirst)
-      std::stable_partition(shares.begin(), shares.end(),
-                            [](const TensorShare<N>& share) { return share.shape.size() < 2; });
-    for (std::int64_t i = 0; i < count[unit]; ++i)
+    const std::vector<TensorShare<N>>& shares = units[unit]->tensors;
+    const auto fill_those = [&](bool norms) {
       for (const TensorShare<N>& share : shares)
-        for (std::int64_t copy = 0; copy < share.copies; ++copy) {
-          bucket += plain(share.elements);
-          largest = std::max(largest, bucket);
-          if (bucket > size) bucket = 0;
-        }
+        if ((share.shape.size() < 2) == norms) fill(share);
+    };
+    for (std::int64_t i = 0; i < count[unit]; ++i) {
+      if (order == InBuckets::kNormsFirst) {
+        fill_those(true);
+        fill_those(false);
+      } else {
+        std::for_each(shares.begin(), shares.end(), fill);
+      }
+    }
   }
   return largest;
 }

@@ -221,6 +221,7 @@ class EngineModel {
   bool loop_keeps_norm() const {
     return clips() && job_.implementation == Implementation::kTorchtitan;
   }
+  // Elements of all parameters that are trained here.
   N trained_elements(const Stage<N>& stage) const;
   // Tensors that are trained here. `tied_copy`: the head's copy of the embedding on another stage counts, too.
   std::int64_t trained_tensors(const Stage<N>& stage, bool tied_copy = true) const;
