@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <deque>
 
 #include "cli/flags.h"
@@ -28,10 +29,47 @@ std::vector<std::string> names_for(const Command& command) {
   return names;
 }
 
+// What launchers say in one word, and keys of ours in others.
+struct SaidElsewhere {
+  std::string_view flag, here;
+};
+constexpr std::array kSaidElsewhere = {
+    SaidElsewhere{"--batch-size", "--micro-batch for one device, --global-batch for one step of all"},
+    SaidElsewhere{"--train-batch-size", "--global-batch"},
+    SaidElsewhere{"--gradient-checkpointing", "--recompute full"},
+    SaidElsewhere{"--activation-checkpointing", "--recompute full"},
+    SaidElsewhere{"--recompute-activations", "--recompute selective"},
+    SaidElsewhere{"--bf16", "--precision bf16-mixed, bf16-autocast or bf16-pure"},
+    SaidElsewhere{"--fp16", "--precision fp16-mixed"},
+    SaidElsewhere{"--fp8", "--precision with an fp8 recipe (steelyard list precisions)"},
+    SaidElsewhere{"--ddp", "--engine ddp"},
+    SaidElsewhere{"--fsdp", "--engine fsdp2 or fsdp1"},
+    SaidElsewhere{"--deepspeed", "--engine deepspeed --zero 3"},
+    SaidElsewhere{"--megatron", "--engine megatron"},
+    SaidElsewhere{"--lora", "--adapter lora"},
+    SaidElsewhere{"--qlora", "--adapter lora --adapter-base nf4"},
+    SaidElsewhere{"--peft", "--adapter lora"},
+    SaidElsewhere{"--lora-r", "--adapter lora --adapter-rank 16"},
+    SaidElsewhere{"--lora-rank", "--adapter lora --adapter-rank 16"},
+    SaidElsewhere{"--lora-alpha", "--adapter-alpha"},
+    SaidElsewhere{"--load-in-4bit", "--adapter-base nf4"},
+    SaidElsewhere{"--load-in-8bit", "--adapter-base int8"},
+    SaidElsewhere{"--flash-attention", "--attention flash"},
+    SaidElsewhere{"--use-flash-attn", "--attention flash"},
+    SaidElsewhere{"--optim", "--optimizer"},
+    SaidElsewhere{"--cpu-offload", "--offload cpu (the optimizer), --offload-parameters cpu"},
+};
+
 Diagnostic unknown_flag(const Command& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   Diagnostic problem =
       command_line_problem("E002", fmt::format("unknown flag {} of {}", name, command.name));
+  const auto* const known = std::find_if(kSaidElsewhere.begin(), kSaidElsewhere.end(),
+                                         [&](const SaidElsewhere& row) { return row.flag == name; });
+  if (command.run_keys && known != kSaidElsewhere.end()) {
+    problem.help = fmt::format("here that is {}", known->here);
+    return problem;
+  }
   const std::vector<std::string> names = names_for(command);
   problem.help = did_you_mean("flag", nearest_names(name, names));
   if (problem.help.empty())

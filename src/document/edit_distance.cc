@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kSlip = 2;
 constexpr int kDigitChanged = 3;
+constexpr std::size_t kMostNames = 3;
 constexpr std::size_t kLongestWord = 64;  // longer ones are cut: no name is that long
 
 char folded(char c) {
@@ -43,9 +44,30 @@ int limit_for(std::size_t length) {
   return std::max(2 * kSlip, kSlip * static_cast<int>(length) / 3);
 }
 
+// Whether `name` goes on where the word ends: qwen3-235b, qwen3-235b-a22b; not phi-3, phi-3.5.
+bool goes_on(std::string_view name, const std::string& meant) {
+  constexpr std::size_t kShortestStart = 2;
+  if (meant.size() < kShortestStart || name.size() <= meant.size()) return false;
+  const char next = name[meant.size()];
+  return folded(next) == '-' && next != '.' && folded(name.substr(0, meant.size())) == meant;
+}
+
+template <class Name>
+std::vector<std::string> continued(const std::string& meant, std::span<const Name> names) {
+  std::vector<std::string> found;
+  for (const Name& name : names)
+    if (goes_on(name, meant)) found.emplace_back(name);
+  std::stable_sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
+    return a.size() < b.size();
+  });
+  if (found.size() > kMostNames) found.resize(kMostNames);
+  return found;
+}
+
 template <class Name>
 std::vector<std::string> nearest(std::string_view word, std::span<const Name> names) {
   const std::string meant = folded(word);
+  if (auto found = continued(meant, names); !found.empty()) return found;
   const int limit = limit_for(meant.size());
   std::vector<Candidate> near;
   for (const Name& name : names) {
@@ -63,7 +85,7 @@ std::vector<std::string> nearest(std::string_view word, std::span<const Name> na
   });
   std::vector<std::string> result;
   for (const Candidate& candidate : near)
-    if (result.size() < 3 && candidate.distance <= near.front().distance + kSlip)
+    if (result.size() < kMostNames && candidate.distance <= near.front().distance + kSlip)
       result.emplace_back(candidate.name);
   return result;
 }

@@ -2,6 +2,7 @@
 //
 //   nearest_names("sequence_lenght", keys)   {"sequence_length"}
 //   nearest_names("llama3.1-8b", presets)    {"llama-3.1-8b"}
+//   nearest_names("qwen3-235b", presets)     {"qwen3-235b-a22b"}
 //   nearest_names("qwertz", engines)         {}
 //
 // A suggestion that is wrong costs more than none, so only near names are returned.
@@ -19,8 +20,8 @@ namespace steelyard {
 // between those four count nothing; a digit that became another counts 3, because 8b and 7b are two models.
 int edit_distance(std::string_view a, std::string_view b);
 
-// At most three of `names`, nearest first: within two slips or a third of the word (one slip for words of
-// up to four letters), and none much farther than the nearest.
+// At most three of `names`: those that begin with the word and go on behind a separator, shortest first; else the nearest,
+// within two slips or a third of the word (one slip for words of up to four letters), and none much farther than that.
 std::vector<std::string> nearest_names(std::string_view word,
                                        std::span<const std::string_view> names);
 std::vector<std::string> nearest_names(std::string_view word, std::span<const std::string> names);

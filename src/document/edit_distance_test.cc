@@ -35,6 +35,18 @@ TEST(EditDistance, NamesTheNearest) {
   EXPECT_EQ(nearest_names("fsdp3", kEngines).size(), 2U);
 }
 
+TEST(EditDistance, NamesThatGoOnComeFirst) {
+  constexpr std::array<std::string_view, 6> kModels = {
+      "mistral-7b-v0.3", "mixtral-8x7b", "phi-3-mini-4k", "phi-3.5-moe", "qwen3-235b-a22b", "qwen3-32b"};
+  const auto near = [&](std::string_view word) { return nearest_names(word, kModels); };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(near("qwen3-235b"), Names{"qwen3-235b-a22b"});
+  EXPECT_EQ(near("Mistral"), Names{"mistral-7b-v0.3"});
+  EXPECT_EQ(near("mistral-7b"), Names{"mistral-7b-v0.3"});
+  EXPECT_EQ(near("phi-3"), Names{"phi-3-mini-4k"});  // 3.5 is another number
+  EXPECT_EQ(near("qwen3"), (Names{"qwen3-32b", "qwen3-235b-a22b"}));
+}
+
 TEST(EditDistance, SaysNothingOfNonsense) {
   for (const char* word : {"qwertz", "x", "", "zzzzzzzzzzzz", "banana", "1234567890"})
     EXPECT_EQ(first_of(word), "") << word;

@@ -34,6 +34,11 @@ bool stands_alone(std::string_view section) {
   return section.empty() || section == "cluster" || section == "training" || section == "parallel";
 }
 
+// Whose name is a flag, as it is a key of the run file: `recompute = "full"`, --recompute full.
+bool names_a_choice(std::string_view section) {
+  return section == "recompute" || section == "offload" || section == "adapter";
+}
+
 std::vector<Key> make_keys() {
   std::vector<Key> keys;
   const auto add = [&](KeyId id, std::string_view section, std::string_view name, KeyKind kind,
@@ -47,6 +52,8 @@ std::vector<Key> make_keys() {
     key.flag = prefix + dashed(name);
     for (const std::string_view alias : key.aliases)
       key.flag_aliases.push_back(prefix + dashed(alias));
+    const bool is_first = keys.empty() || keys.back().section != section;
+    if (is_first && names_a_choice(section)) key.flag_aliases.push_back("--" + std::string(section));
     keys.push_back(std::move(key));
   };
 #define KEY(id, section, name, kind, names, least, most, fallback, aliases, help) \

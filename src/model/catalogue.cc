@@ -46,6 +46,23 @@ std::string_view hub_id_in(std::string_view text) {
   return text.substr(start, text.find('"', start) - start);
 }
 
+// Whether the file says that `written`, a hub id or its name alone, has this shape, too: `"same_shape": ["...", "..."]`.
+bool shares_shape(std::string_view text, std::string_view written) {
+  constexpr std::string_view kKey = "\"same_shape\": [";
+  const std::size_t key = text.find(kKey);
+  if (key == std::string_view::npos) return false;
+  std::string_view list = text.substr(key + kKey.size());
+  list = list.substr(0, list.find(']'));
+  for (std::size_t at = list.find('"'); at != std::string_view::npos; at = list.find('"')) {
+    list.remove_prefix(at + 1);
+    const std::string_view id = list.substr(0, list.find('"'));
+    list.remove_prefix(id.size() + 1);
+    if (equal_but_for_capitals(id, written)) return true;
+    if (equal_but_for_capitals(id.substr(id.find('/') + 1), written)) return true;
+  }
+  return false;
+}
+
 const EmbeddedFile* file_of(std::string_view name) {
   for (const EmbeddedFile& file : embedded_files_in("models"))
     if (equal_but_for_capitals(name_of_file(file), name)) return &file;
@@ -94,12 +111,13 @@ std::string_view without_tuning(std::string_view hub_id) {
   return hub_id;
 }
 
-// A preset whose hub id, or whose name, is the written one but for the ending of a tuned version.
+// A preset whose hub id, or whose name, is the written one but for the ending of a tuned version; or that says so.
 std::optional<std::string_view> preset_of_tuned(std::string_view written) {
   const std::string_view plain = without_tuning(written);
   for (const EmbeddedFile& file : embedded_files_in("models")) {
     const std::string_view id = hub_id_in(file.text);
     if (!id.empty() && equal_but_for_capitals(without_tuning(id), plain)) return name_of_file(file);
+    if (shares_shape(file.text, written)) return name_of_file(file);
   }
   if (plain.size() == written.size()) return std::nullopt;
   const EmbeddedFile* file = file_of(plain);

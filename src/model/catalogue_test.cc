@@ -47,6 +47,15 @@ TEST(Catalogue, UnderstandsHubNamesAndLinks) {
   }
 }
 
+TEST(Catalogue, KnowsModelsOfAnothersShape) {
+  for (const char* written : {"deepseek-r1", "deepseek-ai/DeepSeek-R1", "DeepSeek-V3.1",
+                              "https://huggingface.co/deepseek-ai/DeepSeek-V3-0324"}) {
+    const Answer answer = ask(written);
+    EXPECT_EQ(answer.name, "deepseek-v3") << written;
+    EXPECT_NE(answer.understood.find("the shape of"), std::string::npos) << written;
+  }
+}
+
 TEST(Catalogue, SuggestsTheNearestName) {
   const Answer answer = ask("lama-3.1-8b");
   EXPECT_TRUE(answer.name.empty());
