@@ -1,15 +1,22 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/export_run.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "formats/launch/launch.h"
 
 namespace steelyard {
 
 int export_command(const Invocation& invocation) {
   if (invocation.words.size() != 2)
-    return refuse_words(invocation, "export to what, and which run: export ENGINE RUN");
+    return refuse_words(
+        invocation,
+        fmt::format("export to what, and which run: export ENGINE RUN; ENGINE is {} or slurm",
+                    fmt::join(export_targets(), ", ")));
   std::string target = invocation.words[0];
   std::string word = invocation.words[1];
   if (!is_export_target(target) && is_export_target(word)) std::swap(target, word);

@@ -90,7 +90,8 @@ int import_command(const Invocation& invocation) {
                     {command_line_problem("E100", fmt::format("cannot write {}", *file))},
                     "nothing written");
   }
-  answer(import_report(imported));
+  const std::string report = import_report(imported);
+  answer(invocation.has("quiet") ? report.substr(0, report.find('\n') + 1) : report);
   return kDone;
 }
 

@@ -34,7 +34,8 @@ struct SaidElsewhere {
   std::string_view flag, here;
 };
 constexpr std::array kSaidElsewhere = {
-    SaidElsewhere{"--batch-size", "--micro-batch for one device, --global-batch for one step of all"},
+    SaidElsewhere{"--batch-size",
+                  "--micro-batch for one device, --global-batch for one step of all"},
     SaidElsewhere{"--train-batch-size", "--global-batch"},
     SaidElsewhere{"--gradient-checkpointing", "--recompute full"},
     SaidElsewhere{"--activation-checkpointing", "--recompute full"},
@@ -64,8 +65,9 @@ Diagnostic unknown_flag(const Command& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   Diagnostic problem =
       command_line_problem("E002", fmt::format("unknown flag {} of {}", name, command.name));
-  const auto* const known = std::find_if(kSaidElsewhere.begin(), kSaidElsewhere.end(),
-                                         [&](const SaidElsewhere& row) { return row.flag == name; });
+  const auto* const known =
+      std::find_if(kSaidElsewhere.begin(), kSaidElsewhere.end(),
+                   [&](const SaidElsewhere& row) { return row.flag == name; });
   if (command.run_keys && known != kSaidElsewhere.end()) {
     problem.help = fmt::format("here that is {}", known->here);
     return problem;

@@ -57,9 +57,8 @@ std::vector<std::string> continued(const std::string& meant, std::span<const Nam
   std::vector<std::string> found;
   for (const Name& name : names)
     if (goes_on(name, meant)) found.emplace_back(name);
-  std::stable_sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
-    return a.size() < b.size();
-  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
   if (found.size() > kMostNames) found.resize(kMostNames);
   return found;
 }

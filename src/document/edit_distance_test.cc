@@ -36,8 +36,9 @@ TEST(EditDistance, NamesTheNearest) {
 }
 
 TEST(EditDistance, NamesThatGoOnComeFirst) {
-  constexpr std::array<std::string_view, 6> kModels = {
-      "mistral-7b-v0.3", "mixtral-8x7b", "phi-3-mini-4k", "phi-3.5-moe", "qwen3-235b-a22b", "qwen3-32b"};
+  constexpr std::array<std::string_view, 6> kModels = {"mistral-7b-v0.3", "mixtral-8x7b",
+                                                       "phi-3-mini-4k",   "phi-3.5-moe",
+                                                       "qwen3-235b-a22b", "qwen3-32b"};
   const auto near = [&](std::string_view word) { return nearest_names(word, kModels); };
   using Names = std::vector<std::string>;
   EXPECT_EQ(near("qwen3-235b"), Names{"qwen3-235b-a22b"});

@@ -53,7 +53,8 @@ std::vector<Key> make_keys() {
     for (const std::string_view alias : key.aliases)
       key.flag_aliases.push_back(prefix + dashed(alias));
     const bool is_first = keys.empty() || keys.back().section != section;
-    if (is_first && names_a_choice(section)) key.flag_aliases.push_back("--" + std::string(section));
+    if (is_first && names_a_choice(section))
+      key.flag_aliases.push_back("--" + std::string(section));
     keys.push_back(std::move(key));
   };
 #define KEY(id, section, name, kind, names, least, most, fallback, aliases, help) \

@@ -15,6 +15,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of a layout that a search calls too large: what is expected misses, though the band's low end may fit.
+std::string miss_in_words(const Prediction& prediction, const Style& style) {
+  if (prediction.verdict != Verdict::kTight) return verdict_words(prediction.verdict);
+  const Bytes miss = prediction.peak.device - prediction.usable;
+  return fmt::format("{} too much", print_memory(miss, style.units));
+}
+
 std::string value_words(Wanted wanted, std::int64_t value) {
   if (wanted == Wanted::kMostParameters) return print_parameters(Checked(value) * 1'000'000);
   return print_count(value);
@@ -157,7 +164,7 @@ std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& wh
                                  print_memory(prediction.peak.low, style.units),
                                  print_memory(prediction.peak.high, style.units),
                                  print_memory(prediction.usable, style.units),
-                                 verdict_words(prediction.verdict))},
+                                 miss_in_words(prediction, style))},
                     2) +
               "\n";
       const RankPrediction& rank = prediction.ranks[peak_rank_index(prediction)];
