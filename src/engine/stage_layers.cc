@@ -7,15 +7,6 @@
 
 namespace steelyard {
 
-namespace {
-
-template <class T>
-void append(std::vector<T>& to, const std::vector<T>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-}  // namespace
-
 // The layers of a chunk as runs of equal ones, folded wherever the model's own pattern and the rhythm of recomputation
 // (every k-th layer) come round together: how many runs there are depends on the two, not on the layers.
 template <class N>
@@ -121,7 +112,7 @@ Stage<N> StagePrograms<N>::stage_with(std::int64_t rank,
   }
   stage.units.reserve(stage.layers_of_kind.size() + 3);
   stage.units.push_back(stage.embedding ? 1 : 0);
-  append(stage.units, stage.layers_of_kind);
+  stage.units.insert(stage.units.end(), stage.layers_of_kind.begin(), stage.layers_of_kind.end());
   stage.units.push_back(stage.head ? 1 : 0);
   const bool copies_table = stage.head && !stage.embedding && head_reads_embedding(*job_.model);
   stage.units.push_back(copies_table || divides_vocabulary() ? 1 : 0);
@@ -134,8 +125,8 @@ typename StagePrograms<N>::Tapes& StagePrograms<N>::tapes(int variant, Edge edge
   if (edge == Edge{}) return tapes(variant);
   for (const auto& known : edges_)
     if (known->variant == variant && known->edge == edge) return known->tapes;
-  edges_.push_back(std::make_unique<EdgeTapes>());
-  EdgeTapes& made = *edges_.back();
+  edges_.push_back(std::make_unique<EdgeTapes<N>>());
+  EdgeTapes<N>& made = *edges_.back();
   made.variant = variant;
   made.edge = edge;
   compose_layer(made.tapes, static_cast<std::size_t>(variant / 2), variant % 2 == 1, edge);

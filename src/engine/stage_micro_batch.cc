@@ -5,15 +5,6 @@
 
 namespace steelyard {
 
-namespace {
-
-template <class T>
-void append(std::vector<T>& to, const std::vector<T>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-}  // namespace
-
 template <class N>
 NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk, bool first) {
   Program& program = book_.program;

@@ -22,7 +22,10 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/model_tapes.h"
+#include "engine/pipeline_work.h"
 #include "engine/shared_inputs.h"
+#include "engine/stage_chunk.h"
 #include "job/pipeline_shape.h"
 #include "ledger/crest.h"
 #include "operators/composer.h"
@@ -35,33 +38,6 @@ struct StageProgram {
   NodeId later_step = 0;  // each step after it, with its checkpoint; ends as it began
   NodeId before_first_step = 0;  // its part before the first micro-batch
   std::int64_t in_flight = 1;
-};
-
-// What kernels run in one micro-batch. A model has few distinct stretches: embedding, a layer of each kind, head; a part (a
-// stage, or a chunk of one) is so many of each.
-struct PipelineWork {
-  struct Stretch {
-    const char* label = "";  // "embedding", "layer", "head"
-    int unit = 0;            // in the order of SlotSet
-    Kernels forward, backward;
-  };
-  struct Count {
-    std::size_t stretch = 0;
-    std::int64_t times = 0;
-    friend bool operator==(const Count&, const Count&) = default;
-  };
-  std::vector<Stretch> stretches;
-  // From the embedding on; behind them, where the vocabulary is divided, what every rank runs of its lookup and output layer.
-  std::vector<std::vector<Count>> parts;
-};
-
-// What the operators of a layer, or of an end, do to memory by themselves: gradients of parameters apart, and what an
-// engine adds. Height above the start.
-struct Swing {
-  std::int64_t net = 0, height = 0;
-};
-struct UnitSwings {
-  Swing forward, backward, input, weight;  // the whole of backward, and its two parts
 };
 
 template <class N>
@@ -121,111 +97,16 @@ class StagePrograms {
   }
 
  private:
-  struct Tapes {
-    std::unique_ptr<Composer<N>> composer;  // holds the graph that the tapes are played from
-    std::vector<Event> forward;
-    // Backward by policy, played when first asked for.
-    std::array<SplitTapes, kGradientPolicies> whole, split;
-    std::vector<SlotId> kept, lingering, outliving, named, gradients, states, by_nodes;
-    std::size_t model_returns = 0;  // events of the head's forward that the model's own runs
-    std::vector<Bytes> host_copies;
-    const SplitTapes& whole_under(GradientPolicy policy) {
-      SplitTapes& tapes = whole[static_cast<std::size_t>(policy)];
-      if (tapes.input.empty()) tapes = composer->graph.whole_backward(policy);
-      return tapes;
-    }
-    const SplitTapes& split_under(GradientPolicy policy) {
-      SplitTapes& tapes = split[static_cast<std::size_t>(policy)];
-      if (tapes.input.empty()) tapes = composer->graph.split_backward(policy);
-      return tapes;
-    }
-    const std::vector<Event>& backward_under(GradientPolicy policy, BackwardPart part) {
-      if (part == BackwardPart::kWhole) return whole_under(policy).input;
-      return part == BackwardPart::kInput ? split_under(policy).input : split_under(policy).weight;
-    }
-    // What backward begins with: whole, or the input's.
-    const SplitTapes& beginning_under(GradientPolicy policy, BackwardPart part) {
-      return part == BackwardPart::kInput ? split_under(policy) : whole_under(policy);
-    }
-  };
-  struct Variant {
-    int kind = 0;
-    bool recomputed = false;
-  };
-  struct Run {
-    int variant = 0;
-    std::int64_t count = 1;
-    friend bool operator==(const Run&, const Run&) = default;
-  };
-  // What a layer has from a buffer of the pipeline: its input, the gradient of its output; and whether its input has a name
-  // in the model's forward, which outlasts the layer's.
-  // `top`: of a stack whose layers share inputs, the one whose gradients of them come first.
-  struct Edge {
-    bool input = false, gradient = false, named_input = false, top = false;
-    friend bool operator==(const Edge&, const Edge&) = default;
-  };
+  using Tapes = UnitTapes<N>;
+  using Graphs = ModelGraphs<N>;
+  using Vocabulary = DividedVocabulary<N>;
+  using Edge = LayerEdge;
+  using Run = VariantRun;
+  using Group = VariantGroup;
+  using Chunk = StageChunk;
+  using Parts = StageParts;
   static constexpr ValueId kLayerInput = 0;
-  struct EdgeTapes {
-    int variant = 0;
-    Edge edge;
-    Tapes tapes;
-  };
-  struct Group {
-    std::vector<Run> runs;
-    std::int64_t times = 1;
-    friend bool operator==(const Group&, const Group&) = default;
-  };
-  // What every stage has where the vocabulary is divided over them.
-  struct Vocabulary {
-    OperatorStyle style;
-    Sizes<N> sizes;
-    Tapes lookup, output;
-    SlotId rows = -1, summed = -1;  // of the tokens: this stage's, and all
-    SlotId given = -1,
-           input = -1;  // of the output layer: as the last stage gives it, and as it is read
-    SlotId sent = -1, copied = -1;  // the same on its way
-    SlotId gradient = -1;           // of that input, summed over the stages
-  };
-  // A chunk of layers with its ends. Equal ones share their nodes, whatever stages they stand on.
-  struct Chunk {
-    bool embedding = false, head = false, input_gradient = true, output_gradient = true;
-    // The part before, or after, stands on the same stage: tensors are handed over.
-    bool hands_in = false, hands_on = false;
-    std::int64_t kept_outputs = 0;  // in scaling's buffers
-    std::vector<Group> groups;
-    // Of the first micro-batch of a step, and of later ones.
-    std::array<NodeId, 2> forward{}, backward{}, input_backward{}, weight_backward{};
-    // In the first step of all, with the workspace of autograd's thread.
-    NodeId first_step_forward = 0, first_step_backward = 0, first_step_input_backward = 0;
-    std::optional<NodeId> last_backward;  // of a step, where the engine tells it from others
-    NodeId reduce = 0;  // of torch's runtime: a chunk is reduced when its last micro-batch has run
-    SlotId output = -1;
-    bool keeps_input_gradient = false;  // on the tensor that it has received
-    // torch's first stage has no input to find a gradient for: all of backward waits for the weights' turn.
-    bool all_waits = false;
-    bool is_like(const Chunk& other) const {
-      return embedding == other.embedding && head == other.head &&
-             input_gradient == other.input_gradient && output_gradient == other.output_gradient &&
-             hands_in == other.hands_in && hands_on == other.hands_on &&
-             kept_outputs == other.kept_outputs && groups == other.groups;
-    }
-  };
-  // Stages with the same chunks have the same parts; only the order of micro-batches differs.
-  struct Parts {
-    std::vector<std::size_t> chunks;  // of chunks_
-    NodeId load = 0, states = 0, late_states = 0, forward_workspaces = 0, held_later = 0, left = 0,
-           reduce = 0, prepared = 0, optimizer = 0, checkpoint = 0;
-    // Of a divided vocabulary, in the order of their StepKind: in the first micro-batch of a step, and in later ones.
-    std::array<std::array<NodeId, 2>, 4> vocabulary{};
-  };
 
-  // What torchtune's loop has names for (recipes/full_finetune_single_device.py, train): the tokens and the loss of a
-  // micro-batch until the next one's are there, sums of a step, a column of labels that are ignored.
-  struct Loop {
-    bool kept = false;
-    SlotId sums = -1, counted = -1, ignored = -1, scaler = -1;
-    SlotId leaving = -1;  // what goes to the host stays until four more have been saved
-  } loop_;
   std::int32_t leaving_of(const std::vector<Group>& groups) const;
   bool very_first_ = false;  // micro-batch of the run
 
@@ -413,54 +294,6 @@ class StagePrograms {
   const PipelineOrder* order_ = nullptr;
   PipelineShape shape_;
   Workbook<N> book_;
-  // The model's own operators and what they hold: the same for jobs that differ only in data ranks, in how states are
-  // divided, and in the order of micro-batches.
-  struct Graphs {
-    explicit Graphs(const Job& job)
-        : style(style_of(job)), sizes(sizes_of<N>(job)), units(units_of<N>(job)) {}
-    OperatorStyle style;
-    Sizes<N> sizes;
-    ModelUnits<N> units;
-    std::unique_ptr<const ModelUnits<N>> trained_units, frozen_units;  // when something is frozen
-    SlotId hidden = -1, hidden_gradient = -1, ids = -1, labels = -1;
-    std::vector<SharedInput> inputs;
-    std::vector<ModelBuffer> buffers;
-    SlotId whole_ids = -1, whole_positions = -1, parts_of_positions = -1;
-    SlotId loss = -1, loss_gradient = -1;
-    SlotId received = -1, received_gradient = -1, gradient_of_received = -1;
-    std::vector<Tapes> layers;  // by variant: kind * 2 + recomputed
-    std::vector<std::unique_ptr<EdgeTapes>> edges;
-    Tapes embedding, head;
-    // What runs through a stack of layers: of an encoder, and of a decoder. Of one stack they are the same.
-    struct Stream {
-      Sizes<N> sizes;
-      OperatorStyle style;
-      SlotId hidden = -1, hidden_gradient = -1;
-    };
-    std::array<Stream, 2> streams;
-    // Where a decoder follows an encoder: what its layers read of the encoder's, and what layers of either share. Of the
-    // pairs the second is the decoder's. Behind a tower of vision there are streams, words, features and mask; of two towers
-    // `encoded` is the images' rows.
-    struct Stacks {
-      SlotId pixels = -1, words = -1, words_gradient = -1, features = -1;
-      // enable_input_require_grads(): leaves that are not trained live as long as the graph.
-      SlotId leaf_gradient = -1;
-      bool words_are_leaf = false;
-      // Tensors of layers that nobody reads, as autograd sees them while they run forward.
-      std::vector<std::vector<ParameterTensor>> recorded;  // by kind; empty: those of the layer
-      // What the second stack, or the head, reads of the first.
-      SlotId encoded = -1, encoded_gradient = -1, mask = -1;
-      std::array<SlotId, 2> positions{-1, -1}, positions_gradient{-1, -1};
-      SlotId cross_positions = -1, cross_positions_gradient = -1;
-      Tapes bridge;
-      std::size_t encoder_returns = 0;  // events of the bridge's forward that the encoder's runs
-    };
-    std::unique_ptr<Stacks> stacks;
-    std::unique_ptr<Vocabulary> vocabulary;
-    std::vector<std::vector<SlotId>> gradients_of_kind;
-    std::vector<std::vector<GradientSlots>>
-        gradient_slots_of_kind;  // by tensor; both variants of a kind use the same
-  };
   StagePrograms(const Job& job, SlotDetail detail, std::shared_ptr<Graphs> graphs);
   const typename Graphs::Stream& stream_of(std::size_t kind) const {
     return graphs_->streams[decodes(kind) ? 1 : 0];
@@ -479,9 +312,10 @@ class StagePrograms {
   std::vector<ModelBuffer>& buffers_;
   SlotId &whole_ids_, &whole_positions_, &parts_of_positions_;
   SlotId &loss_, &loss_gradient_;
+  typename Graphs::Loop& loop_;
   SlotId &received_, &received_gradient_, &gradient_of_received_;
   std::vector<Tapes>& layers_;
-  std::vector<std::unique_ptr<EdgeTapes>>& edges_;
+  std::vector<std::unique_ptr<EdgeTapes<N>>>& edges_;
   Tapes &embedding_, &head_;
   std::unique_ptr<typename Graphs::Stacks>& stacks_;
   std::vector<std::vector<SlotId>>& gradients_of_kind_;

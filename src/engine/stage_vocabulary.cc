@@ -19,12 +19,6 @@
 
 namespace steelyard {
 
-namespace {
-void put(std::vector<Event>& events, const std::vector<Event>& more) {
-  events.insert(events.end(), more.begin(), more.end());
-}
-}  // namespace
-
 template <class N>
 void StagePrograms<N>::compose_vocabulary() {
   const Architecture& model = *job_.model;
@@ -111,32 +105,32 @@ template <class N>
 void StagePrograms<N>::vocabulary_forward(const Stage<N>& stage, bool first,
                                           std::vector<Event>& lookup, std::vector<Event>& output) {
   Vocabulary& v = *graphs_->vocabulary;
-  put(lookup, {{ids_, 1}, {labels_, 1}});
-  put(lookup, v.lookup.forward);
-  put(lookup, {{v.summed, 1}, {v.rows, -1}});
+  append(lookup, {{ids_, 1}, {labels_, 1}});
+  append(lookup, v.lookup.forward);
+  append(lookup, {{v.summed, 1}, {v.rows, -1}});
   if (!stage.embedding) lookup.push_back({v.summed, -1});
 
   if (job_.parallel.vocabulary == VocabularyLayers::kInterlaced) {
     if (!stage.head) output.push_back({v.input, 1});
   } else if (stage.head) {
     // Widened, and joined with the gradient of the loss.
-    if (!v_half()) put(output, {{v.copied, 1}});
-    put(output, {{v.sent, 1}, {v_half() ? v.given : v.copied, -1}});
-    if (v_half()) put(output, {{v.copied, 1}, {v.input, 1}, {v.copied, -1}});
-    put(output, {{v.sent, -1}});
+    if (!v_half()) append(output, {{v.copied, 1}});
+    append(output, {{v.sent, 1}, {v_half() ? v.given : v.copied, -1}});
+    if (v_half()) append(output, {{v.copied, 1}, {v.input, 1}, {v.copied, -1}});
+    append(output, {{v.sent, -1}});
   } else {
     const std::int32_t names = v_half() ? 1 : 2;
     if (v_half() || first) output.push_back({v.sent, names});
-    put(output, {{v.copied, 1}, {v.input, 1}, {v.copied, -1}});
+    append(output, {{v.copied, 1}, {v.input, 1}, {v.copied, -1}});
   }
-  put(output, v.output.forward);
+  append(output, v.output.forward);
   // What forward makes of the gradient, summed over the stages in its first part.
   for (std::size_t part = 0; part < v.output.lingering.size(); ++part) {
     const bool goes = v_half() ? part > 0 : !first;
     if (goes) output.push_back({v.output.lingering[part], -1});
   }
   if (v_half() && !stage.head) output.push_back({v.sent, -1});
-  put(output, {{ids_, -1}, {labels_, -1}});
+  append(output, {{ids_, -1}, {labels_, -1}});
 }
 
 template <class N>
@@ -146,7 +140,7 @@ void StagePrograms<N>::vocabulary_backward(const Stage<N>& stage, bool first,
   const GradientPolicy policy = engine_->gradient_policy(first);
   // Its last number is the gradient of the loss.
   if (v_half()) output.push_back({v.sent, 1});
-  put(output, v.output.backward_under(policy, BackwardPart::kWhole));
+  append(output, v.output.backward_under(policy, BackwardPart::kWhole));
   if (v_half()) output.push_back({v.sent, -1});
   if (v.output.lingering.empty()) {
     if (v_half() ? !stage.head : !first) output.push_back({v.gradient, -1});
@@ -154,7 +148,7 @@ void StagePrograms<N>::vocabulary_backward(const Stage<N>& stage, bool first,
     output.push_back({v.output.lingering.front(), -1});
   }
   if (!stage.embedding) lookup.push_back({hidden_gradient_, 1});
-  put(lookup, v.lookup.backward_under(policy, BackwardPart::kWhole));
+  append(lookup, v.lookup.backward_under(policy, BackwardPart::kWhole));
 }
 
 template <class N>

@@ -42,6 +42,9 @@ struct Event {
   SlotId slot = 0;
   std::int32_t count = 0;
 };
+inline void append(std::vector<Event>& events, const std::vector<Event>& more) {
+  events.insert(events.end(), more.begin(), more.end());
+}
 
 constexpr std::int64_t kNoPeak = std::numeric_limits<std::int64_t>::min() / 4;
 
