@@ -12,7 +12,7 @@ namespace {
 
 // Engines whose layers read whole parameters in the compute type from load on.
 bool holds_whole_weights(Engine engine, int zero_stage) {
-  return engine == Engine::kMegatron || engine == Engine::kNanotron ||
+  return (engine == Engine::kMegatron && zero_stage < 2) || engine == Engine::kNanotron ||
          (engine == Engine::kDeepSpeed && zero_stage < 3);
 }
 

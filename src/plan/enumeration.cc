@@ -151,13 +151,11 @@ class Enumeration {
   }
 
   void losses(Layout layout) {
-    for (const LossKernel loss : {LossKernel::kPlain, LossKernel::kFusedLinear}) {
-      if (!allows_name(KeyId::kLoss, static_cast<int>(loss))) {
-        // Another one that was said stays as it is in the run file.
-        if (loss != LossKernel::kPlain || *fixed_.name(KeyId::kLoss) <= 2) continue;
-      }
-      const bool torch = layout.engine != Engine::kMegatron && layout.engine != Engine::kNanotron;
-      if (loss == LossKernel::kFusedLinear && (!torch || layout.tensor > 1)) continue;
+    const bool torch = layout.engine != Engine::kMegatron && layout.engine != Engine::kNanotron;
+    std::vector<LossKernel> losses = {LossKernel::kPlain};
+    if (torch && layout.tensor == 1) losses.push_back(LossKernel::kFusedLinear);
+    if (const auto said = fixed_.name(KeyId::kLoss)) losses = {static_cast<LossKernel>(*said)};
+    for (const LossKernel loss : losses) {
       layout.loss = loss;
       forms_here_.clear();
       bases_here_.clear();
@@ -281,7 +279,10 @@ class Enumeration {
       const bool any = fixed_.has(KeyId::kReshard);
       if (const auto said = fixed_.count(KeyId::kZeroStage); said && *said != stage) continue;
       if (any && stage != (*fixed_.name(KeyId::kReshard) == 2 ? 2 : 3)) continue;
-      if (!rules_->stages[stage] || (layout.engine == Engine::kMegatron && stage > 1)) continue;
+      if (!rules_->stages[stage]) continue;
+      // Megatron-FSDP where it is asked for.
+      if (layout.engine == Engine::kMegatron && stage > 1 && !fixed_.has(KeyId::kZeroStage))
+        continue;
       // With one rank there is nothing to share: the first stage says it.
       if (!shared && !divisions.empty()) break;
       for (const std::int64_t copies : replicas_of(layout, shared && torch_shards))
@@ -412,6 +413,10 @@ class Enumeration {
   // The least that the engine asks for where something waits on the host.
   std::uint8_t stage_of_form(const Layout& layout) const {
     if (layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2) return 3;
+    // Megatron-FSDP is another engine.
+    if (const auto said = fixed_.count(KeyId::kZeroStage);
+        said && *said > 1 && layout.engine == Engine::kMegatron)
+      return static_cast<std::uint8_t>(*said);
     if (offloads(layout, KeyId::kOffloadParameters)) return 3;
     return offloads(layout, KeyId::kOffloadOptimizer) ? 1 : 0;
   }

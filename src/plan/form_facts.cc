@@ -24,6 +24,7 @@ double buffered_gradient(StagePrograms<Checked>& programs, const Job& job, doubl
   // DeepSpeed's, and what FSDP has reduced, are divided over ranks.
   if ((job.engine != Engine::kMegatron && job.engine != Engine::kNanotron) || elements == 0)
     return 0;
+  if (job.parallel.zero_stage > 1) return 0;  // Megatron-FSDP's, too
   std::vector<Event> events;
   programs.engine().load(programs.stage_of(0), events);
   double bytes = 0;

@@ -130,6 +130,13 @@ FormFacts LayoutReader::facts_of(const Layout& base, const Job& job, bool timed)
   return facts;
 }
 
+// Of layouts whose layers are not computed again the reader may refuse what it takes where they are.
+bool LayoutReader::recomputes_what_it_refuses(Layout base) const {
+  if (base.recompute != RecomputeMode::kNone) return false;
+  base.recompute = RecomputeMode::kFull;
+  return job_of_form(base).has_value();
+}
+
 FormFacts LayoutReader::facts_of(const Layout& base, bool timed) const {
   FormFacts facts;
   try {
@@ -141,9 +148,9 @@ FormFacts LayoutReader::facts_of(const Layout& base, bool timed) const {
       if (open && keeps_copies_of_weights(*job))
         if (const ReadJob wider = job_of_form(twice))
           facts.keep_growth(facts_of(twice, *wider, false));
-    } else {
+    } else if (!recomputes_what_it_refuses(base)) {
       facts = refused(job.error().front());
-    }
+    }  // else nothing is bounded: each layout is asked
   } catch (const OverflowError&) {
     facts = {};  // bounds nothing; the layout itself will be refused
   }

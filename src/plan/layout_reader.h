@@ -40,6 +40,7 @@ class LayoutReader {
   GroupTime time_of_group(const Layout& form, const AskedGroup& group, bool again,
                           std::unique_ptr<Clocks>& clocks) const;
   ReadJob job_of_form(const Layout& form) const;
+  bool recomputes_what_it_refuses(Layout base) const;
   FormFacts facts_of(const Layout& base, const Job& job, bool timed) const;
 
   const Value& run_;

@@ -57,6 +57,20 @@ Confirmed confirmed(const PlanQuestion& question, const Space& space,
   return answer;
 }
 
+// Where none of the fastest of their kinds is confirmed: the fastest of all that fit by the search's estimate, if it is among
+// so many.
+constexpr std::size_t kMostTries = 64, kTriesAtOnce = 8;
+void confirm_any(const PlanQuestion& question, const Space& space, const SearchResult& result,
+                 const SearchHelp& help, Confirmed& answer) {
+  for (std::size_t from = 0; answer.rows.empty() && from < kMostTries; from += kTriesAtOnce) {
+    std::vector<WeighedLayout> some;
+    for (std::size_t i = from; i < from + kTriesAtOnce && i < result.weighed.size(); ++i)
+      if (result.weighed[i].fate == Fate::kFits) some.push_back(result.weighed[i]);
+    if (some.empty()) return;
+    answer.rows = confirmed(question, space, some, 1, help).rows;
+  }
+}
+
 // ---- the rule of thumb
 
 std::optional<Layout> thumb_layout(const Space& space, Engine engine, int stage,
@@ -201,9 +215,10 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     wish.best = 1;
     wish.within = 0;
     const SearchResult found = search(asked.run, asked.target, space, wish, help);
-    auto rows = confirmed(asked, space, best_unlike(found, space, kSpare), 1, help).rows;
-    if (rows.empty()) return std::nullopt;
-    return std::move(rows.front());
+    Confirmed sure = confirmed(asked, space, best_unlike(found, space, kSpare), 1, help);
+    confirm_any(asked, space, found, help, sure);
+    if (sure.rows.empty()) return std::nullopt;
+    return std::move(sure.rows.front());
   };
   for (const AllowedChange& step : recipe_changes()) {
     // Products in 8 bits spare time, not memory.
@@ -360,6 +375,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   Confirmed found = confirmed(question, answer.space,
                               best_unlike(result, answer.space, wish.search.best + kSpare),
                               wish.search.best, help, std::move(beside));
+  confirm_any(question, answer.space, result, help, found);
   for (std::optional<PlanRow>& row : tight_rows) found.add(std::move(row));
   show(std::move(found), wish.search.best, answer);
   if (wish.search.front)
@@ -369,6 +385,8 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
       if (complexity_of(layout_of(answer.space, *simple)) <
           complexity_of(answer.rows.front().layout))
         answer.simplest = row_with(layout_of(answer.space, *simple), question, help, answer);
+    if (answer.simplest && answer.simplest->prediction.verdict != Verdict::kFits)
+      answer.simplest.reset();
   }
   if (!wish.explain) return answer;
   if (result.interrupted) {

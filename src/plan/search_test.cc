@@ -223,6 +223,39 @@ TEST(Search, JudgesModelsOfTwoStacks) {
   EXPECT_GT(judged.compared, 100);
 }
 
+// What a run file may fix beside the layout: whose code runs, adapters, other states and kernels.
+TEST(Search, JudgesWhatARunFileFixes) {
+  Judged judged;
+  for (
+      const char* run :
+      {R"("engine": "ddp", "implementation": "torchtune", "training": {"global_batch": 64)",
+       R"("implementation": "torchtune", "offload": {"activations": "cpu"}, "recompute": {"mode": "full"}, "training": {"global_batch": 16)",
+       R"("engine": "fsdp1", "implementation": "litgpt", "training": {"global_batch": 64)",
+       R"("adapter": {"method": "lora", "base": "nf4"}, "training": {"global_batch": 64)",
+       R"("engine": "deepspeed", "adapter": {"method": "dora"}, "training": {"global_batch": 32)",
+       R"("engine": "fsdp2", "training": {"optimizer": "adamw-8bit", "compile": true, "global_batch": 32)",
+       R"("engine": "deepspeed", "training": {"precision": "fp16-mixed", "loss": "chunked", "global_batch": 32)",
+       R"("engine": "nanotron", "parallel": {"pipeline": 2}, "training": {"optimizer": "adamw", "global_batch": 64)",
+       R"("engine": "fsdp2", "implementation": "torchtitan", "parallel": {"pipeline": 2}, "overlap": {"reduce": false}, "training": {"global_batch": 64)",
+       R"("engine": "fsdp1", "parallel": {"reshard_after_forward": "never"}, "training": {"precision": "bf16-autocast", "gradient_clip": 1.0, "global_batch": 64)",
+       R"("engine": "ddp", "training": {"packing": "padded", "mean_length": 700, "length_deviation": 300, "global_batch": 64)",
+       R"("engine": "megatron", "parallel": {"zero_stage": 2}, "training": {"global_batch": 64)",
+       R"("engine": "megatron", "parallel": {"zero_stage": 3}, "training": {"global_batch": 64)",
+       R"("engine": "megatron", "training": {"precision": "mxfp8", "frozen": ["*layers.0.*"], "global_batch": 16)"})
+    for (const char* device : {"rtx-4090", "h100-sxm-80gb"}) {
+      const std::string problem = fmt::format(
+          R"({{"model": "llama-3.2-1b", {}, "sequence_length": 2048}}, "cluster": {{"device": "{}", "devices": 8}}}})",
+          run, device);
+      const auto document = read_json(problem, "problem");
+      ASSERT_TRUE(document) << problem;
+      const std::int64_t before = judged.compared;
+      judge(problem, *document, {}, judged);
+      EXPECT_GT(judged.compared, before) << problem;
+      if (testing::Test::HasFailure()) return;
+    }
+  EXPECT_GE(judged.fitting, 12);
+}
+
 TEST(Search, AsksTheReadersForWhatIsAllowed) {
   const auto document =
       read_json(R"({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 8},)"
