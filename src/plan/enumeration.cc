@@ -318,7 +318,9 @@ class Enumeration {
     const bool megatron = layout.engine == Engine::kMegatron;
     take(RecomputeMode::kNone, 0);
     if (megatron || fixed_.has(KeyId::kRecomputeMode)) take(RecomputeMode::kSelective, 0);
-    if (fixed_.has(KeyId::kRecomputeMode)) take(RecomputeMode::kModules, 0);
+    if (fixed_.has(KeyId::kRecomputeMode))
+      for (const RecomputeMode parts : {RecomputeMode::kModules, RecomputeMode::kOperators})
+        take(parts, 0);
     take(RecomputeMode::kFull, 0);
     if (!megatron || fixed_.has(KeyId::kRecomputeEvery))
       for (const std::int64_t every : chosen(KeyId::kRecomputeEvery, {2, 3, 4}))

@@ -241,6 +241,8 @@ TEST(Search, JudgesWhatARunFileFixes) {
        R"("engine": "ddp", "training": {"packing": "padded", "mean_length": 700, "length_deviation": 300, "global_batch": 64)",
        R"("engine": "megatron", "parallel": {"zero_stage": 2}, "training": {"global_batch": 64)",
        R"("engine": "megatron", "parallel": {"zero_stage": 3}, "training": {"global_batch": 64)",
+       R"("implementation": "torchtitan", "recompute": {"mode": "operators"}, "training": {"global_batch": 64)",
+       R"("engine": "megatron", "recompute": {"mode": "modules", "modules": ["mlp", "norms"]}, "training": {"global_batch": 32)",
        R"("engine": "megatron", "training": {"precision": "mxfp8", "frozen": ["*layers.0.*"], "global_batch": 16)"})
     for (const char* device : {"rtx-4090", "h100-sxm-80gb"}) {
       const std::string problem = fmt::format(

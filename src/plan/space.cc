@@ -5,7 +5,8 @@
 namespace steelyard {
 
 std::uint32_t Space::kind_of_form(RecomputeMode mode) {
-  return mode == RecomputeMode::kSelective ? 1 : mode == RecomputeMode::kModules ? 2 : 0;
+  if (mode == RecomputeMode::kSelective) return 1;
+  return mode == RecomputeMode::kModules || mode == RecomputeMode::kOperators ? 2 : 0;
 }
 
 void Space::add(Bundle bundle) {
