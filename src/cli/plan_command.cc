@@ -180,6 +180,19 @@ tl::expected<Value, Diagnostics> with_words(const Value& document, const std::st
   return asked;
 }
 
+// Where readers refuse every layout: with what they say of most.
+Diagnostics refusals_of(const SearchResult& result) {
+  constexpr std::size_t kMost = 3;
+  Diagnostics problems;
+  for (const Refusal& refusal : result.refusals)
+    if (problems.size() < kMost)
+      problems.push_back(command_line_problem(
+          refusal.code, refusal.words,
+          fmt::format("so is said of {} of the {} layouts that divide the devices",
+                      print_count(refusal.layouts), print_count(result.counts.layouts))));
+  return problems;
+}
+
 int answer_why(const Invocation& invocation, const Value& document, const PlanAnswer& whole,
                const SearchHelp& help) {
   std::vector<WhyAnswer> answers;
@@ -357,6 +370,8 @@ int plan_command(const Invocation& invocation) {
   wish.explain = !invocation.has("why") && target == nullptr;
   const PlanAnswer answered = plan(*question, wish, help);
   const double seconds = seconds_since(start);
+  if (!answered.space.empty() && answered.allows_nothing())
+    return refuse(invocation, refusals_of(answered.result), "nothing planned");
   if (invocation.has("why")) return answer_why(invocation, document, answered, help);
   if (target != nullptr) return export_best(invocation, answered, *input, *target);
   if (const std::string* file = invocation.value("write");

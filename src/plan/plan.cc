@@ -396,7 +396,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
         answer.sensitivity.push_back({what.change, what.step.value(), what.gain});
     return answer;
   }
-  if (answer.rows.empty() && !answer.space.empty())
+  if (answer.rows.empty() && !answer.allows_nothing())
     answer.ways_out = ways_out(question, help);
   else if (!answer.rows.empty())
     answer.sensitivity = sensitivity_of(question, answer.rows.front(), help);

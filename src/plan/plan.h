@@ -73,6 +73,8 @@ struct PlanAnswer {
   std::vector<WayOut> ways_out;
   std::vector<std::string> notes;
   bool batch_differs = false;
+  // No layout divides the devices, or the readers refuse all that do.
+  bool allows_nothing() const { return result.counts.not_allowed == result.counts.layouts; }
 };
 
 struct PlanWish {
