@@ -246,7 +246,7 @@ TEST(Search, JudgesWhatARunFileFixes) {
        R"("engine": "megatron", "training": {"precision": "mxfp8", "frozen": ["*layers.0.*"], "global_batch": 16)"})
     for (const char* device : {"rtx-4090", "h100-sxm-80gb"}) {
       const std::string problem = fmt::format(
-          R"({{"model": "llama-3.2-1b", {}, "sequence_length": 2048}}, "cluster": {{"device": "{}", "devices": 8}}}})",
+          R"({{"model": "llama-3.2-1b", {}, "sequence_length": 2048}}, "cluster": {{"device": "{}", "devices": 4}}}})",
           run, device);
       const auto document = read_json(problem, "problem");
       ASSERT_TRUE(document) << problem;
