@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <variant>
 
 #include "engine/megatron_eight_bits.h"
 

@@ -1,6 +1,7 @@
 #include "report/plan_json.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "report/json_values.h"
 #include "report/prediction_json.h"
