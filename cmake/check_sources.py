@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("src", "fuzz", "bench", "web", "python", "tests")
+FOLDERS = ("src", "fuzz", "bench", "web", "tests")
 
 
 def ours(suffixes):

@@ -3,9 +3,11 @@
 
     <!-- table: recordings -->      from truth/records: written anew, or compared with --check
     <!-- published: errors -->      from published rows, which are not part of this repository: only with --published, and with
-                                    the day on which they were judged
+                                    the day on which they were judged; docs/published-errors.json then has their medians
 
-A table stands between its comment and <!-- end -->.
+A table stands between its comment and <!-- end -->. So does a number within a sentence, in any document:
+
+    <!-- count: equal recordings -->730<!-- end -->
 """
 
 import argparse
@@ -19,8 +21,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/validation.md"
+COUNTED = (ROOT / "README.md", ROOT / "docs/open-differences.md")
 BLOCK = re.compile(r"(?P<head><!-- (?P<kind>table|published): (?P<name>[a-z ]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)",
                    re.DOTALL)
+COUNT = re.compile(r"(?P<head><!-- count: (?P<name>[a-z ]+) -->)[\d,]*(?P<end><!-- end -->)")
+MEDIANS = ROOT / "docs/published-errors.json"  # docs/strategies.py shows them
+SEGMENT = 20 << 20  # bytes that the allocator asks for at once, where a block is neither small nor large
 PHASES = ("first forward", "first backward", "first optimizer", "later forward", "later backward", "later optimizer")
 
 
@@ -114,6 +120,19 @@ def recordings(sources):
     return table(["recorded", "runs", "equal to the byte", "not weighed", "largest error of a phase"], out)
 
 
+def reserved_within(sources, far):
+    readings = [r for row in sources[0]["judged"] for r in row.get("readings", []) if r["reading"] == "reserved"]
+    return sum(abs(r["measured_bytes"] - r["predicted_bytes"]) <= far for r in readings)
+
+
+COUNTS = {
+    "recordings": lambda sources: len(sources[0]["judged"]),
+    "equal recordings": lambda sources: sum("readings" in row and is_equal(row) for row in sources[0]["judged"]),
+    "equal reserved": lambda sources: reserved_within(sources, 0),
+    "reserved within a segment": lambda sources: reserved_within(sources, SEGMENT),
+}
+
+
 def families(sources):
     rows = [row for row in sources[0]["judged"] if group_of(row["run"]).startswith("one device")]
     return table(["model_type", "runs", "equal to the byte", "not weighed", "largest error of a phase"],
@@ -191,6 +210,13 @@ def errors(sources):
     return table(["source", "what was measured", "rows", "in band", "bias", "median error", "95 % within"], rows)
 
 
+def medians(sources):
+    """What each source is first held to."""
+    first = {source["source"]: source["errors"][0] for source in sources if source["errors"]}
+    return {name: f"{error['median_percent']:.1f} % median ({error['reading']}, {error['rows']:,} rows)"
+            for name, error in sorted(first.items())}
+
+
 def times(sources):
     rows = []
     for source in sources:
@@ -206,11 +232,12 @@ PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors, "times": times}
 
 
 def regenerate(binary, check, published=None):
-    """Whether the document was stale; unless it is only checked, it is written anew."""
+    """How many documents were stale; unless they are only checked, they are written anew."""
     said = {"table": judged(binary, ROOT / "truth/records")}
     makers = {"table": TABLES, "published": PUBLISHED}
     if published:
         said["published"] = judged(binary, published.resolve())
+        MEDIANS.write_text(json.dumps(medians(said["published"]), indent=1) + "\n", encoding="utf-8")
 
     def block(found):
         kind, name = found["kind"], found["name"]
@@ -220,13 +247,19 @@ def regenerate(binary, check, published=None):
             return found[0]
         return f"{found['head']}\n{makers[kind][name](said[kind])}\n{found['end']}"
 
-    old = DOCUMENT.read_text(encoding="utf-8")
-    new = BLOCK.sub(block, old)
-    if new != old and not check:
-        DOCUMENT.write_text(new, encoding="utf-8")
-    if new != old and check:
-        print(f"{DOCUMENT.name} is stale")
-    return new != old
+    def count(found):
+        return f"{found['head']}{COUNTS[found['name']](said['table']):,}{found['end']}"
+
+    stale = 0
+    for document in (DOCUMENT, *COUNTED):
+        old = document.read_text(encoding="utf-8")
+        new = COUNT.sub(count, old) if document in COUNTED else BLOCK.sub(block, old)
+        stale += new != old
+        if new != old and not check:
+            document.write_text(new, encoding="utf-8")
+        if new != old and check:
+            print(f"{document.name} is stale")
+    return stale
 
 
 def main():

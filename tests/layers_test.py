@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads every #include of src/ (and web/, python/) and refuses what tests/layers.txt does not allow.
+"""Reads every #include of src/ (and web/) and refuses what tests/layers.txt does not allow.
 
 Also refused: headers by which the core would touch files, clocks, threads or terminals; standard headers
 that not all our compilers have; files named for nothing (utils, helpers, common); and two types of one name:
@@ -69,7 +69,7 @@ class Layers:
 
 
 def sources():
-    for top in ("src", "web", "python"):
+    for top in ("src", "web"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix in (".h", ".cc", ".def") and "build" not in path.parts:
                 folder = path.relative_to(ROOT / "src").parts[0] if top == "src" else top

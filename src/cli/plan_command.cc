@@ -26,6 +26,7 @@
 #include "plan/recipe_changes.h"
 #include "report/plan_curve.h"
 #include "report/plan_extremes.h"
+#include "report/plan_json.h"
 #include "report/plan_table.h"
 #include "report/prediction_json.h"
 #include "report/published_table.h"

@@ -85,6 +85,18 @@ bool has_closed_form(PipelineSchedule schedule) {
          schedule == PipelineSchedule::kLoopedBreadthFirst;
 }
 
+bool sends_beside_compute(bool on_torch, PipelineSchedule schedule) {
+  if (on_torch) return false;
+  switch (schedule) {
+    case PipelineSchedule::kGPipe:
+    case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kLoopedBreadthFirst:
+      return false;
+    default:
+      return true;
+  }
+}
+
 double least_pipeline_seconds(const PipelineOrder& order, const PipelineShape& shape,
                               const std::vector<PartSeconds>& parts) {
   const auto times = static_cast<double>(micro_batches_of_chunk(order.placement, shape));

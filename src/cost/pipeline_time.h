@@ -39,6 +39,9 @@ double least_pipeline_seconds(const PipelineOrder& order, const PipelineShape& s
                               const std::vector<PartSeconds>& parts);
 // Whether pipeline_seconds() is a closed form, which grows with every part.
 bool has_closed_form(PipelineSchedule schedule);
+// Megatron's interleaving and the orders without bubbles send while they compute; the others wait for every message
+// (megatron/core/pipeline_parallel/schedules.py, overlap_p2p_comm; torch's pipelines post a receive when they need it).
+bool sends_beside_compute(bool on_torch, PipelineSchedule schedule);
 // The judge: every micro-batch is played.
 double simulated_seconds(const PipelineOrder& order, const PipelineShape& shape,
                          const std::vector<PartSeconds>& parts);

@@ -12,14 +12,13 @@
 // leaves it, the reduction of gradients and the optimizer.
 #pragma once
 
-#include <array>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "cost/achieved_rates.h"
 #include "cost/pipeline_time.h"
 #include "cost/step_end.h"
+#include "cost/time_terms.h"
 #include "job/job.h"
 #include "machine/machine.h"
 #include "schedule/order.h"
@@ -28,31 +27,7 @@ namespace steelyard {
 
 template <class N>
 class StagePrograms;
-
-enum class TimeTerm : std::uint8_t {
-  kCompute,
-  kRecompute,
-  kTensor,
-  kContext,
-  kExpert,
-  kData,
-  kPipeline,
-  kBubble,
-  kOffload,
-  kOptimizer,
-  kHost
-};
-constexpr std::size_t kTimeTerms = 11;
-std::string_view name_of(TimeTerm term);
-
-struct TimeTerms {
-  std::array<double, kTimeTerms> seconds{};
-  double& operator[](TimeTerm term) { return seconds[static_cast<std::size_t>(term)]; }
-  double operator[](TimeTerm term) const { return seconds[static_cast<std::size_t>(term)]; }
-  double total() const;
-  TimeTerms& operator+=(const TimeTerms& other);
-  friend TimeTerms operator*(TimeTerms terms, double times);
-};
+struct StepWork;
 
 struct StepTime {
   Seconds step{};
@@ -81,10 +56,6 @@ struct StepPlay {
 };
 
 StepTime step_time(const Job& job, const Machine& machine);
-
-// Megatron's interleaving and the orders without bubbles send while they compute; the others wait for every message
-// (megatron/core/pipeline_parallel/schedules.py, overlap_p2p_comm; torch's pipelines post a receive when they need it).
-bool sends_beside_compute(bool on_torch, PipelineSchedule schedule);
 
 // A job whose kernels are known, to be timed on one device and machine after the other. The job outlives its clock.
 class StepClock {
@@ -118,8 +89,7 @@ class StepClock {
   StepEnd end(const Device& device, const Machine& machine) const;
 
  private:
-  struct Prepared;
-  std::unique_ptr<Prepared> prepared_;
+  std::unique_ptr<StepWork> work_;
 };
 
 }  // namespace steelyard

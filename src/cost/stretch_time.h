@@ -9,7 +9,7 @@
 #include "cost/collective_time.h"
 #include "cost/data_exchange.h"
 #include "cost/kernel_time.h"
-#include "cost/step_time.h"
+#include "cost/time_terms.h"
 #include "engine/stage_program.h"
 
 namespace steelyard {

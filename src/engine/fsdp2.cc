@@ -10,12 +10,7 @@
 // Sources: torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py. Embedding, final norm and head
 // belong to the root, which stays gathered from its forward to the end of backward. zero_stage 2 keeps every layer
 // gathered as well (reshard_after_forward=False).
-#include <algorithm>
-#include <utility>
-
-#include "engine/engine.h"
-#include "engine/fsdp2_copies.h"
-#include "engine/waiting_gradients.h"
+#include "engine/fsdp2_groups.h"
 #include "job/pipeline_shape.h"
 
 namespace steelyard {
@@ -23,67 +18,14 @@ namespace steelyard {
 namespace {
 
 template <class N>
-class Fsdp2 final : public EngineModel<N> {
+class Fsdp2 final : public Fsdp2Groups<N> {
  public:
   using typename EngineModel<N>::Events;
-  using Sharding = typename EngineModel<N>::Sharding;
 
-  explicit Fsdp2(const EngineContext<N>& context) : EngineModel<N>(context) {
-    const Precision& precision = this->job_.training.precision;
-    const std::int64_t replicas = this->job_.parallel.replicate;
-    ranks_ = {this->job_.parallel.data * this->job_.parallel.context / replicas,
-              expert_data_ranks(this->job_) / replicas};
-    stored_ = precision.master.value_or(precision.parameters);
-    const ElementType compute = precision.autocast ? precision.parameters : precision.compute;
-    const ElementType reduction = precision.accumulated_gradients.value_or(precision.reduction);
-    // Pipeline stages keep their parameters gathered and, unless told, reduce gradients once, after the last micro-batch.
-    gathers_once_ = this->job_.parallel.gathers_once;
-    keeps_gathered_ = this->job_.parallel.zero_stage == 2 || gathers_once_;
-    const bool syncs_each = this->job_.parallel.sync_each_micro_batch;
-    reduces_once_ = gathers_once_ && !syncs_each;
-    waits_ = !gathers_once_ && !syncs_each && this->job_.training.gradient_accumulation > 1;
-    // Beside adapters what is frozen has its own type; unlike what is trained it may have it within one unit.
-    const bool adapts = this->job_.adapter.has_value();
-    if (adapts) frozen_ = this->frozen_sets(compute, Sharding::kRows, ranks_);
-    shards_ = shards_of("parameter shards", "fsdp2.shard", adapts ? Of::kTrained : Of::kAll);
-    // A step of a pipeline's runtime gathers on the stream that it runs on.
-    const bool in_turn = runs_torch_steps(this->job_);
-    if (compute != stored_)
-      cast_shards_ =
-          padded_set("parameter shards, cast", in_turn ? "fsdp2.unshard-step" : "fsdp2.cast-shard",
-                     Pile::kCommunication, compute, true, adapts ? Of::kTrained : Of::kAll);
-    gathered_ =
-        padded_set("all-gather output", in_turn ? "fsdp2.unshard-step" : "fsdp2.all-gather-output",
-                   Pile::kCommunication, compute, false);
-    for (const Unit<N>* unit : this->all_units(Of::kAll)) {
-      parameters_.slots.push_back(this->book_.slot_of_tensors(
-          {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,
-          padded_whole_elements(*unit, ranks_), compute,
-          padded_wholes(*unit, ranks_, compute, this->book_.tensor_sum())));
-      copy_out_.slots.push_back(
-          table(*unit, numbers_to_copy_out(*unit, ranks_, compute, context.style.multiprocessors)));
-    }
-    const ElementType of_gradients = context.style.gradient;
-    // Other pairs of types are copied tensor by tensor.
-    if (of_gradients == reduction ||
-        (of_gradients == ElementType::kBFloat16 && reduction == ElementType::kFloat32))
-      for (const Unit<N>* unit : this->all_units(Of::kTrained))
-        copy_in_.slots.push_back(table(*unit, numbers_to_copy_in(*unit, ranks_, reduction)));
-    reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input",
-                               Pile::kCommunication, reduction, false, Of::kTrained);
-    reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output",
-                                Pile::kCommunication, reduction, true, Of::kTrained);
-    gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
-                            true, Of::kTrained);
-    reduction_is_cast_ = reduction != stored_;
-    if (waits_ && reduction != of_gradients) waiting_ = WaitingGradients<N>(context, reduction);
-    if (this->offloads_parameters()) {
-      arriving_ = arriving_set("parameter shards from the host", compute);
-      if (compute != stored_)
-        arriving_wide_ = arriving_set("shard from the host before its cast", stored_, true);
-    }
-    states_ = this->state_slots(Sharding::kRows, ranks_, precision.moments.value_or(stored_));
-  }
+  explicit Fsdp2(const EngineContext<N>& context)
+      : Fsdp2Groups<N>(context),
+        keeps_gathered_(this->job_.parallel.zero_stage == 2 || gathers_once_),
+        reduces_once_(gathers_once_ && !this->job_.parallel.sync_each_micro_batch) {}
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
     const bool adds = (reduces_once_ || (waits_ && waiting_.empty())) && !first_micro_batch;
@@ -96,8 +38,8 @@ class Fsdp2 final : public EngineModel<N> {
 
   void load(const Stage<N>& stage, Events& events) override {
     if (this->offloads_parameters()) return;
-    this->hold(shards_, stage, events);
-    EngineModel<N>::hold(frozen_, stage, events);
+    this->hold(this->shards_, stage, events);
+    EngineModel<N>::hold(this->frozen_, stage, events);
   }
   void states(const Stage<N>& stage, Events& events) override {
     if (this->offloads_parameters()) return;
@@ -106,14 +48,8 @@ class Fsdp2 final : public EngineModel<N> {
 
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     if (gathers_once_ && !first) return;  // gathered by the first micro-batch
-    root(shards_to_gather(), stage, events, 1);
-    root(arriving_wide_, stage, events, 1);
-    root(arriving_wide_, stage, events, -1);
-    root(gathered_, stage, events, 1);
-    root(shards_to_gather(), stage, events, -1);
-    root(parameters_, stage, events, 1);
-    root(copy_out_, stage, events, 1);
-    root(copy_out_, stage, events, -1);
+    gather_root(stage, events);
+    copy_out_root(stage, events);
     stage_ = stage;
   }
   void before_forward(const Neighbours& here, bool first, Events& events) override {
@@ -221,7 +157,7 @@ class Fsdp2 final : public EngineModel<N> {
   void optimizer(const Stage<N>& stage, Events& events) override {
     if (this->offloads_parameters()) return;  // it steps on the host
     if (this->clips()) {
-      this->clip_by_foreach(stage, largest_shard(stage), stored_, events);
+      this->clip_by_foreach(stage, this->largest_shard(stage), stored_, events);
       this->norm_.numbers(3, events);  // summed over the ranks: its square, the sum, the root
     }
     this->step_temporaries(states_, stage, events);
@@ -240,25 +176,15 @@ class Fsdp2 final : public EngineModel<N> {
     events.push_back({largest, -1});
   }
 
-  // CPUOffloadPolicy: shards of parameters and gradients are pinned one by one, the states are not.
-  HostMemory host(const Stage<N>& stage) const override {
-    HostMemory memory = EngineModel<N>::host(stage);
-    if (!this->offloads_parameters()) return memory;
-    const bool pinned = this->job_.offload.pinned;
-    const auto add = [&](const char* name, Of of, ElementType type) {
-      this->for_each_shard(
-          stage, of, Sharding::kRows, ranks_, [&](Elements elements, std::int64_t times) {
-            memory.add_tensors(name, "fsdp.offload", pinned, bytes_of(elements, type), times);
-          });
-    };
-    add("parameter shards", Of::kAll, stored_);
-    add("gradient shards", Of::kTrained, stored_);
-    memory.add("optimizer states", "fsdp.offload", HostPlace::kPageable,
-               this->state_bytes(states_, stage));
-    return memory;
-  }
-
  private:
+  using Groups = Fsdp2Groups<N>;
+  using Groups::copy_in, Groups::copy_in_root, Groups::keep_gradients;
+  using Groups::gather, Groups::gather_root, Groups::copy_out, Groups::copy_out_root;
+  using Groups::gathered_, Groups::parameters_, Groups::reduce_input_, Groups::reduce_output_;
+  using Groups::gathers_once_, Groups::waits_, Groups::reduction_is_cast_;
+  using Groups::gradients_, Groups::waiting_, Groups::states_, Groups::stored_;
+  using Groups::one, Groups::all_of, Groups::root;
+
   template <class Visit>
   void for_each_of_root(const Stage<N>& stage, Visit visit) const {
     if (stage.embedding) visit(this->context_.gradients_of_embedding);
@@ -270,111 +196,8 @@ class Fsdp2 final : public EngineModel<N> {
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
       all_of(parameters_, stage, kind, -1, events);
   }
-  // What the gather starts from: what the host has sent, or what has been cast; nothing: the shards themselves.
-  const SlotSet& shards_to_gather() const {
-    return arriving_.slots.empty() ? cast_shards_ : arriving_;
-  }
-  // Each parameter comes by itself (FSDPParam.all_gather_inputs), `wide` one after the other.
-  SlotSet arriving_set(const char* name, ElementType type, bool wide = false) {
-    const auto slot = [&](const char* owner, const std::vector<const Unit<N>*>& units) {
-      N elements{}, largest{};
-      TensorSum tensors = this->book_.tensor_sum();
-      for (const Unit<N>* unit : units) {
-        elements = elements + padded_shard_elements(*unit, ranks_);
-        if (!wide) tensors = padded_shards(*unit, ranks_, type, std::move(tensors));
-        for (const TensorShare<N>& share : unit->tensors)
-          if (const N cut = padded_shard(share, ranks_); plain(cut) > plain(largest)) largest = cut;
-      }
-      if (plain(elements) == 0) return SlotId{-1};
-      const SlotName what{owner, name, "fsdp2.from-host"};
-      return wide ? this->book_.slot(what, Pile::kCommunication, largest, type)
-                  : this->book_.slot_of_tensors(what, Pile::kCommunication, elements, type,
-                                                std::move(tensors));
-    };
-    SlotSet set;
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
-    for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, {unit}));
-    if (this->job_.parallel.pipeline == 1)
-      set.root = slot("root", {units.front(), units[units.size() - 2]});
-    return set;
-  }
   bool prefetches_before_loss() const {
     return !keeps_gathered_ && this->job_.implementation == Implementation::kTransformers;
-  }
-  SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type, bool part,
-                     Of of = Of::kAll) {
-    SlotSet set;
-    // A unit that is not trained has no such buffer.
-    const auto slot = [&](const char* owner, const N& elements) {
-      return plain(elements) == 0 ? -1
-                                  : this->book_.slot({owner, name, rule}, pile, elements, type);
-    };
-    const auto elements = [&](const Unit<N>& unit) {
-      return part ? padded_shard_elements(unit, ranks_) : padded_whole_elements(unit, ranks_);
-    };
-    const std::vector<const Unit<N>*> units = this->all_units(of);
-    for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, elements(*unit)));
-    // The root is one group: its parameters are gathered and reduced in one piece.
-    if (this->job_.parallel.pipeline == 1)
-      set.root = slot("root", elements(*units.front()) + elements(*units[units.size() - 2]));
-    return set;
-  }
-  SlotSet shards_of(const char* name, const char* rule, Of of) {
-    SlotSet set;
-    for (const Unit<N>* unit : this->all_units(of))
-      set.slots.push_back(this->book_.slot_of_tensors(
-          {unit->name, name, rule}, Pile::kParameters, padded_shard_elements(*unit, ranks_),
-          stored_, padded_shards(*unit, ranks_, stored_, this->book_.tensor_sum())));
-    return set;
-  }
-  SlotId table(const Unit<N>& unit, std::int64_t numbers) {
-    return this->book_.slot({unit.name, "table of a copy", "fsdp2.copy-table"}, Pile::kTemporary,
-                            N(numbers), ElementType::kInt64);
-  }
-  void one(const SlotSet& set, int kind, std::int32_t count, Events& events) const {
-    if (set.slots.empty()) return;
-    const Event event = this->event(set, kind, count);
-    if (event.slot >= 0) events.push_back(event);
-  }
-  // The layers of a kind on this stage.
-  void all_of(const SlotSet& set, const Stage<N>& stage, std::size_t kind, std::int64_t times,
-              Events& events) const {
-    if (const std::int64_t layers = stage.layers_of_kind[kind]; layers > 0)
-      one(set, static_cast<int>(kind), static_cast<std::int32_t>(times * layers), events);
-  }
-  void root(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t count) const {
-    if (set.slots.empty()) return;
-    const auto put = [&](SlotId slot) {
-      if (slot >= 0) events.push_back({slot, count});
-    };
-    if (set.root >= 0) return put(set.root);
-    if (stage.embedding) put(set.slots.front());
-    if (stage.head) put(set.slots[set.slots.size() - 2]);
-    if (stage.head && !stage.embedding && this->job_.model->tied_head) put(set.slots.back());
-  }
-  void gather(int kind, Events& events) const {
-    one(shards_to_gather(), kind, 1, events);
-    one(arriving_wide_, kind, 1, events);
-    one(arriving_wide_, kind, -1, events);
-    one(gathered_, kind, 1, events);
-    one(shards_to_gather(), kind, -1, events);
-  }
-  void copy_out(int kind, Events& events) const {
-    one(parameters_, kind, 1, events);
-    one(copy_out_, kind, 1, events);
-    one(copy_out_, kind, -1, events);
-  }
-  void copy_in(int kind, Events& events) const {
-    one(reduce_input_, kind, 1, events);
-    one(copy_in_, kind, 1, events);
-    one(copy_in_, kind, -1, events);
-  }
-  // Without a cast what has been reduced is the gradient itself.
-  void keep_gradients(int kind, Events& events) const {
-    if (reduction_is_cast_) one(reduce_output_, kind, 1, events);
-    one(gradients_, kind, 1, events);
-    if (reduction_is_cast_) one(reduce_output_, kind, -1, events);
-    if (this->offloads_parameters()) one(gradients_, kind, -1, events);  // sent to the host
   }
   void free_previous_gather(int previous, Events& events) const {
     if (previous >= 0)
@@ -383,9 +206,7 @@ class Fsdp2 final : public EngineModel<N> {
       root(gathered_, stage_, events, -1);
   }
   void reduce_root(const Stage<N>& stage, bool first, Events& events) const {
-    root(reduce_input_, stage, events, 1);
-    root(copy_in_, stage, events, 1);
-    root(copy_in_, stage, events, -1);
+    copy_in_root(stage, events);
     const std::vector<SlotId>& of_embedding = this->context_.gradients_of_embedding;
     const std::vector<SlotId>& of_head = this->context_.gradients_of_head;
     const Architecture& model = *this->job_.model;
@@ -432,29 +253,13 @@ class Fsdp2 final : public EngineModel<N> {
     for (SlotId gradient : this->context_.gradients_of_kind[kind])
       if (gradient != last) events.push_back({waiting_.reduced(gradient), -1});
   }
-  // Elements of the largest shard of a tensor that is trained.
-  std::int64_t largest_shard(const Stage<N>& stage) const {
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    std::int64_t largest = 0;
-    for (std::size_t u = 0; u < units.size(); ++u)
-      if (count[u] > 0) largest = std::max(largest, largest_padded_shard(*units[u], ranks_));
-    return largest;
-  }
 
-  ShardRanks ranks_;
-  ElementType stored_ = ElementType::kFloat32;
-  bool keeps_gathered_ = false, gathers_once_ = false, reduces_once_ = false,
-       reduction_is_cast_ = false;
-  bool waits_ = false, in_last_ = false;  // whole gradients, for the last micro-batch of a step
-  WaitingGradients<N> waiting_;
+  const bool keeps_gathered_;
+  // Unless told, stages of a pipeline reduce gradients once, after the last micro-batch.
+  const bool reduces_once_;
+  bool in_last_ = false;
   Stage<N> stage_;
   int last_unit_ = -1;  // in forward's order
-  SlotSet shards_, cast_shards_, gathered_, parameters_, reduce_input_, reduce_output_, gradients_;
-  SlotSet copy_out_, copy_in_;
-  SlotSet arriving_, arriving_wide_;  // from the host, where that keeps the shards
-  std::vector<SlotSet> frozen_;
-  typename EngineModel<N>::StateSlots states_;
 };
 
 }  // namespace

@@ -14,31 +14,22 @@
 // d counts data x context ranks; experts have buffers of their own, divided by the ranks that hold the same experts.
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
-#include <variant>
 
-#include "engine/megatron_loop.h"
+#include "engine/megatron_eight_bits.h"
 
 namespace steelyard {
 
 namespace {
 
-constexpr double kOneLayout = 1;  // bytes of a weight in 8 bits, by rows alone
-
-// sm_100, sm_103, sm_120: 8-bit products in any layout.
-bool is_blackwell(std::string_view architecture) {
-  return architecture.starts_with("sm_10") || architecture.starts_with("sm_12");
-}
-
 template <class N>
-class Megatron final : public MegatronLoop<N> {
+class Megatron final : public MegatronEightBits<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
   using Tensors = typename EngineModel<N>::Tensors;
 
-  explicit Megatron(const EngineContext<N>& context) : MegatronLoop<N>(context) {
+  explicit Megatron(const EngineContext<N>& context) : MegatronEightBits<N>(context) {
     const Precision& precision = this->job_.training.precision;
     distributed_ = this->job_.parallel.zero_stage >= 1;
     const ShardRanks ranks =
@@ -54,14 +45,12 @@ class Megatron final : public MegatronLoop<N> {
     // Buffers are made of what is trained; the rest stays as the modules have it.
     frozen_ = this->whole_set("frozen parameters", "parameters.frozen", Pile::kParameters,
                               precision.parameters, Of::kFrozen);
-    parameters_ = this->job_.training.eight_bit_parameters
-                      ? of_tensors({"", "parameters", "megatron.parameter-buffer"},
-                                   precision.parameters, bytes_each(precision.parameters), false)
-                  : distributed_
-                      ? this->flat_set("parameters", "megatron.parameter-buffer", Pile::kParameters,
-                                       precision.parameters, 1, Of::kTrained)
-                      : this->whole_set("parameters", "parameters.whole", Pile::kParameters,
-                                        precision.parameters, Of::kTrained);
+    parameters_ =
+        this->job_.training.eight_bit_parameters ? this->beside_products(precision.parameters)
+        : distributed_ ? this->flat_set("parameters", "megatron.parameter-buffer",
+                                        Pile::kParameters, precision.parameters, 1, Of::kTrained)
+                       : this->whole_set("parameters", "parameters.whole", Pile::kParameters,
+                                         precision.parameters, Of::kTrained);
     if (!contiguous_)
       left_ = this->whole_set("gradients of the step before, then of all ranks",
                               "megatron.gradients-left", Pile::kGradients, precision.parameters);
@@ -84,7 +73,7 @@ class Megatron final : public MegatronLoop<N> {
     if (master && bits_of(main_gradient) < 32 && !aware && !offloads())
       main_gradients_ = this->sharded_set("main gradients", "megatron.main-gradients",
                                           Pile::kGradients, ElementType::kFloat32, sharding, ranks);
-    if (multiplies_in_8_bits(precision)) copies_ = eight_bit_weights();
+    if (multiplies_in_8_bits(precision)) copies_ = this->eight_bit_weights();
     // torch's foreach steps one group after the other: what decays, the matrices; then vectors, which do not.
     const ElementType stepped = state_type(precision, true);
     in_groups_ = !distributed_ && !offloads() && contiguous_ && context.style.local_layers;
@@ -94,7 +83,7 @@ class Megatron final : public MegatronLoop<N> {
     ranks_ = ranks;
     if (this->job_.training.eight_bit_parameters && precision.float8_recipe != "mxfp8" &&
         !offloads())
-      rounded_ = rounded_masters(precision.parameters);
+      rounded_ = this->rounded_masters(precision.parameters, ranks_);
     if (aware) {
       const std::vector<OptimizerSlot>& slots = this->job_.training.optimizer.slots;
       for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -284,70 +273,6 @@ class Megatron final : public MegatronLoop<N> {
     events.push_back({slot, -1});
   }
   bool offloads() const { return this->offloads_optimizer(); }
-  // Of the matrices of layers: a Hopper device multiplies in one layout only and keeps the other, too.
-  SlotSet eight_bit_weights() {
-    const Training& training = this->job_.training;
-    const bool blackwell = is_blackwell(this->job_.cluster.device->architecture);
-    const double both = blackwell ? training.precision.float8_copy_blackwell
-                                  : training.precision.float8_copy_hopper;
-    const double bytes = training.transposed_weights ? both : std::min(both, kOneLayout);
-    return training.eight_bit_parameters
-               ? of_tensors({"", "weights, 8 bits", "megatron.fp8-parameters"}, ElementType::kInt8,
-                            bytes, true)
-               : of_tensors({"", "8-bit copies of weights", "float8.weight-copies"},
-                            ElementType::kInt8, bytes, true);
-  }
-  // Whether 8-bit products read it: matrices of layers.
-  bool is_of_product(const Unit<N>& unit, const TensorShare<N>& share) const {
-    const ModelUnits<N>& units = this->context_.units;
-    // Modules that predict further tokens are layers among the head's tensors.
-    const bool of_layer =
-        (&unit >= units.kinds.data() && &unit < units.kinds.data() + units.kinds.size()) ||
-        (&unit == &units.head && this->predicts());
-    return of_layer && share.tensor->role == TensorRole::kMatrix && share.shape.size() >= 2;
-  }
-  // This rank's part of the master weights, rounded before it becomes 8 bits. With MXFP8 the buffer of gradients takes it.
-  SlotSet rounded_masters(ElementType type) {
-    SlotSet set;
-    for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
-      N elements{};
-      TensorSum sum = this->book_.tensor_sum();
-      for (const TensorShare<N>& share : unit->tensors) {
-        if (!is_of_product(*unit, share)) continue;
-        const N each = flat_shard(share, ranks_);
-        elements = elements + N(share.copies) * each;
-        sum.add(allocated_size(bytes_of(Elements(Checked(plain(each))), type)), share.copies, 0);
-      }
-      set.slots.push_back(plain(elements) == 0
-                              ? SlotId{-1}
-                              : this->book_.slot_of_tensors(
-                                    {unit->name, "main parameters, rounded to become 8 bits",
-                                     "megatron.fp8-update"},
-                                    Pile::kTemporary, elements, type, std::move(sum)));
-    }
-    return set;
-  }
-  // A tensor for each matrix of a layer, or for each of the others.
-  SlotSet of_tensors(const SlotName& name, ElementType type, double bytes, bool matrices) {
-    SlotSet set;
-    for (const Unit<N>* unit : this->all_units(Of::kAll)) {
-      N elements{};
-      TensorSum sum = this->book_.tensor_sum();
-      for (const TensorShare<N>& share : unit->tensors) {
-        if (is_of_product(*unit, share) != matrices) continue;
-        const auto each =
-            static_cast<std::int64_t>(static_cast<double>(plain(share.elements)) * bytes);
-        elements = elements + N(share.copies * each / static_cast<std::int64_t>(bytes_each(type)));
-        sum.add(allocated_size(Bytes(each)), share.copies, 0);
-      }
-      set.slots.push_back(plain(elements) == 0
-                              ? SlotId{-1}
-                              : this->book_.slot_of_tensors({unit->name, name.name, name.rule},
-                                                            Pile::kParameters, elements, type,
-                                                            std::move(sum)));
-    }
-    return set;
-  }
   // One number, or three where it has 8 bits, in a block of its own for each tensor and narrow moment.
   SlotSet scales(std::int64_t each) {
     SlotSet set;

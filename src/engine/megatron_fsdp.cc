@@ -13,8 +13,7 @@
 #include <utility>
 
 #include "engine/by_stage.h"
-#include "engine/megatron_buckets.h"
-#include "engine/megatron_loop.h"
+#include "engine/megatron_stage_buckets.h"
 
 namespace steelyard {
 
@@ -22,28 +21,18 @@ namespace {
 
 // megatron_fsdp.py: two layers are what is communicated at once, and a billion elements at least.
 constexpr std::int64_t kUnitAtLeast = 1'000'000'000;
-// training.py, ddp_bucket_size: 40 million elements, or a million for each rank; none where nothing is overlapped.
-constexpr std::int64_t kBucket = 40'000'000, kBucketOfRank = 1'000'000;
-
 std::int64_t whole_units(std::int64_t total, std::int64_t each) {
   return (total + each - 1) / each;
 }
 
 template <class N>
-class MegatronFsdp final : public MegatronLoop<N> {
+class MegatronFsdp final : public MegatronStageBuckets<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
 
-  explicit MegatronFsdp(const EngineContext<N>& context) : MegatronLoop<N>(context) {
-    const Parallel& parallel = this->job_.parallel;
+  explicit MegatronFsdp(const EngineContext<N>& context) : MegatronStageBuckets<N>(context) {
     const Precision& precision = this->job_.training.precision;
-    const std::int64_t replicas = parallel.replicate;
-    ranks_ = {parallel.data * parallel.context / replicas,
-              std::max<std::int64_t>(1, expert_data_ranks(this->job_) / replicas)};
-    divides_parameters_ = parallel.zero_stage == 3 && ranks_.dense > 1;
-    divides_gradients_ = parallel.zero_stage >= 2 && ranks_.dense > 1;
-    divides_states_ = parallel.zero_stage >= 1;
     parameter_ = precision.parameters;
     const ElementType gradient = this->job_.training.gradients.value_or(
         parameter_ == ElementType::kBFloat16 ? ElementType::kFloat32 : precision.gradients);
@@ -157,6 +146,11 @@ class MegatronFsdp final : public MegatronLoop<N> {
   }
 
  private:
+  using Buckets = MegatronStageBuckets<N>;
+  using Buckets::bucket_size, Buckets::buckets_of, Buckets::ranks_;
+  using Buckets::divided_over, Buckets::is_layer, Buckets::padding_of, Buckets::whole_layer;
+  using Buckets::divides_gradients_, Buckets::divides_parameters_, Buckets::divides_states_;
+
   // One pile in buckets: of each layer, and of what stands outside of layers; padding beyond that is the stage's.
   struct Buffer {
     SlotName name;
@@ -194,10 +188,6 @@ class MegatronFsdp final : public MegatronLoop<N> {
     buffers_.push_back(std::move(buffer));
     return static_cast<int>(buffers_.size()) - 1;
   }
-  N divided_over(const N& elements, bool experts) const {
-    return ceil_divide(elements, experts ? Workbook<N>::symbol("Ne", ranks_.of_experts)
-                                         : Workbook<N>::symbol("N", ranks_.dense));
-  }
   // Of the first rank's shards: all that lies there is real.
   void make_states(ElementType stepped) {
     const Optimizer& optimizer = this->job_.training.optimizer;
@@ -225,9 +215,6 @@ class MegatronFsdp final : public MegatronLoop<N> {
   void hold_padding(int buffer, const Stage<N>& stage, std::int32_t times, Events& events) const {
     const SlotId padding = plans_.at(stage).padding[static_cast<std::size_t>(buffer)];
     if (padding >= 0) events.push_back({padding, times});
-  }
-  static bool is_layer(const Stage<N>& stage, std::size_t unit) {
-    return unit > 0 && unit <= stage.layers_of_kind.size();
   }
   void hold_outside(int buffer, const Stage<N>& stage, std::int32_t times, Events& events) const {
     if (buffer < 0) return;
@@ -287,57 +274,6 @@ class MegatronFsdp final : public MegatronLoop<N> {
     if (here_.queue >= 0) events.push_back({here_.queue, -1});
   }
 
-  static BucketTensor bucket_tensor(const TensorShare<N>& share) {
-    const std::int64_t rows = share.shape.empty() ? 1 : std::max<std::int64_t>(1, share.shape[0]);
-    return {plain(share.elements), plain(share.elements) / rows};
-  }
-  void fill_with(BucketFiller& filler, const Unit<N>& unit, bool experts) const {
-    for (const TensorShare<N>& share : unit.tensors)
-      for (std::int64_t copy = 0; share.of_experts() == experts && copy < share.copies; ++copy)
-        filler.add(bucket_tensor(share), share.ranks(ranks_));
-  }
-  // Where parameters are divided a layer has a bucket of its own, and one for its experts.
-  std::int64_t padding_of(const Unit<N>& unit, bool experts) const {
-    const Unit<N>* first = this->context_.units.kinds.data();
-    const bool layer = &unit >= first && &unit < first + this->context_.units.kinds.size();
-    if (!layer || this->job_.parallel.zero_stage < 3) return 0;
-    BucketFiller filler(0);
-    fill_with(filler, unit, experts);
-    filler.close();
-    return filler.padding();
-  }
-  std::int64_t bucket_size() const {
-    if (!divides_gradients_ && !this->job_.overlap_reduce.value_or(false)) return 0;
-    return std::max(kBucket, kBucketOfRank * ranks_.dense);
-  }
-  // All of a stage, in order: the embedding; the head where layers have their own; layers; the head.
-  BucketFiller buckets_of(const Stage<N>& stage) const {
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    const bool own = this->job_.parallel.zero_stage == 3;
-    BucketFiller filler(bucket_size());
-    const auto outside = [&](bool from_head) {
-      for (std::size_t unit = 0; unit < units.size(); ++unit)
-        if (!is_layer(stage, unit) && (unit > 0) == from_head && count[unit] > 0)
-          fill_with(filler, *units[unit], false);
-    };
-    outside(false);
-    if (own) {
-      outside(true);
-      filler.close();
-    }
-    for (const bool experts : {false, true}) {
-      for (std::size_t unit = 1; unit <= stage.layers_of_kind.size(); ++unit)
-        for (std::int64_t i = 0; i < count[unit]; ++i) {
-          if (own) filler.without_size();
-          fill_with(filler, *units[unit], experts);
-          if (own) filler.close();
-        }
-      if (!experts && !own) outside(true);
-      filler.close();
-    }
-    return filler;
-  }
   Plan make_plan(const Stage<N>& stage) {
     const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
     const std::vector<std::int64_t>& count = this->counts(stage);
@@ -385,10 +321,6 @@ class MegatronFsdp final : public MegatronLoop<N> {
     }
     return plan;
   }
-  N whole_layer(const Unit<N>& unit) const {
-    const std::int64_t padding = padding_of(unit, false) + padding_of(unit, true);
-    return padding > 0 ? unit.elements + Workbook<N>::counted("padding", padding) : unit.elements;
-  }
   void count_gathered(const Stage<N>& stage, std::int64_t layers, std::int64_t largest,
                       std::int64_t ahead, std::int64_t outside, std::size_t kind,
                       Plan& plan) const {
@@ -433,8 +365,6 @@ class MegatronFsdp final : public MegatronLoop<N> {
         Workbook<N>::counted("moving", most / move.parameter_bytes), parameter_);
   }
 
-  ShardRanks ranks_;
-  bool divides_parameters_ = false, divides_gradients_ = false, divides_states_ = false;
   ElementType parameter_ = ElementType::kBFloat16;
   std::vector<Buffer> buffers_;
   int weights_ = -1, master_ = -1, gradients_ = -1, main_gradients_ = -1, gathered_ = -1,

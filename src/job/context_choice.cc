@@ -103,7 +103,7 @@ void check_heads(Draft& draft, std::int64_t ranks) {
     for (std::int64_t some = std::min(heads.query, ranks); some > 1 && fits.empty(); --some)
       if (divides_heads(heads, some, job.engine)) fits = fmt::format("{} ranks fit", some);
     const bool inner = job.parallel.context_method == ContextMethod::kRingAndUlysses;
-    if (!fits.empty()) fits = (inner ? "context_inner = " : "context = ") + fits;
+    if (!fits.empty()) fits.insert(0, inner ? "context_inner = " : "context = ");
     if (job.engine == Engine::kMegatron)
       fits += fits.empty() ? "context_method = \"ring\" asks nothing of the heads"
                            : "; context_method = \"ring\" asks nothing of the heads";

@@ -161,7 +161,7 @@ class DispatchedExperts {
                          ElementType::kBool, Axis::kExpert);
       probabilities = joined_ranks("weights of all ranks", "dispatch.gathered", probabilities,
                                    all * all_experts_, score_type_, Axis::kExpert);
-      // The tokens themselves lie in a buffer that all layers use: megatron.cc holds it.
+      // The tokens themselves lie in a buffer that all layers use: Megatron's loop holds it (engine/megatron_loop.h).
       tokens = graph_.view(x, all * hidden);
       Operator gather;
       gather.label = "all-gather";

@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <set>
-#include <tuple>
 #include <variant>
 
 #include "job/engine_rules.h"
 #include "job/validate.h"
-#include "plan/space.h"
+#include "plan/space_writer.h"
 #include "schedule/orders.h"
 
 namespace steelyard {
@@ -29,24 +27,14 @@ std::int64_t experts_in(const Architecture& model) {
   return 0;
 }
 
-// Equal lists are one.
-template <class Item>
-class Numbered {
- public:
-  std::uint16_t number_of(const std::vector<Item>& list, std::vector<std::vector<Item>>& all) {
-    const auto [found, fresh] = known_.try_emplace(list, static_cast<std::uint16_t>(all.size()));
-    if (fresh) all.push_back(list);
-    return found->second;
-  }
-
- private:
-  std::map<std::vector<Item>, std::uint16_t> known_;
-};
-
 class Enumeration {
  public:
   Enumeration(const PlanTarget& target, const Settings& fixed, Space& space)
-      : target_(target), fixed_(fixed), space_(space), experts_(experts_in(*target.model)) {}
+      : target_(target),
+        fixed_(fixed),
+        space_(space),
+        writer_(fixed, space),
+        experts_(experts_in(*target.model)) {}
 
   void run() {
     for (const Engine engine : {Engine::kDdp, Engine::kFsdp1, Engine::kFsdp2, Engine::kDeepSpeed,
@@ -67,6 +55,14 @@ class Enumeration {
   bool allows_name(KeyId id, int name) const {
     const auto said = fixed_.name(id);
     return !said || *said == name;
+  }
+  // FSDP's policies take parameters and optimizer together: that is the recipe with the optimizer alone.
+  bool is_said_twice(const Layout& layout) const {
+    const bool fsdp = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
+    const auto& keys = space_.recipes[layout.recipe].keys;
+    return fsdp && std::any_of(keys.begin(), keys.end(), [](const auto& key) {
+             return key.first == key_of(KeyId::kOffloadParameters).path;
+           });
   }
   // What was said, else all of them.
   Counts chosen(KeyId id, Counts all) const {
@@ -157,9 +153,7 @@ class Enumeration {
     if (const auto said = fixed_.name(KeyId::kLoss)) losses = {static_cast<LossKernel>(*said)};
     for (const LossKernel loss : losses) {
       layout.loss = loss;
-      forms_here_.clear();
-      bases_here_.clear();
-      form_rows_here_.clear();
+      writer_.start_forms();
       pipelines(layout);
     }
   }
@@ -255,7 +249,7 @@ class Enumeration {
       if (layout.pipeline > 1 && !order_takes(layout, accumulation)) continue;
       rounds.push_back({static_cast<std::int32_t>(micro), static_cast<std::int32_t>(accumulation)});
     }
-    add(layout, rounds, divisions_of(layout), recomputations_of(layout));
+    writer_.add(layout, rounds, divisions_of(layout), recomputations_of(layout));
   }
 
   static bool order_takes(const Layout& layout, std::int64_t rounds) {
@@ -343,113 +337,12 @@ class Enumeration {
     return all;
   }
 
-  void add(const Layout& common, const std::vector<Rounds>& rounds,
-           const std::vector<Division>& divisions,
-           const std::vector<Recomputation>& recomputations) {
-    const std::size_t layouts = rounds.size() * divisions.size() * recomputations.size();
-    if (layouts == 0) return;
-    if (space_.size() + layouts > kMostLayouts) {
-      space_.cut_short = true;
-      return;
-    }
-    Bundle bundle;
-    bundle.common = common;
-    bundle.rounds = rounds_.number_of(rounds, space_.rounds);
-    bundle.divisions = divisions_.number_of(divisions, space_.divisions);
-    bundle.recomputations = recomputations_.number_of(recomputations, space_.recomputations);
-    const auto [found, fresh] = form_rows_here_.try_emplace(
-        {common.implementation, common.data > 1, bundle.rounds, bundle.recomputations},
-        static_cast<std::uint32_t>(space_.form_numbers.size()));
-    bundle.forms = found->second;
-    if (fresh) add_forms(common, rounds, recomputations);
-    space_.add(bundle);
-  }
-
-  void add_forms(Layout layout, const std::vector<Rounds>& rounds,
-                 const std::vector<Recomputation>& recomputations) {
-    for (const Rounds& round : rounds) {
-      const std::size_t row = space_.form_numbers.size();
-      space_.form_numbers.resize(row + Space::kKindsOfForm, 0);
-      layout.micro_batch = round.micro_batch;
-      for (const Recomputation& recomputation : recomputations) {
-        layout.recompute = recomputation.mode;
-        const auto [found, fresh] =
-            forms_here_.emplace(form_key(layout), static_cast<std::uint32_t>(space_.forms.size()));
-        space_.form_numbers[row + Space::kind_of_form(recomputation.mode)] = found->second;
-        if (!fresh) continue;
-        space_.forms.push_back(form_of(layout));
-        add_base(space_.forms.back());
-      }
-    }
-  }
-
-  void add_base(Layout form) {
-    form.micro_batch = static_cast<std::int32_t>(fixed_.count(KeyId::kMicroBatch).value_or(1));
-    const auto [found, fresh] =
-        bases_here_.emplace(form_key(form), static_cast<std::uint32_t>(space_.bases.size()));
-    if (fresh) space_.bases.push_back(form);
-    space_.base_of.push_back(found->second);
-  }
-
-  // Of layouts with the same engine, recipe, tensor, context, experts and loss.
-  using FormKey = std::tuple<Implementation, std::int32_t, RecomputeMode, bool>;
-  static RecomputeMode mode_of_form(const Layout& layout) {
-    return Space::kind_of_form(layout.recompute) == 0 ? RecomputeMode::kNone : layout.recompute;
-  }
-  static FormKey form_key(const Layout& layout) {
-    return {layout.implementation, layout.micro_batch, mode_of_form(layout), layout.data > 1};
-  }
-  bool offloads(const Layout& layout, KeyId id) const {
-    for (const auto& [path, value] : space_.recipes[layout.recipe].keys)
-      if (path == key_of(id).path) return true;
-    return fixed_.name(id).value_or(0) != 0;
-  }
-  // FSDP's policies take parameters and optimizer together: that is the recipe with the optimizer alone.
-  bool is_said_twice(const Layout& layout) const {
-    const bool fsdp = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
-    const auto& keys = space_.recipes[layout.recipe].keys;
-    return fsdp && std::any_of(keys.begin(), keys.end(), [](const auto& key) {
-             return key.first == key_of(KeyId::kOffloadParameters).path;
-           });
-  }
-  // The least that the engine asks for where something waits on the host.
-  std::uint8_t stage_of_form(const Layout& layout) const {
-    if (layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2) return 3;
-    // Megatron-FSDP is another engine.
-    if (const auto said = fixed_.count(KeyId::kZeroStage);
-        said && *said > 1 && layout.engine == Engine::kMegatron)
-      return static_cast<std::uint8_t>(*said);
-    if (offloads(layout, KeyId::kOffloadParameters)) return 3;
-    return offloads(layout, KeyId::kOffloadOptimizer) ? 1 : 0;
-  }
-  Layout form_of(const Layout& layout) const {
-    Layout form = layout;
-    form.recompute = mode_of_form(layout);
-    form.recomputed = form.least_recomputed = 0;
-    form.pipeline = form.chunks = 1;
-    form.schedule = PipelineSchedule::kOneForwardOneBackward;
-    form.uneven_stages = false;
-    form.replicate = 1;
-    form.accumulation = 1;
-    // One data rank is another code path of most engines.
-    form.data = layout.data > 1 ? 2 : 1;
-    while (form.data * form.context * form.tensor % (form.expert * form.expert_tensor) != 0)
-      ++form.data;
-    form.zero_stage = stage_of_form(form);
-    return form;
-  }
-
   const PlanTarget& target_;
   const Settings& fixed_;
-  Space& space_;
+  const Space& space_;
+  SpaceWriter writer_;
   std::int64_t experts_ = 0;
   const EngineRules* rules_ = nullptr;
-  std::map<FormKey, std::uint32_t> forms_here_, bases_here_;
-  std::map<std::tuple<Implementation, bool, std::uint16_t, std::uint16_t>, std::uint32_t>
-      form_rows_here_;
-  Numbered<Rounds> rounds_;
-  Numbered<Division> divisions_;
-  Numbered<Recomputation> recomputations_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "report/amount.h"
 #include "report/plan_extremes.h"
-#include "report/plan_table.h"
+#include "report/plan_json.h"
 #include "report/plot.h"
 #include "report/table.h"
 #include "report/time_table.h"

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/plan_json.h"
 #include "report/plan_table.h"
 #include "report/table.h"
 #include "report/time_table.h"

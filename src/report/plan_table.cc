@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "report/amount.h"
-#include "report/json_values.h"
 #include "report/table.h"
 #include "report/time_table.h"
 #include "report/verdict_words.h"
@@ -14,8 +12,6 @@
 
 namespace steelyard {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string memory(Bytes bytes, const Style& style) { return print_memory(bytes, style.units); }
 std::string memory(std::int64_t bytes, const Style& style) { return memory(Bytes(bytes), style); }
@@ -291,126 +287,6 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
     text += fmt::format("next: steelyard plan {} --why tensor=2 · --pareto · --write best.toml\n",
                         arguments);
   return without_trailing_blanks(text);
-}
-
-Json json_of(const PlanRow& row) {
-  const Layout& layout = row.layout;
-  Json json = {{"engine", name_of(layout.engine)},
-               {"implementation", name_of(layout.implementation)},
-               {"devices", layout.devices()},
-               {"tensor", layout.tensor},
-               {"sequence_parallel", layout.sequence_parallel},
-               {"context", layout.context},
-               {"pipeline", layout.pipeline},
-               {"virtual_pipeline", layout.chunks},
-               {"schedule", name_of(layout.schedule)},
-               {"expert", layout.expert},
-               {"expert_tensor", layout.expert_tensor},
-               {"data", layout.data},
-               {"replicate", layout.replicate},
-               {"zero_stage", layout.zero_stage},
-               {"micro_batch", layout.micro_batch},
-               {"gradient_accumulation", layout.accumulation},
-               {"recompute", recompute_words(layout)},
-               {"loss", name_of(layout.loss)},
-               {"complexity", complexity_of(layout)}};
-  if (!row.recipe.empty()) json["recipe"] = row.recipe;
-  Json terms = Json::object();
-  for (std::size_t i = 0; i < kTimeTerms; ++i)
-    terms[std::string(name_of(static_cast<TimeTerm>(i)))] = row.time.terms.seconds[i];
-  return {{"layout", std::move(json)},
-          {"verdict", name_of(row.prediction.verdict)},
-          {"device_bytes", row.prediction.peak.device.value().value()},
-          {"low_bytes", row.prediction.peak.low.value().value()},
-          {"high_bytes", row.prediction.peak.high.value().value()},
-          {"headroom_bytes",
-           row.prediction.usable.value().value() - row.prediction.peak.device.value().value()},
-          {"peak_stage", row.prediction.peak.pipeline},
-          {"step_seconds", row.time.step.value()},
-          {"low_seconds", row.time.low.value()},
-          {"high_seconds", row.time.high.value()},
-          {"tokens_per_second_per_device", row.time.tokens_per_second_per_device},
-          {"model_flops_utilization", row.time.model_flops_utilization},
-          {"terms", std::move(terms)}};
-}
-
-Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
-  const SearchCounts& counts = answer.result.counts;
-  Json json = {{"schema", "steelyard.plan/1"},
-               {"verdict", !answer.rows.empty()   ? "fits"
-                           : answer.tight.empty() ? "nothing_fits"
-                                                  : "tight"},
-               {"devices", question.target.devices},
-               {"device", question.target.device->name},
-               {"global_batch", question.target.global_batch},
-               {"sequence_length", question.target.sequence_length}};
-  const auto rows = [](const std::vector<PlanRow>& all) {
-    Json list = Json::array();
-    for (const PlanRow& row : all) list.push_back(json_of(row));
-    return list;
-  };
-  json["layouts"] = rows(answer.rows);
-  if (!answer.front.empty()) json["front"] = rows(answer.front);
-  if (answer.simplest) json["simplest"] = json_of(*answer.simplest);
-  json["tight"] = rows(answer.tight);
-  if (answer.rule_of_thumb) json["rule_of_thumb"] = json_of(answer.rule_of_thumb->row);
-  if (const auto& first = answer.first_question) {
-    Json moves = Json::array();
-    for (const FirstQuestion::Move& move : first->moves)
-      moves.push_back(
-          {{"move", move.words}, {"device_bytes", move.need.value().value()}, {"fits", move.fits}});
-    json["first_question"] = {{"device_bytes", first->need.value().value()},
-                              {"activations_bytes", first->activations.value().value()},
-                              {"optimizer_bytes", first->optimizer.value().value()},
-                              {"parameters_bytes", first->replicated.value().value()},
-                              {"moves", std::move(moves)}};
-  }
-  Json sensitivity = Json::array();
-  for (const Sensitivity& what : answer.sensitivity)
-    sensitivity.push_back(
-        {{"change", what.change}, {"step_seconds", what.step}, {"gain", what.gain}});
-  json["sensitivity"] = std::move(sensitivity);
-  Json ways = Json::array();
-  for (const WayOut& way : answer.ways_out) {
-    Json entry = {{"change", way.change}, {"costs", way.cost}};
-    if (way.row) entry["layout"] = json_of(*way.row);
-    ways.push_back(std::move(entry));
-  }
-  json["ways_out"] = std::move(ways);
-  json["counts"] = {{"layouts", counts.layouts},
-                    {"not_allowed", counts.not_allowed},
-                    {"certainly_too_large", counts.certainly_too_large},
-                    {"cannot_be_faster", counts.cannot_be_faster},
-                    {"not_asked", counts.not_asked},
-                    {"weighed", counts.weighed()},
-                    {"fits", counts.fits},
-                    {"tight", counts.tight},
-                    {"too_large", counts.too_large}};
-  Json rejected = Json::array();
-  for (const TooLarge& group : answer.result.too_large) {
-    const Layout& layout = answer.space.layout(group.nearest);
-    Json entry = {
-        {"binds", group.certain ? "states_and_activations" : std::string(name_of(group.binds))},
-        {"layouts", group.layouts},
-        {"least_excess_bytes", group.least_excess},
-        {"nearest", words_of(layout, " ")}};
-    if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
-      entry["smallest_change"] = words_of_change(layout, layout_of(answer.space, *fit));
-    rejected.push_back(std::move(entry));
-  }
-  json["rejected"] = std::move(rejected);
-  Json refused = Json::array();
-  for (const Refusal& refusal : answer.result.refusals)
-    refused.push_back(
-        {{"code", refusal.code}, {"layouts", refusal.layouts}, {"for_example", refusal.words}});
-  json["not_allowed"] = std::move(refused);
-  Json assumptions = Json::array();
-  for (const Assumption& assumption : question.assumptions)
-    assumptions.push_back(
-        {{"key", assumption.key}, {"value", assumption.value}, {"reason", assumption.reason}});
-  json["assumptions"] = std::move(assumptions);
-  json["interrupted"] = answer.result.interrupted;
-  return json;
 }
 
 }  // namespace steelyard

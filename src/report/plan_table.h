@@ -4,7 +4,6 @@
 //          59.7 s a step · 1,098 tokens/s a device · 47 % MFU · fits: 63.1 GiB of 79.1 on stage 0
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "plan/plan.h"
@@ -14,10 +13,6 @@ namespace steelyard {
 
 std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
                       const std::string& arguments, const Style& style);
-nlohmann::ordered_json json_of(const PlanQuestion& question, const PlanAnswer& answer);
-
-nlohmann::ordered_json json_of(const PlanRow& row);
-
 // "41,216 layouts = 29,004 not allowed + ..."
 std::string counts_text(const SearchCounts& counts, const Style& style);
 

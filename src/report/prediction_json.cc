@@ -141,13 +141,17 @@ Json json_of(const Job& job, const Prediction& prediction,
   Json suggested = Json::array();
   for (const Suggestion& suggestion : suggestions) suggested.push_back(json_of(suggestion));
   result["suggestions"] = std::move(suggested);
-  Json assumptions = Json::array();
-  for (const Assumption& assumption : prediction.assumptions)
-    assumptions.push_back(
-        {{"key", assumption.key}, {"value", assumption.value}, {"reason", assumption.reason}});
-  result["assumptions"] = std::move(assumptions);
+  result["assumptions"] = json_of(prediction.assumptions);
   result["warnings"] = prediction.warnings;
   return result;
+}
+
+Json json_of(const std::vector<Assumption>& assumptions) {
+  Json list = Json::array();
+  for (const Assumption& assumption : assumptions)
+    list.push_back(
+        {{"key", assumption.key}, {"value", assumption.value}, {"reason", assumption.reason}});
+  return list;
 }
 
 Json json_of(const Diagnostics& problems) {

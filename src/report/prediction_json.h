@@ -16,6 +16,8 @@ namespace steelyard {
 nlohmann::ordered_json json_of(const Job& job, const Prediction& prediction,
                                const std::vector<Suggestion>& suggestions, bool brief);
 
+nlohmann::ordered_json json_of(const std::vector<Assumption>& assumptions);
+
 // {"schema": "steelyard.error/1", "error": "the first message", "problems": [...]}
 nlohmann::ordered_json json_of(const Diagnostics& problems);
 

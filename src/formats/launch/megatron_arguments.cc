@@ -181,6 +181,20 @@ void read_layout(ConfigReader& reading, std::int64_t pipeline) {
   reading.say("parallel.pipeline_layout", std::move(list), *layout);
 }
 
+// Of a fork, sail-sg/VocabularyParallelism (megatron/training/arguments.py): without the first of them the others say nothing.
+void read_vocabulary(ConfigReader& reading) {
+  const Value* divided = reading.on("enable_vocab_parallel");
+  if (divided == nullptr) return;
+  const Value* interlaced = reading.on("use_interlaced_schedule");
+  const Value* apart = reading.on("disable_backward_fusion");
+  if (interlaced != nullptr)
+    reading.say("parallel.vocabulary", "interlaced", *interlaced);
+  else if (apart != nullptr)
+    reading.say("parallel.vocabulary", "vocabulary-1", *apart);
+  else
+    reading.say("parallel.vocabulary", "vocabulary-2", *divided);
+}
+
 void write_layout(ConfigWriter& writing) {
   const Value* layout = writing.take("parallel.pipeline_layout");
   if (layout == nullptr || !layout->is_array()) return;
@@ -254,6 +268,7 @@ void read_megatron(const Value& flags, Launch& launch) {
       reading.refuse(*chunk, "chunks that do not divide the layers of a stage", "");
   }
   read_layout(reading, pipeline);
+  read_vocabulary(reading);
   if (pipeline > 1) {
     const Value* chunks = reading.said("parallel.virtual_pipeline");
     const bool many = chunks != nullptr && count_of(*chunks).value_or(1) > 1;

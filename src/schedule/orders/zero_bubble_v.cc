@@ -12,20 +12,20 @@ namespace {
 class Counted {
  public:
   explicit Counted(std::int64_t micro_batches) : micro_batches_(micro_batches) {}
-  void put(const char* label, std::vector<PipelineStep> steps, std::int64_t times) {
+  void put(const char* label, const std::vector<PipelineStep>& steps, std::int64_t times) {
     if (times <= 0) return;
     bool room = true;
     for (const PipelineStep& step : steps) room = room && count(step) + times <= micro_batches_;
     if (room) {
       for (const PipelineStep& step : steps) count(step) += times;
-      order.add(label, std::move(steps), times);
+      order.add(label, steps, times);
       return;
     }
     for (std::int64_t i = 0; i < times; ++i) {
       std::vector<PipelineStep> left;
       for (const PipelineStep& step : steps)
         if (++count(step) <= micro_batches_) left.push_back(step);
-      order.add(label, std::move(left));
+      order.add(label, left);
     }
   }
   RankOrder order;
