@@ -70,8 +70,8 @@ std::vector<WorkTime> PartClock::parts() const {
     // Forward sends on what backward sends back: both directions are waited for at once. A divided vocabulary's exchanges
     // run beside layers, or are operators of its own.
     const double sent = static_cast<std::int64_t>(at) < work_.line() ? each_send : 0;
-    (hides_sends ? part.hidden : part.forward)[TimeTerm::kPipeline] += sent;
-    (hides_sends ? part.hidden : part.backward)[TimeTerm::kPipeline] += sent;
+    (hides_sends ? part.hidden_forward : part.forward)[TimeTerm::kPipeline] += sent;
+    (hides_sends ? part.hidden_backward : part.backward)[TimeTerm::kPipeline] += sent;
     parts.push_back(part);
   }
   return parts;

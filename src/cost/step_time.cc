@@ -52,6 +52,19 @@ TimeTerms terms_of(StepKind kind, const WorkTime& part) {
   return part.weight_turn;
 }
 
+TimeTerms hidden_of(StepKind kind, const WorkTime& part) {
+  switch (kind) {
+    case StepKind::kForward:
+    case StepKind::kLookup:
+    case StepKind::kOutput:
+      return part.hidden_forward;
+    case StepKind::kWeightBackward:
+      return {};
+    default:
+      return part.hidden_backward;
+  }
+}
+
 // Of all devices: floating-point operations, and what they make of the step.
 void count_work(const StepWork& work, const std::vector<WorkTime>& parts, const Device& device,
                 StepTime& result) {
@@ -108,7 +121,7 @@ StepTime StepClock::read(const Device& device, const Machine& machine, Outlook o
   StepTime result;
   result.terms += worst.forward * times;
   result.terms += worst.backward * times;
-  result.hidden = worst.hidden * times;
+  result.hidden = worst.hidden() * times;
   if (work_->shape.ranks > 1)
     result.terms[TimeTerm::kBubble] +=
         std::max(0.0, pipeline_seconds(work_->order, work_->shape, seconds_of(parts)) -
@@ -134,12 +147,13 @@ StepPlay StepClock::play(const Device& device, const Machine& machine) const {
        played_seconds(work_->order, work_->shape, seconds_of(parts))) {
     const WorkTime& part = parts[work_->part_of_step(played.rank, played.step)];
     play.passages.push_back({played.step, played.rank, played.micro_batch, played.start, played.end,
-                             terms_of(played.step.kind, part)});
+                             terms_of(played.step.kind, part), hidden_of(played.step.kind, part)});
     play.end_of_passages = std::max(play.end_of_passages, played.end);
   }
   StepTime last;
   add_end(*work_, end(device, machine), clock.slowest_rank(parts), last);
   play.end = last.terms;
+  play.hidden_before_end = last.hidden;
   return play;
 }
 

@@ -49,10 +49,12 @@ struct StepPlay {
     std::int64_t rank = 0, micro_batch = 0;
     double start = 0, end = 0;  // seconds
     TimeTerms terms;            // sum to end - start
+    TimeTerms hidden;           // exchanges behind its compute
   };
   std::vector<Passage> passages;
   double end_of_passages = 0;
-  TimeTerms end;  // gradients between the ranks, the optimizer
+  TimeTerms end;                // gradients between the ranks, the optimizer
+  TimeTerms hidden_before_end;  // gradients that went behind the last backwards
 };
 
 StepTime step_time(const Job& job, const Machine& machine);

@@ -107,7 +107,7 @@ class Passage {
     Waiting& waiting = waiting_[static_cast<std::size_t>(beside)];
     if (waiting.seconds > 0)
       way_.device += shown_beside(waiting.seconds, behind, clock_.overlap_slowdown, waiting.term,
-                                  way_.terms, all_.hidden);
+                                  way_.terms, way_.hidden);
     waiting.seconds = 0;
   }
 
@@ -125,7 +125,7 @@ void pair(StretchPassages& all, double paired, double slowdown) {
   const auto show = [&](StretchPassages::OneWay& way, double behind) {
     if (way.beside_other > 0)
       way.device += shown_beside(way.beside_other, behind, slowdown, TimeTerm::kExpert, way.terms,
-                                 all.hidden);
+                                 way.hidden);
     way.terms[TimeTerm::kHost] = std::max(0.0, way.host - way.device);
   };
   show(all.forward, backward);
@@ -178,17 +178,24 @@ RankGroups groups_of(const Job& job) {
 WorkTime& WorkTime::operator+=(const WorkTime& other) {
   forward += other.forward;
   backward += other.backward;
-  hidden += other.hidden;
+  hidden_forward += other.hidden_forward;
+  hidden_backward += other.hidden_backward;
   weight_turn += other.weight_turn;
   model_flops += other.model_flops;
   executed_flops += other.executed_flops;
   return *this;
 }
 
+TimeTerms WorkTime::hidden() const {
+  TimeTerms both = hidden_forward;
+  return both += hidden_backward;
+}
+
 WorkTime operator*(WorkTime work, double times) {
   work.forward = work.forward * times;
   work.backward = work.backward * times;
-  work.hidden = work.hidden * times;
+  work.hidden_forward = work.hidden_forward * times;
+  work.hidden_backward = work.hidden_backward * times;
   work.weight_turn = work.weight_turn * times;
   work.model_flops *= times;
   work.executed_flops *= times;
@@ -237,15 +244,18 @@ WorkTime StretchClock::time(const StretchPassages& passages, double elements) co
       all_to_all(codes / static_cast<double>(groups.machine.ranks.value()), groups.machines) +
       on_device(data.traffic_of_scatter);
   const TimeTerm term = host_link > 0 ? TimeTerm::kOffload : TimeTerm::kData;
-  WorkTime work{passages.forward.terms, passages.backward.terms, passages.weights.terms,
-                passages.hidden,        passages.model_flops,    passages.executed_flops};
-  const auto stream = [&](double seconds, const StretchPassages::OneWay& way, TimeTerms& terms) {
-    shown_beside(seconds, std::max(way.device, way.host), overlap_slowdown, term, terms,
-                 work.hidden);
+  WorkTime work{passages.forward.terms,  passages.backward.terms,  passages.weights.terms,
+                passages.forward.hidden, passages.backward.hidden, passages.model_flops,
+                passages.executed_flops};
+  work.hidden_backward += passages.weights.hidden;
+  const auto stream = [&](double seconds, const StretchPassages::OneWay& way, TimeTerms& terms,
+                          TimeTerms& hidden) {
+    shown_beside(seconds, std::max(way.device, way.host), overlap_slowdown, term, terms, hidden);
   };
-  stream(gather(data.gather_forward, groups.data), passages.forward, work.forward);
+  stream(gather(data.gather_forward, groups.data), passages.forward, work.forward,
+         work.hidden_forward);
   stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward,
-         work.backward);
+         work.backward, work.hidden_backward);
   if (splits_backward) work.backward += work.weight_turn;
   return work;
 }

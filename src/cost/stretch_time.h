@@ -30,8 +30,9 @@ struct WorkTime {
   TimeTerms forward, backward;
   TimeTerms
       weight_turn;  // of backward, where it is split: the gradients of weights, for which nobody waits
-  TimeTerms hidden;  // exchanges behind compute
+  TimeTerms hidden_forward, hidden_backward;  // exchanges behind compute
   double model_flops = 0, executed_flops = 0;
+  TimeTerms hidden() const;
   double seconds() const { return forward.total() + backward.total(); }
   WorkTime& operator+=(const WorkTime& other);
   friend WorkTime operator*(WorkTime work, double times);
@@ -40,13 +41,12 @@ struct WorkTime {
 // A stretch before anything streams beside it: the same however many data ranks there are.
 struct StretchPassages {
   struct OneWay {
-    TimeTerms terms;
+    TimeTerms terms, hidden;
     double device = 0, host = 0;
     double beside_other = 0;  // exchanges that wait for nothing of their own micro-batch
   };
   OneWay forward, backward;
   OneWay weights;  // of backward, where it is split
-  TimeTerms hidden;
   double model_flops = 0, executed_flops = 0;
 };
 
