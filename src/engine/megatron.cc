@@ -67,6 +67,9 @@ class Megatron final : public MegatronLoop<N> {
                               "megatron.gradients-left", Pile::kGradients, precision.parameters);
     gradients_ = this->flat_set("gradient buffer", "megatron.gradient-buffer", Pile::kGradients,
                                 main_gradient, 1);
+    this->book_.join(gradients_.slots);
+    if (distributed_ && !this->job_.training.eight_bit_parameters)
+      this->book_.join(parameters_.slots);
     const bool master = precision.master.has_value();
     const Sharding sharding = distributed_ ? Sharding::kFlat : Sharding::kWhole;
     const bool aware = this->job_.training.precision_aware;

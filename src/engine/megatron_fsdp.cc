@@ -55,6 +55,8 @@ class MegatronFsdp final : public MegatronLoop<N> {
                     master, divides_states_);
     gradients_ = add("gradient buffer", "megatron-fsdp.gradients", Pile::kGradients, gradient,
                      divides_gradients_);
+    // One tensor of all buckets (buffer_all_in_one).
+    this->book_.join(buffers_[static_cast<std::size_t>(gradients_)].set.slots);
     if (bits_of(gradient) < bits_of(master))
       main_gradients_ = add("gradients, as wide as what is stepped", "megatron-fsdp.main-gradients",
                             Pile::kGradients, master, divides_states_);
@@ -80,10 +82,12 @@ class MegatronFsdp final : public MegatronLoop<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Plan* known = plans_.find(stage);
     here_ = known ? *known : plans_.add(stage, make_plan(stage));
+    if (here_.moving >= 0) events.push_back({here_.moving, 1});
     hold_all(weights_, stage, 1, events);
     hold_all(master_, stage, 1, events);
-    if (here_.moving >= 0) events.insert(events.end(), {{here_.moving, 1}, {here_.moving, -1}});
+    if (here_.moving >= 0) events.push_back({here_.moving, -1});
     hold_all(gradients_, stage, 1, events);
+    this->empty_cache(events);  // the last line of _init_each_parameter_group_buffers
     this->hold_scale(events);
     this->hold_gathered_tokens(stage, events);
   }
@@ -366,7 +370,7 @@ class MegatronFsdp final : public MegatronLoop<N> {
     add_padding(filler.padding() - of_units, plan);
     plan.joined = stage.embedding && divides_gradients_ &&
                   plain(units[0]->elements) < bucket_size() && layers > 0;
-    plan.moving = moving(filler);
+    plan.moving = moving(stage, filler);
     if (layers == 0) return plan;
     const std::int64_t unit_size = std::max(kUnitAtLeast, of_layers / layers * 2);
     if (divides_parameters_ && this->job_.buckets.double_buffer) {
@@ -418,7 +422,8 @@ class MegatronFsdp final : public MegatronLoop<N> {
                            buffer.divided ? divided_over(padding, false) : padding, buffer.type);
     }
   }
-  SlotId moving(const BucketFiller& filler) {
+  // The model's tensors, as far as they stand when most is there, and what is gathered beside them.
+  SlotId moving(const Stage<N>& stage, const BucketFiller& filler) {
     const auto bytes = [](ElementType type) { return bits_of(type) / 8; };
     MoveIntoBuckets move;
     move.parameter_bytes = bytes(parameter_);
@@ -428,9 +433,21 @@ class MegatronFsdp final : public MegatronLoop<N> {
     move.whole_model = !this->job_.parallel.meta_device;
     const std::int64_t most = most_beside_buckets(filler.buckets, move);
     if (most == 0) return -1;
-    return this->book_.slot(
+    TensorSum pieces = this->book_.tensor_sum();
+    const Bytes all = allocated_size(Bytes(most));
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+    for (std::size_t unit = 0; unit < units.size() && move.whole_model; ++unit)
+      for (std::int64_t times = 0; times < this->counts(stage)[unit]; ++times)
+        for (const TensorShare<N>& share : units[unit]->tensors) {
+          const Bytes piece =
+              allocated_size(bytes_of(Elements(Checked(plain(share.elements))), parameter_));
+          if (pieces.bytes() + piece * Checked(share.copies) <= all)
+            pieces.add(piece, share.copies, 0);
+        }
+    if (pieces.bytes() < all) pieces.add(all - pieces.bytes(), 1, 0);
+    return this->book_.slot_of_tensors(
         {"model", "parameters that move into buckets", "megatron-fsdp.buckets"}, Pile::kTemporary,
-        Workbook<N>::counted("moving", most / move.parameter_bytes), parameter_);
+        Workbook<N>::counted("moving", most / move.parameter_bytes), parameter_, std::move(pieces));
   }
 
   ShardRanks ranks_;
