@@ -82,10 +82,14 @@ class MegatronFsdp final : public MegatronLoop<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Plan* known = plans_.find(stage);
     here_ = known ? *known : plans_.add(stage, make_plan(stage));
-    if (here_.moving >= 0) events.push_back({here_.moving, 1});
-    hold_all(weights_, stage, 1, events);
-    hold_all(master_, stage, 1, events);
-    if (here_.moving >= 0) events.push_back({here_.moving, -1});
+    if (moves_by_unit(stage)) {
+      move_by_unit(stage, events);
+    } else {
+      if (here_.moving >= 0) events.push_back({here_.moving, 1});
+      hold_all(weights_, stage, 1, events);
+      hold_all(master_, stage, 1, events);
+      if (here_.moving >= 0) events.push_back({here_.moving, -1});
+    }
     hold_all(gradients_, stage, 1, events);
     this->empty_cache(events);  // the last line of _init_each_parameter_group_buffers
     this->hold_scale(events);
@@ -113,8 +117,9 @@ class MegatronFsdp final : public MegatronLoop<N> {
   }
   void before_forward(const Neighbours& here, bool, Events& events) override {
     if (here.previous >= 0) return;
-    hold_layers(here_.at_once, 1, events);
-    hold_layers(here_.ahead_of_step, -1, events);
+    // What the step's end has gathered stays.
+    for (std::size_t unit = 0; unit < here_.at_once.size(); ++unit)
+      push(gathered_, unit, here_.at_once[unit] - here_.ahead_of_step[unit], events);
   }
   void after_forward(const Neighbours& here, bool, Events& events) override {
     let_go(here, events);
@@ -422,6 +427,44 @@ class MegatronFsdp final : public MegatronLoop<N> {
                            buffer.divided ? divided_over(padding, false) : padding, buffer.type);
     }
   }
+  // Every unit has a bucket of its own, and the model stands before.
+  bool moves_by_unit(const Stage<N>& stage) const {
+    if (!divides_parameters_ || this->job_.parallel.meta_device) return false;
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      if (count[unit] == 0) continue;
+      if (plain(units[unit]->expert_elements) > 0) return false;
+      if (!is_layer(stage, unit) && plain(units[unit]->elements) < bucket_size()) return false;
+    }
+    return true;
+  }
+  // One after the other, what stands outside of layers first: this rank's part, the whole bucket, the main parameters; then
+  // the unit's own tensors and the bucket go.
+  void move_by_unit(const Stage<N>& stage, Events& events) {
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    if (own_.slots.empty()) {
+      own_ = this->whole_set("parameters that move into buckets", "megatron-fsdp.buckets",
+                             Pile::kTemporary, parameter_);
+      for (const Unit<N>* unit : units)
+        first_buckets_.slots.push_back(
+            this->book_.slot({unit->name, "first bucket", "megatron-fsdp.buckets"},
+                             Pile::kTemporary, whole_layer(*unit), parameter_));
+    }
+    this->hold(own_, stage, events);
+    for (const bool layers : {false, true})
+      for (std::size_t unit = 0; unit < units.size(); ++unit)
+        for (std::int64_t i = 0; i < count[unit] && is_layer(stage, unit) == layers; ++i) {
+          push(weights_, unit, 1, events);
+          events.push_back({first_buckets_.slots[unit], 1});
+          push(master_, unit, 1, events);
+          events.push_back({own_.slots[unit], -1});
+          events.push_back({first_buckets_.slots[unit], -1});
+        }
+    hold_padding(weights_, stage, 1, events);
+    if (master_ >= 0) hold_padding(master_, stage, 1, events);
+  }
   // The model's tensors, as far as they stand when most is there, and what is gathered beside them.
   SlotId moving(const Stage<N>& stage, const BucketFiller& filler) {
     const auto bytes = [](ElementType type) { return bits_of(type) / 8; };
@@ -454,6 +497,7 @@ class MegatronFsdp final : public MegatronLoop<N> {
   bool divides_parameters_ = false, divides_gradients_ = false, divides_states_ = false;
   ElementType parameter_ = ElementType::kBFloat16;
   std::vector<Buffer> buffers_;
+  SlotSet own_, first_buckets_;
   int weights_ = -1, master_ = -1, gradients_ = -1, main_gradients_ = -1, gathered_ = -1,
       pending_ = -1, reduced_ = -1, roots_ = -1;
   std::vector<int> moments_;
