@@ -34,8 +34,10 @@ class Player {
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       const Slot& what = program.slot_at(static_cast<SlotId>(slot));
       slots_[slot].stream = stream_of(what);
+      slots_[slot].empties_cache = empties_cache(what);
       if (slot < tensors.size()) {
         slots_[slot].woven = tensors[slot].woven;
+        slots_[slot].joined = tensors[slot].joined;
         slots_[slot].recorded = queue.depth > 0 && tensors[slot].exchanged != Exchanged::kNo &&
                                 tensors[slot].exchanged >= queue.recorded;
       }
@@ -94,9 +96,10 @@ class Player {
     std::vector<SlotTensors::Tensor> alone_;
   };
   struct PlayedSlot {
-    std::int32_t woven = 0;
+    std::int32_t woven = 0, joined = 0;
     StreamId stream = 0;
     bool recorded = false;
+    bool empties_cache = false;
     std::vector<Live> live;             // oldest first
     std::optional<std::size_t> oldest;  // of `live`: goes first while a tape passes the slot on
     // Of `live`, while it stays as it is and none of its micro-batches is ahead any more.
@@ -171,6 +174,12 @@ class Player {
     for (const SlotId slot : passed_on) note_oldest(slot);
     const std::int64_t before = launched_, launches = launches_of(id);
     for (std::size_t i = 0; i < events.size() && !stopped_;) {
+      if (const std::size_t parts = joined_from(events, i); parts > 0) {
+        free_what_went();
+        appear_joined(events.subspan(i, parts), tape.phase);
+        i += parts;
+        continue;
+      }
       const std::span<const Event> group = events.subspan(i, woven_from(events, i));
       const std::int32_t count = group.front().count;
       if (count > 0) free_what_went();
@@ -250,6 +259,34 @@ class Player {
     return last - first;
   }
 
+  // How many events from `first` on are parts of one tensor that appears.
+  std::size_t joined_from(std::span<const Event> events, std::size_t first) const {
+    const std::int32_t joined = played(events[first].slot).joined;
+    if (joined == 0) return 0;
+    std::size_t last = first;
+    while (last < events.size() && events[last].count > 0 &&
+           played(events[last].slot).joined == joined)
+      ++last;
+    return last - first;
+  }
+  // The first part's first instance has the block.
+  void appear_joined(std::span<const Event> parts, Phase phase) {
+    Bytes sum{};
+    for (const Event& part : parts) sum += program_.slot_at(part.slot).bytes * Checked(part.count);
+    const SlotId first = parts.front().slot;
+    appear(first, {sum, 0}, phase);
+    tell(first, phase);
+    std::size_t has_block = 1;
+    for (const Event& part : parts) {
+      PlayedSlot& slot = played(part.slot);
+      const std::size_t instances =
+          sizes_played_->of(part.slot).size() * static_cast<std::size_t>(part.count);
+      slot.live.resize(slot.live.size() + instances - std::exchange(has_block, 0),
+                       {kNoBlock, micro_batch_});
+      slot.settled.reset();
+    }
+  }
+
   // One instance of each slot.
   void appear(std::span<const Event> group, Phase phase) {
     if (group.size() == 1) {
@@ -281,6 +318,7 @@ class Player {
       return;
     }
     PlayedSlot& slot = played(id);
+    if (slot.empties_cache) allocator_.empty_cache();
     const auto block = allocator_.allocate(tensor.bytes, slot.stream);
     if (!block) {
       result_.out_of_memory = block.error();

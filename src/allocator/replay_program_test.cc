@@ -51,6 +51,33 @@ TEST_F(ReplayProgramTest, ASmallStep) {
   EXPECT_FALSE(reserve.out_of_memory);
 }
 
+// A buffer's parts of 10, twice 30, and 20 are one block of 90, which serves 80 when they are gone. Apart they leave segments
+// too small for that.
+TEST_F(ReplayProgramTest, PartsOfOneTensorAreOneBlock) {
+  const SlotId embedding = slot(10), layer = slot(30), head = slot(20), later = slot(80);
+  const NodeId load = tape({{embedding, 1}, {layer, 2}, {head, 1}}, Phase::kLoad);
+  const NodeId after =
+      tape({{head, -1}, {layer, -2}, {embedding, -1}, {later, 1}}, Phase::kForward);
+  std::vector<SlotTensors> tensors(3);
+  for (SlotTensors& part : tensors) part.joined = 1;
+  const ProgramReserve joined = replay_in_allocator(program_, {{load, after}, {}}, {}, {}, tensors);
+  EXPECT_EQ(of(joined, Phase::kLoad).reserved, 90_MiB);
+  EXPECT_EQ(of(joined, Phase::kForward).reserved, 90_MiB);
+  const ProgramReserve apart = replay_in_allocator(program_, {{load, after}, {}});
+  EXPECT_EQ(of(apart, Phase::kForward).reserved, of(apart, Phase::kLoad).reserved + 80_MiB);
+}
+
+// What is cached goes back where an engine empties the cache; what is held stays.
+TEST_F(ReplayProgramTest, AnEmptiedCacheGivesSegmentsBack) {
+  const SlotId held = slot(30), moving = slot(100), weights = slot(50),
+               emptied = slot(0, "allocator.emptied-cache");
+  const NodeId load =
+      tape({{held, 1}, {moving, 1}, {moving, -1}, {emptied, 1}, {emptied, -1}}, Phase::kLoad);
+  const ProgramReserve reserve = replay_in_allocator(program_, {{load, tape({{weights, 1}})}, {}});
+  EXPECT_EQ(of(reserve, Phase::kLoad).reserved, 130_MiB);
+  EXPECT_EQ(reserve.reserved_after.front(), 80_MiB);
+}
+
 // Each of three layers passes 16 to a collective and goes on with 2 launches. Two layers behind, the device has passed the
 // first layer when the third asks: two blocks of 16 take turns. Three behind, each layer needs its own. In the first
 // step, and where nobody records, one is enough. On a device with room for one alone, the allocator waits.

@@ -24,6 +24,10 @@ constexpr std::string_view kFsdp1Views =
     "torch/distributed/fsdp/_flat_param.py: unshard makes the parameters' views under "
     "unshard_stream, and autograd "
     "runs what joins their gradients on the stream of the views";
+constexpr std::string_view kZero12 =
+    "DeepSpeed runtime/zero/stage_1_and_2.py, reduce_ipg_grads and average_tensor with "
+    "overlap_comm "
+    "(reduction_stream)";
 constexpr std::string_view kZero3 =
     "DeepSpeed runtime/zero/partitioned_param_coordinator.py (__allgather_stream), stage3.py "
     "(reduce_and_partition_stream)";
@@ -32,7 +36,8 @@ constexpr std::string_view kMegatronFsdp =
     "megatron/core/distributed/fsdp/src/megatron_fsdp: AllGatherPipeline (ag_stream), "
     "GradReducePipeline (rs_stream); whole gradients are made by the hook, on the current stream";
 
-constexpr std::array<RuleStream, 18> kStreams = {{
+constexpr std::array<RuleStream, 19> kStreams = {{
+    {"deepspeed.reduced-beside", kReduceStream, kZero12},
     {"fsdp2.cast-shard", kGatherStream, kFsdp2},
     {"fsdp2.all-gather-output", kGatherStream, kFsdp2},
     {"fsdp2.reduce-scatter-output", kReduceStream, kFsdp2},
@@ -54,6 +59,10 @@ constexpr std::array<RuleStream, 18> kStreams = {{
 }};
 
 }  // namespace
+
+bool empties_cache(const Slot& slot) {
+  return slot.rule == std::string_view("allocator.emptied-cache");
+}
 
 StreamId stream_of(const Slot& slot) {
   for (const RuleStream& row : kStreams)

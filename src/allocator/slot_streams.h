@@ -18,6 +18,9 @@ constexpr StreamId kCastStream = 3;  // FSDP1 casts its shards on a third
 
 constexpr StreamId kCollectiveStream = 4;  // the communication library's own: allocates nothing
 
+// An engine calls torch.cuda.empty_cache() where such a slot, of no bytes, appears.
+bool empties_cache(const Slot& slot);
+
 StreamId stream_of(const Slot& slot);
 
 }  // namespace steelyard

@@ -34,7 +34,6 @@ class Ddp final : public EngineModel<N> {
       accumulated_ = this->whole_set("accumulated gradients", "gradients.accumulated",
                                      Pile::kGradients, *precision.accumulated_gradients);
     reduces_ = this->job_.parallel.data > 1;
-    if (reduces_) buckets_ = this->bucket_set(this->context_.style.gradient);
     states_ = this->state_slots(sharding, ranks,
                                 state_type(precision, this->job_.training.optimizer.keeps_master));
   }
@@ -61,11 +60,14 @@ class Ddp final : public EngineModel<N> {
     this->hold_as_quantised(sets, stage, events);
     events.insert(events.end(), buffers.begin(), buffers.end());
     if (reduces_) {
-      const SlotId* known = first_buckets_.find(stage);
+      if (!this->job_.adapter)
+        this->send_from_first_rank(stage, this->job_.training.precision.parameters, events);
+      const ElementType type = this->context_.style.gradient;
+      const Buckets* known = buckets_.find(stage);
       if (known == nullptr)
-        known =
-            &first_buckets_.add(stage, this->first_bucket(stage, this->context_.style.gradient));
-      events.push_back({*known, 1});
+        known = &buckets_.add(
+            stage, {this->first_bucket(stage, type), this->rebuilt_buckets(stage, type)});
+      events.push_back({known->first, 1});
     }
     this->hold(accumulated_, stage, events);
     this->hold(master_, stage, events);
@@ -75,8 +77,8 @@ class Ddp final : public EngineModel<N> {
   }
   void left_by_first_step(const Stage<N>& stage, Events& events) const override {
     if (!reduces_) return;
-    events.push_back({first_buckets_.at(stage), -1});
-    this->hold(buckets_, stage, events);
+    events.push_back({buckets_.at(stage).first, -1});
+    events.push_back({buckets_.at(stage).later, 1});
   }
   void prepare_step(const Stage<N>& stage, Events& events) override {
     if (this->clips())
@@ -91,9 +93,12 @@ class Ddp final : public EngineModel<N> {
   }
 
  private:
-  SlotSet parameters_, master_, accumulated_, buckets_;
+  struct Buckets {
+    SlotId first = -1, later = -1;
+  };
+  SlotSet parameters_, master_, accumulated_;
   bool reduces_ = false;
-  ByStage<N, SlotId> first_buckets_;
+  ByStage<N, Buckets> buckets_;
   std::vector<SlotSet> frozen_;
   typename EngineModel<N>::StateSlots states_;
   bool makes_states_ = false;  // in the backward that is being written

@@ -11,6 +11,7 @@
 // An owner keeps whole tensors: those that its share cuts, too. A gradient larger than the bucket does not go through
 // it. Source: deepspeed/runtime/zero/stage_1_and_2.py (0.19.8).
 #include <algorithm>
+#include <utility>
 
 #include "engine/deepspeed.h"
 
@@ -36,6 +37,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
                          Pile::kCommunication, Workbook<N>::symbol("B", job.buckets.reduce),
                          this->stored_);
     bucket_count_ = overlaps ? 2 : 1;
+    beside_ = overlaps ? "deepspeed.reduced-beside" : nullptr;
     // The embedding's gradient arrives when nothing else is left; the head's arrives first.
     for (SlotId gradient : context.gradients_of_head)
       if (this->book_.program.slot_at(gradient).bytes > this->book_.program.slot_at(bucket_).bytes)
@@ -60,9 +62,13 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     const bool room = this->book_.program.slot_at(here_.flat).bytes * Checked(2) <=
                       this->job_.cluster.device->capacity;
     if (room) EngineModel<N>::hold(original_, stage, events);
+    this->empty_cache(events);
     events.push_back({here_.flat, 1});
     if (room) EngineModel<N>::hold(original_, stage, events, -1);
+    // The partition is copied before it is widened: clone().to(fp32).
+    if (here_.copy >= 0) events.push_back({here_.copy, 1});
     if (here_.master >= 0) events.push_back({here_.master, 1});
+    if (here_.copy >= 0) events.push_back({here_.copy, -1});
     if (here_.stepped >= 0 && here_.returned < 0)
       this->pass(here_.stepped, events);  // initialize_optimizer_states: zeros, and no step
     if (here_.returned >= 0) events.push_back({here_.returned, 1});
@@ -92,6 +98,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   void end_backward(const Stage<N>& stage, int, bool first, Events& events) override {
     this->drop_scaled_loss(stage, events);
     if (!reduces_early_) return;
+    pass_reduced(events);
     if (!here_.overflows_bucket) own(1, events);
     send_owned(events);
     events.push_back({bucket_, -bucket_count_});
@@ -105,6 +112,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
       events.push_back({bucket_, 1});  // reduce_gradients(pipeline_parallel=True) makes another
     send_owned(events);
     this->free_gradients(stage, events);
+    pass_reduced(events);
     own(1, events);
     events.push_back({bucket_, pipeline_ ? -bucket_count_ - 1 : -bucket_count_});
   }
@@ -166,9 +174,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
  private:
   struct Buffers {
     SlotId flat = -1, master = -1, owned = -1, joined = -1, stepped = -1, norm_copy = -1,
-           returned = -1;
-    std::vector<Part> parts;   // this rank's share, tensor by tensor
-    std::int64_t largest = 0;  // elements of the largest of these
+           returned = -1, copy = -1;
+    std::vector<SlotId> reduced;  // copies of a bucket's content: the largest, then the last
+    std::vector<Part> parts;      // this rank's share, tensor by tensor
+    std::int64_t largest = 0;     // elements of the largest of these
     bool overflows_bucket = false;
     typename DeepSpeedModel<N>::FlatStates states;
   };
@@ -184,6 +193,10 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     buffers.overflows_bucket = before > this->job_.buckets.reduce;
     buffers.flat = this->slot("model", "flat parameters", "deepspeed.flat-parameters",
                               Pile::kParameters, padded, this->stored_);
+    if (this->master_ != this->stored_ && !this->offloads_states())
+      buffers.copy = this->slot("optimizer", "partition, before it is widened",
+                                "deepspeed.partition-copy", Pile::kTemporary, share, this->stored_);
+    add_reduced(stage, buffers);
     buffers.states = this->flat_states(stage, share, share, this->master_);
     choose_rank(stage, plain(padded), plain(share), buffers);
     if (this->offloads_states()) {
@@ -208,7 +221,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     const N kept = owned == plain(share) || accumulated != this->stored_
                        ? share
                        : Workbook<N>::counted("whole tensors of P/N", owned);
-    buffers.owned = this->slot("gradients", "owned gradients", "deepspeed.owned-gradients",
+    buffers.owned = this->slot("gradients", "owned gradients",
+                               beside_ != nullptr ? beside_ : "deepspeed.owned-gradients",
                                Pile::kGradients, kept, accumulated);
     buffers.joined =
         this->slot("optimizer", "owned gradients, joined", "deepspeed.joined-gradients",
@@ -221,6 +235,49 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
         this->slot("optimizer", "largest gradient, fp64, for its norm", "deepspeed.norm-copy",
                    Pile::kTemporary, largest, ElementType::kFloat64);
     return buffers;
+  }
+
+  // A bucket is reduced when the next gradient finds no room, and when all have come: its slices, one for each owner, are
+  // joined (average_tensor, allreduce_bucket).
+  void add_reduced(const Stage<N>& stage, Buffers& buffers) {
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    const std::int64_t size = this->job_.buckets.reduce;
+    const std::int64_t share_of_rank = plain(this->share_of(this->padded_elements(stage)));
+    std::int64_t filled = 0, largest = 0;
+    // Slices are joined until they are more than a bucket holds; a slice alone is reduced as it is.
+    const auto joined = [&](std::int64_t content) {
+      if (content <= size) return content;
+      const std::int64_t slices = size / share_of_rank + 1;
+      return slices > 1 ? std::min(content, slices * share_of_rank) : 0;
+    };
+    const auto enter = [&](const TensorShare<N>& share) {
+      const std::int64_t elements = plain(share.elements);
+      for (std::int64_t copy = 0; copy < share.copies; ++copy) {
+        if (filled + elements > size) largest = std::max(largest, joined(std::exchange(filled, 0)));
+        filled += elements;
+      }
+    };
+    // Hooks see the last tensor first; otherwise the parameters' order counts.
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const std::size_t unit = reduces_early_ ? units.size() - 1 - i : i;
+      const std::vector<TensorShare<N>>& shares = units[unit]->tensors;
+      for (std::int64_t times = 0; times < count[unit]; ++times) {
+        if (reduces_early_)
+          std::for_each(shares.rbegin(), shares.rend(), enter);
+        else
+          std::for_each(shares.begin(), shares.end(), enter);
+      }
+    }
+    for (const std::int64_t content : {largest, joined(filled)})
+      if (content > 0)
+        buffers.reduced.push_back(this->slot(
+            "gradients", "content of a bucket, joined",
+            beside_ != nullptr ? beside_ : "deepspeed.reduced-copy", Pile::kCommunication,
+            Workbook<N>::counted("content of a bucket", content), this->stored_));
+  }
+  void pass_reduced(Events& events) const {
+    for (const SlotId slot : here_.reduced) this->pass(slot, events);
   }
 
   // An owner keeps whole tensors, and copies the largest part for its norm: the first rank (the embedding's) or the last one
@@ -258,6 +315,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   bool pipeline_ = false, reduces_early_ = false;
   std::int32_t bucket_count_ = 1;
   SlotId bucket_ = -1;
+  const char* beside_ = nullptr;    // the rule of what a reduction allocates beside computation
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   SlotSet original_;
   std::vector<SlotSet> frozen_;

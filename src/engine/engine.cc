@@ -129,12 +129,6 @@ SlotSet EngineModel<N>::bucket_set(ElementType type) {
 }
 
 template <class N>
-SlotId EngineModel<N>::first_bucket(const Stage<N>& stage, ElementType type) {
-  return book_.slot({"gradients", "one bucket of the first step", "ddp.buckets"},
-                    Pile::kCommunication, trained_elements(stage), type);
-}
-
-template <class N>
 N EngineModel<N>::trained_elements(const Stage<N>& stage) const {
   const std::vector<std::int64_t>& count = counts(stage);
   const std::vector<const Unit<N>*> units = all_units(Of::kTrained);
@@ -213,6 +207,14 @@ std::int64_t EngineModel<N>::largest_tensor(const Stage<N>& stage, Of of) const 
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     if (count[unit] > 0) largest = std::max(largest, units[unit]->largest());
   return largest;
+}
+
+template <class N>
+void EngineModel<N>::empty_cache(Events& events) {
+  if (emptied_ < 0)
+    emptied_ = book_.slot({"allocator", "cached segments, given back", "allocator.emptied-cache"},
+                          Pile::kTemporary, N{}, ElementType::kInt8);
+  events.insert(events.end(), {{emptied_, 1}, {emptied_, -1}});
 }
 
 template <class N>

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -130,6 +131,8 @@ class EngineModel {
   // Workspaces of matrix products, from the first one on: of the thread of forward, and of autograd's.
   void hold_forward_workspaces(Events& events) const;
   void hold_backward_workspaces(Events& events) const;
+  // torch.cuda.empty_cache(): what is cached goes back to the device (allocator/slot_streams.h).
+  void empty_cache(Events& events);
   // What the very first backward leaves for good.
   virtual void left_by_first_backward(const Stage<N>&, Events&) const {}
   // Where states are made at load: what else the first step leaves behind.
@@ -184,10 +187,13 @@ class EngineModel {
   }
   SlotSet flat_set(const char* name, const char* rule, Pile pile, ElementType type,
                    const ShardRanks& divided_by, Of of);
-  // Where DistributedDataParallel joins gradients to reduce them, and where it does so in the first step: in one bucket, as long
-  // as it has not seen in what order they come.
+  // Where gradients are joined to be reduced, unit by unit.
   SlotSet bucket_set(ElementType type);
+  // What DistributedDataParallel allocates (engine/reducer_buckets.cc): while it starts, for gradients in the first step, in one
+  // bucket, as long as it has not seen in what order they come, and for those of later steps.
+  void send_from_first_rank(const Stage<N>& stage, ElementType type, Events& events);
   SlotId first_bucket(const Stage<N>& stage, ElementType type);
+  SlotId rebuilt_buckets(const Stage<N>& stage, ElementType type);
   // What is frozen, in the recipe's type or, beside adapters, in its own (engine/frozen_parameters.cc).
   std::vector<SlotSet> frozen_sets(ElementType otherwise, Sharding sharding = Sharding::kWhole,
                                    const ShardRanks& ranks = 1);
@@ -273,9 +279,10 @@ class EngineModel {
   bool has_float8() const {  // torchao's products
     return context_.style.eight_bits == EightBitCode::kFloat8Linear;
   }
-  SlotId workspace_ = -1, lt_workspace_ = -1;
+  SlotId workspace_ = -1, lt_workspace_ = -1, emptied_ = -1;
   SlotSet loop_temporary_;
-  std::vector<Bytes> paged_;  // by unit
+  std::map<Bytes, SlotId> broadcast_;  // from 1 on, by size
+  std::vector<Bytes> paged_;           // by unit
 };
 
 template <class N>

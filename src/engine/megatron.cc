@@ -56,6 +56,9 @@ class Megatron final : public MegatronEightBits<N> {
                               "megatron.gradients-left", Pile::kGradients, precision.parameters);
     gradients_ = this->flat_set("gradient buffer", "megatron.gradient-buffer", Pile::kGradients,
                                 main_gradient, 1);
+    this->book_.join(gradients_.slots);
+    if (distributed_ && !this->job_.training.eight_bit_parameters)
+      this->book_.join(parameters_.slots);
     const bool master = precision.master.has_value();
     const Sharding sharding = distributed_ ? Sharding::kFlat : Sharding::kWhole;
     const bool aware = this->job_.training.precision_aware;
@@ -65,7 +68,7 @@ class Megatron final : public MegatronEightBits<N> {
     else if (master && !offloads() && !distributed_) {
       master_ = masters(*precision.master, Tensors::kMatrices);
       vector_master_ = masters(*precision.master, Tensors::kVectors);
-      copied_ = largest_copies(precision.parameters);
+      copied_ = copies_beside_masters(precision.parameters, *precision.master);
     } else if (master && !offloads())
       master_ = this->sharded_set("main parameters", "megatron.main-parameters",
                                   Pile::kMasterWeights, *precision.master, sharding, ranks);
@@ -120,10 +123,10 @@ class Megatron final : public MegatronEightBits<N> {
     const std::vector<std::int64_t>& count = this->counts(stage);
     for (std::size_t unit = 0; unit < master_.slots.size(); ++unit) {
       if (count[unit] == 0 || master_.slots[unit] < 0) continue;
+      const SlotId copy = unit < copied_.slots.size() ? copied_.slots[unit] : -1;
+      if (copy >= 0) events.push_back({copy, 1});
       events.push_back({master_.slots[unit], static_cast<std::int32_t>(count[unit])});
-      if (unit >= copied_.slots.size() || copied_.slots[unit] < 0) continue;
-      events.push_back({copied_.slots[unit], 1});
-      events.push_back({copied_.slots[unit], -1});
+      if (copy >= 0) events.push_back({copy, -1});
     }
     if (distributed_ && !master_.slots.empty()) copy_of_share(stage, events);
     this->hold(vector_master_, stage, events);
@@ -217,24 +220,27 @@ class Megatron final : public MegatronEightBits<N> {
     }
     return set;
   }
-  // Of each unit its largest matrix once more.
-  SlotSet largest_copies(ElementType type) {
+  // Of each unit what stands beyond its master weights at most: of the matrices, in order, the copy of one less what is made
+  // behind it.
+  SlotSet copies_beside_masters(ElementType type, ElementType master) {
     SlotSet set;
     for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
-      const TensorShare<N>* largest = nullptr;
-      for (const TensorShare<N>& share : unit->tensors) {
+      std::int64_t behind = 0, most = 0;  // elements of `type`
+      for (auto share = unit->tensors.rbegin(); share != unit->tensors.rend(); ++share) {
+        if (!this->is_meant(*share, Tensors::kMatrices)) continue;
+        const std::int64_t elements = plain(share->elements);
         // The head's own weight stands behind those of modules that predict further tokens.
-        if (share.tensor->role == TensorRole::kHead) largest = &share;
-        if (share.tensor->role == TensorRole::kHead) break;
-        if (this->is_meant(share, Tensors::kMatrices) &&
-            (largest == nullptr || plain(share.elements) > plain(largest->elements)))
-          largest = &share;
+        const bool last = share->tensor->role == TensorRole::kHead;
+        most = last ? elements : std::max(most, elements - behind);
+        behind += share->copies * elements * bits_of(master) / bits_of(type);
+        if (last) break;
       }
-      set.slots.push_back(largest == nullptr
-                              ? SlotId{-1}
-                              : this->book_.slot({unit->name, "parameter, copied to be widened",
-                                                  "megatron.main-parameters"},
-                                                 Pile::kTemporary, largest->elements, type));
+      set.slots.push_back(
+          most == 0
+              ? SlotId{-1}
+              : this->book_.slot(
+                    {unit->name, "parameter, copied to be widened", "megatron.main-parameters"},
+                    Pile::kTemporary, Workbook<N>::counted("a matrix", most), type));
     }
     return set;
   }

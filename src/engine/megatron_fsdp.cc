@@ -44,6 +44,8 @@ class MegatronFsdp final : public MegatronStageBuckets<N> {
                     master, divides_states_);
     gradients_ = add("gradient buffer", "megatron-fsdp.gradients", Pile::kGradients, gradient,
                      divides_gradients_);
+    // One tensor of all buckets (buffer_all_in_one).
+    this->book_.join(buffers_[static_cast<std::size_t>(gradients_)].set.slots);
     if (bits_of(gradient) < bits_of(master))
       main_gradients_ = add("gradients, as wide as what is stepped", "megatron-fsdp.main-gradients",
                             Pile::kGradients, master, divides_states_);
@@ -69,10 +71,16 @@ class MegatronFsdp final : public MegatronStageBuckets<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Plan* known = plans_.find(stage);
     here_ = known ? *known : plans_.add(stage, make_plan(stage));
-    hold_all(weights_, stage, 1, events);
-    hold_all(master_, stage, 1, events);
-    if (here_.moving >= 0) events.insert(events.end(), {{here_.moving, 1}, {here_.moving, -1}});
+    if (moves_by_unit(stage)) {
+      move_by_unit(stage, events);
+    } else {
+      if (here_.moving >= 0) events.push_back({here_.moving, 1});
+      hold_all(weights_, stage, 1, events);
+      hold_all(master_, stage, 1, events);
+      if (here_.moving >= 0) events.push_back({here_.moving, -1});
+    }
     hold_all(gradients_, stage, 1, events);
+    this->empty_cache(events);  // the last line of _init_each_parameter_group_buffers
     this->hold_scale(events);
     this->hold_gathered_tokens(stage, events);
   }
@@ -98,8 +106,9 @@ class MegatronFsdp final : public MegatronStageBuckets<N> {
   }
   void before_forward(const Neighbours& here, bool, Events& events) override {
     if (here.previous >= 0) return;
-    hold_layers(here_.at_once, 1, events);
-    hold_layers(here_.ahead_of_step, -1, events);
+    // What the step's end has gathered stays.
+    for (std::size_t unit = 0; unit < here_.at_once.size(); ++unit)
+      push(gathered_, unit, here_.at_once[unit] - here_.ahead_of_step[unit], events);
   }
   void after_forward(const Neighbours& here, bool, Events& events) override {
     let_go(here, events);
@@ -302,7 +311,7 @@ class MegatronFsdp final : public MegatronStageBuckets<N> {
     add_padding(filler.padding() - of_units, plan);
     plan.joined = stage.embedding && divides_gradients_ &&
                   plain(units[0]->elements) < bucket_size() && layers > 0;
-    plan.moving = moving(filler);
+    plan.moving = moving(stage, filler);
     if (layers == 0) return plan;
     const std::int64_t unit_size = std::max(kUnitAtLeast, of_layers / layers * 2);
     if (divides_parameters_ && this->job_.buckets.double_buffer) {
@@ -350,7 +359,46 @@ class MegatronFsdp final : public MegatronStageBuckets<N> {
                            buffer.divided ? divided_over(padding, false) : padding, buffer.type);
     }
   }
-  SlotId moving(const BucketFiller& filler) {
+  // Every unit has a bucket of its own, and the model stands before.
+  bool moves_by_unit(const Stage<N>& stage) const {
+    if (!divides_parameters_ || this->job_.parallel.meta_device) return false;
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      if (count[unit] == 0) continue;
+      if (plain(units[unit]->expert_elements) > 0) return false;
+      if (!is_layer(stage, unit) && plain(units[unit]->elements) < bucket_size()) return false;
+    }
+    return true;
+  }
+  // One after the other, what stands outside of layers first: this rank's part, the whole bucket, the main parameters; then
+  // the unit's own tensors and the bucket go.
+  void move_by_unit(const Stage<N>& stage, Events& events) {
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    if (own_.slots.empty()) {
+      own_ = this->whole_set("parameters that move into buckets", "megatron-fsdp.buckets",
+                             Pile::kTemporary, parameter_);
+      for (const Unit<N>* unit : units)
+        first_buckets_.slots.push_back(
+            this->book_.slot({unit->name, "first bucket", "megatron-fsdp.buckets"},
+                             Pile::kTemporary, whole_layer(*unit), parameter_));
+    }
+    this->hold(own_, stage, events);
+    for (const bool layers : {false, true})
+      for (std::size_t unit = 0; unit < units.size(); ++unit)
+        for (std::int64_t i = 0; i < count[unit] && is_layer(stage, unit) == layers; ++i) {
+          push(weights_, unit, 1, events);
+          events.push_back({first_buckets_.slots[unit], 1});
+          push(master_, unit, 1, events);
+          events.push_back({own_.slots[unit], -1});
+          events.push_back({first_buckets_.slots[unit], -1});
+        }
+    hold_padding(weights_, stage, 1, events);
+    if (master_ >= 0) hold_padding(master_, stage, 1, events);
+  }
+  // The model's tensors, as far as they stand when most is there, and what is gathered beside them.
+  SlotId moving(const Stage<N>& stage, const BucketFiller& filler) {
     const auto bytes = [](ElementType type) { return bits_of(type) / 8; };
     MoveIntoBuckets move;
     move.parameter_bytes = bytes(parameter_);
@@ -360,13 +408,26 @@ class MegatronFsdp final : public MegatronStageBuckets<N> {
     move.whole_model = !this->job_.parallel.meta_device;
     const std::int64_t most = most_beside_buckets(filler.buckets, move);
     if (most == 0) return -1;
-    return this->book_.slot(
+    TensorSum pieces = this->book_.tensor_sum();
+    const Bytes all = allocated_size(Bytes(most));
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+    for (std::size_t unit = 0; unit < units.size() && move.whole_model; ++unit)
+      for (std::int64_t times = 0; times < this->counts(stage)[unit]; ++times)
+        for (const TensorShare<N>& share : units[unit]->tensors) {
+          const Bytes piece =
+              allocated_size(bytes_of(Elements(Checked(plain(share.elements))), parameter_));
+          if (pieces.bytes() + piece * Checked(share.copies) <= all)
+            pieces.add(piece, share.copies, 0);
+        }
+    if (pieces.bytes() < all) pieces.add(all - pieces.bytes(), 1, 0);
+    return this->book_.slot_of_tensors(
         {"model", "parameters that move into buckets", "megatron-fsdp.buckets"}, Pile::kTemporary,
-        Workbook<N>::counted("moving", most / move.parameter_bytes), parameter_);
+        Workbook<N>::counted("moving", most / move.parameter_bytes), parameter_, std::move(pieces));
   }
 
   ElementType parameter_ = ElementType::kBFloat16;
   std::vector<Buffer> buffers_;
+  SlotSet own_, first_buckets_;
   int weights_ = -1, master_ = -1, gradients_ = -1, main_gradients_ = -1, gathered_ = -1,
       pending_ = -1, reduced_ = -1, roots_ = -1;
   std::vector<int> moments_;

@@ -1,7 +1,11 @@
 #include "engine/units.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "job/pipeline_shape.h"
 #include "operators/style.h"
@@ -37,10 +41,56 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
 // Where the vocabulary's rows are divided over the stages: a unit of this stage's part of them, or of all else.
 enum class Rows : std::uint8_t { kWithOthers, kAlone, kLeftOut };
 
+// Megatron's layers have one weight for query, keys and values and one for gate and up (attention.py, linear_qkv; mlp.py,
+// linear_fc1), and make attention's last product before the first (Attention.__init__).
+struct LayerTensors {
+  std::vector<std::size_t> order;  // empty: as they stand
+  std::vector<int> whole;          // by tensor, the one that it is a part of; -1: of none
+};
+
+LayerTensors layer_tensors(const Job& job, const Layer& layer) {
+  if (job.implementation != Implementation::kMegatron || job.adapter) return {};
+  LayerTensors result;
+  result.order.resize(layer.parameters.size());
+  std::iota(result.order.begin(), result.order.end(), std::size_t{0});
+  std::vector<int>& whole = result.whole;
+  whole.assign(layer.parameters.size(), -1);
+  const auto at = [&](int index) -> const ParameterTensor& {
+    return layer.parameters[static_cast<std::size_t>(index)];
+  };
+  const auto join_tensors = [&](int first, int other) {
+    if (first >= 0 && other >= 0 && at(first).frozen == at(other).frozen)
+      whole[static_cast<std::size_t>(other)] = first;
+  };
+  const auto join = [&](const std::optional<Linear>& first, const std::optional<Linear>& other) {
+    if (!first || !other) return;
+    join_tensors(first->weight_index, other->weight_index);
+    join_tensors(first->bias_index, other->bias_index);
+  };
+  if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
+    join(attention->query, attention->key);
+    join(attention->query, attention->value);
+    const Linear& output = attention->output;
+    if (const auto& query = attention->query; query && query->weight_index < output.weight_index) {
+      const auto at_place = [&](int index) { return result.order.begin() + index; };
+      const int last = std::max(output.weight_index, output.bias_index);
+      std::rotate(at_place(query->weight_index), at_place(output.weight_index), at_place(last + 1));
+    }
+  }
+  if (const auto* dense = std::get_if<DenseMlp>(&layer.mlp)) {
+    join(dense->gate, dense->up);
+  } else if (const auto* experts = std::get_if<ExpertMlp>(&layer.mlp)) {
+    join_tensors(experts->gate_index, experts->up_index);
+    if (experts->shared) join(experts->shared->gate, experts->shared->up);
+  }
+  return result;
+}
+
 // `first`: the tensor that stands first in the model, where that is another than in the list.
 template <class N>
 Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterTensor>& tensors,
-                  Of of, std::size_t first = 0, Rows of_vocabulary_rows = Rows::kWithOthers) {
+                  Of of, std::size_t first = 0, Rows of_vocabulary_rows = Rows::kWithOthers,
+                  const LayerTensors& of_layer = {}) {
   const Architecture& model = *job.model;
   const std::int64_t rows = padded_vocabulary(job);
   const bool packs = packs_quantised(job);
@@ -49,7 +99,9 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
   unit.name = name;
   unit.tensors.reserve(tensors.size());
   for (std::size_t at = 0; at < tensors.size(); ++at) {
-    const ParameterTensor& tensor = tensors[(first + at) % tensors.size()];
+    const std::size_t place =
+        of_layer.order.empty() ? (first + at) % tensors.size() : of_layer.order[at];
+    const ParameterTensor& tensor = tensors[place];
     if (tensor.buffer || (of != Of::kAll && tensor.frozen != (of == Of::kFrozen))) continue;
     TensorShare<N> share;
     share.tensor = &tensor;
@@ -98,6 +150,16 @@ Unit<N> make_unit(const Job& job, const char* name, const std::vector<ParameterT
     const N all_copies = N(share.copies) * share.elements;
     unit.elements = unit.elements + all_copies;
     if (of_experts) unit.expert_elements = unit.expert_elements + all_copies;
+    if (!of_layer.whole.empty() && of_layer.whole[place] >= 0) {
+      const ParameterTensor* one = &tensors[static_cast<std::size_t>(of_layer.whole[place])];
+      TensorShare<N>& whole =
+          *std::find_if(unit.tensors.begin(), unit.tensors.end(),
+                        [&](const TensorShare<N>& other) { return other.tensor == one; });
+      whole.elements = whole.elements + share.elements;
+      whole.first_dimension = whole.first_dimension + share.first_dimension;
+      whole.shape.front() += share.shape.front();
+      continue;
+    }
     unit.tensor_count += share.copies;
     unit.tensors.push_back(std::move(share));
   }
@@ -247,7 +309,8 @@ ModelUnits<N> units_of(const Job& job, Of of) {
   const Rows of_ends = divides_vocabulary(job) ? Rows::kLeftOut : Rows::kWithOthers;
   units.embedding = make_unit<N>(job, "embedding", model.embedding_parameters, of, first, of_ends);
   for (const Layer& layer : model.kinds)
-    units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, of));
+    units.kinds.push_back(make_unit<N>(job, "layer", layer.parameters, of, 0, Rows::kWithOthers,
+                                       layer_tensors(job, layer)));
   units.head = make_unit<N>(job, "head", model.head_parameters, of, 0, of_ends);
   if (divides_vocabulary(job)) {
     units.vocabulary_rows =

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "model/stacked_experts.h"
+
 namespace steelyard {
 namespace {
 
@@ -42,6 +44,7 @@ struct Version {
   friend auto operator<=>(const Version&, const Version&) = default;
 };
 constexpr Version kNewest{2, 11};
+constexpr Version kNewestTransformers{5, 17};
 // The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
 // nanotron itself asks for 1.13.
 constexpr Version kOfNanotron{2, 1};
@@ -109,12 +112,16 @@ void choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
 
 void choose_transformers(Draft& draft, const Value& document, Diagnostics& problems) {
   const auto version = said_version(document, "transformers", "4.44", problems);
+  Job& job = draft.job();
+  if (job.implementation == Implementation::kTransformers && job.model != nullptr &&
+      version.value_or(kNewestTransformers) >= Version{5, 0})
+    job.model = with_stacked_experts(job.model);
   if (!version) return;
-  draft.job().rotary_of_layers = *version < Version{4, 48};
-  draft.job().shifted = *version >= Version{4, 49}   ? Shifted::kLabels
-                        : *version >= Version{4, 46} ? Shifted::kLogitsInLoss
-                        : *version >= Version{4, 31} ? Shifted::kWideLogits
-                                                     : Shifted::kNarrowLogits;
+  job.rotary_of_layers = *version < Version{4, 48};
+  job.shifted = *version >= Version{4, 49}   ? Shifted::kLabels
+                : *version >= Version{4, 46} ? Shifted::kLogitsInLoss
+                : *version >= Version{4, 31} ? Shifted::kWideLogits
+                                             : Shifted::kNarrowLogits;
 }
 
 void choose_bitsandbytes(Draft& draft, const Value& document, Diagnostics& problems) {

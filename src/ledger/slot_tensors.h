@@ -2,6 +2,7 @@
 //
 //   parameters of a layer   33.5 MB · 8.4 · 8.4 · 33.5 · 117.4 ...           in the order in which they are made
 //   woven: exp_avg with exp_avg_sq                                           of the first tensor, then of the second ...
+//   joined: a buffer's parts of embedding, layers and head                   one block
 //
 // The sum is always kept; the list only where an allocator will ask (SlotDetail::kTensors), so that spans do not pay.
 #pragma once
@@ -28,6 +29,8 @@ struct SlotTensors {
   std::vector<Tensor> tensors;  // empty: the slot is one tensor
   // Slots of one number (0: none) that appear side by side are made together, place by place.
   std::int32_t woven = 0;
+  // Slots of one number (0: none) that appear one behind the other are parts of one tensor.
+  std::int32_t joined = 0;
   Exchanged exchanged = Exchanged::kNo;
 };
 

@@ -61,6 +61,13 @@ class Workbook {
     ++woven_;
     for (SlotId slot : slots) tensors_of(slot).woven = woven_;
   }
+  // These are parts of one tensor, wherever they appear one behind the other.
+  void join(const std::vector<SlotId>& slots) {
+    if (detail_ == SlotDetail::kSums) return;
+    ++joined_;
+    for (SlotId slot : slots)
+      if (slot >= 0) tensors_of(slot).joined = joined_;
+  }
   // What collectives read or write.
   void exchange(std::initializer_list<SlotId> slots, Exchanged how) {
     if (detail_ == SlotDetail::kTensors)
@@ -95,7 +102,7 @@ class Workbook {
   }
 
   SlotDetail detail_;
-  std::int32_t woven_ = 0;
+  std::int32_t woven_ = 0, joined_ = 0;
 };
 
 }  // namespace steelyard

@@ -209,6 +209,7 @@ struct ExpertMlp {
   // llama4 in transformers: every expert runs over every token (its scores are zero where it was
   // not chosen).
   bool every_expert_runs_every_token = false;
+  bool router_behind_experts = false;  // of the modules in transformers 5 (qwen3_moe, deepseek)
 };
 
 enum class Arrangement : std::uint8_t {

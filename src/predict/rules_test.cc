@@ -126,6 +126,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"parameters": "cpu"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"activations": "cpu"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "deepspeed", "parallel": {"zero_stage": 2}, "offload": {"optimizer": "cpu"}, "training": {"sequence_length": 512, "gradient_accumulation": 2})",
+      R"("model": "llama-3.1-8b", "engine": "deepspeed", "parallel": {"zero_stage": 2}, "overlap": {"reduce": true}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "deepspeed", "parallel": {"zero_stage": 3}, "offload": {"optimizer": "nvme", "parameters": "nvme"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "deepspeed", "parallel": {"zero_stage": 3, "secondary_shard": 4}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "offload": {"optimizer": "cpu", "optimizer_fraction": 0.5}, "training": {"sequence_length": 512})",

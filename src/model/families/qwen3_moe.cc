@@ -30,6 +30,7 @@ Architecture read_qwen3_moe(Config& config) {
     if (with_experts) {
       ExpertMlp mlp = add_separate_experts(layer.parameters, shape.hidden, experts);
       mlp.routing = routing;
+      mlp.router_behind_experts = true;
       layer.mlp = std::move(mlp);
     } else {
       layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, dense_width,

@@ -19,7 +19,7 @@ ScoredExperts read_scored_experts(Config& config, std::int64_t shared_by_default
 
 ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExperts& scored) {
   ExpertMlp mlp = add_separate_experts(tensors, hidden, scored.experts);
-  mlp.router_in_float32 = true;
+  mlp.router_in_float32 = mlp.router_behind_experts = true;
   mlp.sigmoid_scores = scored.sigmoid_scores;
   mlp.routing = scored.routing;
   if (scored.correction_bias) {
