@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "cost/step_time.h"
 #include "engine/stage_program.h"
+#include "job/pipeline_shape.h"
 
 namespace steelyard {
 
@@ -85,6 +90,27 @@ std::string name_of_passage(const StepPlay::Passage& passage, std::int64_t chunk
                     : fmt::format("{} {}", what, passage.micro_batch);
 }
 
+TraceStream stream_of(TimeTerm term) {
+  switch (term) {
+    case TimeTerm::kTensor:
+      return TraceStream::kTensor;
+    case TimeTerm::kContext:
+      return TraceStream::kContext;
+    case TimeTerm::kExpert:
+      return TraceStream::kExpert;
+    case TimeTerm::kData:
+      return TraceStream::kData;
+    case TimeTerm::kPipeline:
+      return TraceStream::kPipeline;
+    case TimeTerm::kOffload:
+      return TraceStream::kOffload;
+    case TimeTerm::kHost:
+      return TraceStream::kHost;
+    default:
+      return TraceStream::kCompute;
+  }
+}
+
 class Tracer {
  public:
   Tracer(const Job& job, StepTrace& trace) : job_(job), trace_(trace) {}
@@ -110,18 +136,10 @@ class Tracer {
       if (passage.rank != rank) continue;
       while (next < stretches.size() && stretches[next].kind == Stretch::kReduce)
         run(Stretch::kReduce, passage.start, passage.start);
-      slices(rank, name_of_passage(passage, job_.parallel.virtual_pipeline), passage.start,
-             passage.terms);
+      add(rank, passage);
       run(Stretch::kPassage, passage.start, passage.end);
     }
-    double at = play.end_of_passages;
-    for (std::size_t term = 0; term < kTimeTerms; ++term) {
-      const double seconds = play.end.seconds[term];
-      if (seconds <= 0) continue;
-      trace_.slices.push_back(
-          {rank, std::string(name_of(static_cast<TimeTerm>(term))), 0, at, seconds});
-      at += seconds;
-    }
+    const double at = add_end(rank, play);
     while (next < stretches.size()) {
       const Stretch::Kind kind = stretches[next].kind;
       run(kind, play.end_of_passages, at);
@@ -132,32 +150,97 @@ class Tracer {
   void memory(std::int64_t rank, double time, const Piles& piles) {
     trace_.memory.push_back({rank, time, piles});
   }
-  void slices(std::int64_t rank, std::string name, double start, const TimeTerms& terms) {
-    trace_.slices.push_back({rank, std::move(name), 0, start, terms.total()});
-    double at = start;
+  void add(std::int64_t rank, const StepPlay::Passage& passage) {
+    const double end = passage.start + passage.terms.total();
+    trace_.slices.push_back({rank, TraceStream::kCompute,
+                             name_of_passage(passage, job_.parallel.virtual_pipeline), 0,
+                             passage.start, end - passage.start});
+    double at = passage.start;
     for (std::size_t term = 0; term < kTimeTerms; ++term) {
-      const double seconds = terms.seconds[term];
-      if (seconds <= 0) continue;
-      trace_.slices.push_back(
-          {rank, std::string(name_of(static_cast<TimeTerm>(term))), 1, at, seconds});
+      const double seconds = passage.terms.seconds[term], hidden = passage.hidden.seconds[term];
+      const double until = seconds > 0 ? at + seconds : end;
+      if (seconds > 0) part(rank, static_cast<TimeTerm>(term), 1, at, seconds);
+      exchange(rank, static_cast<TimeTerm>(term), std::max(passage.start, until - seconds - hidden),
+               until);
+      if (seconds > 0) at = until;
+    }
+  }
+  // What comes behind the last passage, one after the other; when it is over.
+  double add_end(std::int64_t rank, const StepPlay& play) {
+    double at = play.end_of_passages;
+    for (std::size_t term = 0; term < kTimeTerms; ++term) {
+      const double seconds = play.end.seconds[term];
+      if (seconds > 0) part(rank, static_cast<TimeTerm>(term), 0, at, seconds);
+      exchange(rank, static_cast<TimeTerm>(term), at - play.hidden_before_end.seconds[term],
+               at + seconds);
       at += seconds;
     }
+    return at;
+  }
+  void part(std::int64_t rank, TimeTerm term, std::int64_t depth, double start, double seconds) {
+    const std::string name(name_of(term));
+    const bool computes = stream_of(term) == TraceStream::kCompute;
+    trace_.slices.push_back({rank, TraceStream::kCompute, computes ? name : "waits for " + name,
+                             depth, start, seconds});
+  }
+  // On its own stream, behind what is there already.
+  void exchange(std::int64_t rank, TimeTerm term, double start, double end) {
+    const TraceStream stream = stream_of(term);
+    if (stream == TraceStream::kCompute) return;
+    double& last = last_end_[static_cast<std::size_t>(stream)];
+    start = std::max(start, last);
+    if (end <= start) return;
+    trace_.slices.push_back({rank, stream, std::string(name_of(term)), 0, start, end - start});
+    last = end;
   }
 
   const Job& job_;
   StepTrace& trace_;
   Piles held_;
+  std::array<double, kTraceStreams> last_end_{};
 };
 
+// Each passage hands on to the next part of its pipeline, or back to the one before.
+void add_sends(const Job& job, const StepPlay& play, StepTrace& trace) {
+  const Placement placement = pipeline_order(job).placement;
+  const PipelineShape shape = pipeline_shape(job);
+  // Which of two pipelines, the part, the micro-batch, backward.
+  using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
+  std::map<Place, const StepPlay::Passage*> at;
+  const auto place_of = [&](const StepPlay::Passage& passage) -> std::optional<Place> {
+    const StepKind kind = passage.step.kind;
+    const bool forward = kind == StepKind::kForward;
+    if (!forward && kind != StepKind::kBackward && kind != StepKind::kInputBackward)
+      return std::nullopt;
+    const Part part = part_of(placement, shape, passage.rank, passage.step.chunk);
+    return Place{part.pipeline, part.index, passage.micro_batch, !forward};
+  };
+  for (const StepPlay::Passage& passage : play.passages)
+    if (const auto place = place_of(passage)) at[*place] = &passage;
+  for (const auto& [place, passage] : at) {
+    auto [pipeline, part, micro_batch, backward] = place;
+    const auto next = at.find({pipeline, part + (backward ? -1 : 1), micro_batch, backward});
+    if (next == at.end() || next->second->rank == passage->rank) continue;
+    trace.sends.push_back({passage->rank, next->second->rank, passage->end, next->second->start});
+  }
+}
+
 }  // namespace
+
+std::string_view name_of(TraceStream stream) {
+  constexpr std::array<std::string_view, kTraceStreams> kNames = {
+      "compute", "tensor", "context", "expert", "data", "pipeline", "offload", "host"};
+  return kNames[static_cast<std::size_t>(stream)];
+}
 
 StepTrace step_trace(const Job& job) {
   StepTrace trace;
   const Machine* machine = usual_machine(*job.cluster.device);
   if (machine == nullptr) return trace;
   const StepPlay play = StepClock(job).play(*job.cluster.device, *machine);
-  Tracer tracer(job, trace);
-  for (std::int64_t rank = 0; rank < job.parallel.pipeline; ++rank) tracer.rank(rank, play);
+  for (std::int64_t rank = 0; rank < job.parallel.pipeline; ++rank)
+    Tracer(job, trace).rank(rank, play);
+  add_sends(job, play, trace);
   return trace;
 }
 

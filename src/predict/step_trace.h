@@ -1,13 +1,17 @@
 // The predicted step as a picture: what every rank of a pipeline does when, and what it holds meanwhile.
 //
-//   rank 0   F0 [compute tensor] F1 ... B0 ... optimizer       memory: parameters, activations, ... at every edge and peak
+//   rank 0   compute   F0 [compute | waits for tensor] F1 ... B0 ... optimizer
+//            tensor            [tensor -------------]
+//            memory    parameters, activations, ... at every edge and peak
 //
-// Times are those of predict_time(), the order that of schedule/simulate.h; bytes are the ledger's own: before each passage,
+// What computes is one stream, each kind of exchange another: there it lies as long as it takes, and what of it nothing hides
+// stands in the passage as a wait, so that a passage's parts fill it. Times are those of predict_time(), the order that of schedule/simulate.h; bytes are the ledger's own: before each passage,
 // at its highest point, after it. One rank stands for all that share its stage.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "job/job.h"
@@ -15,9 +19,23 @@
 
 namespace steelyard {
 
+enum class TraceStream : std::uint8_t {
+  kCompute,
+  kTensor,
+  kContext,
+  kExpert,
+  kData,
+  kPipeline,
+  kOffload,
+  kHost
+};
+constexpr std::size_t kTraceStreams = 8;
+std::string_view name_of(TraceStream stream);
+
 struct TraceSlice {
   std::int64_t rank = 0;
-  std::string name;        // "forward 3", "tensor", "optimizer"
+  TraceStream stream = TraceStream::kCompute;
+  std::string name;        // "forward 3", "waits for tensor", "tensor", "optimizer"
   std::int64_t depth = 0;  // 1: lies within the slice before it of depth 0
   double start = 0, seconds = 0;
 };
@@ -26,9 +44,15 @@ struct TraceMemory {
   double time = 0;
   Piles piles;
 };
+// Hidden states or their gradients, from the end of one passage to the beginning of another.
+struct TraceSend {
+  std::int64_t from_rank = 0, to_rank = 0;
+  double from = 0, to = 0;
+};
 struct StepTrace {
   std::vector<std::string> ranks;  // "stage 0 of 4"
   std::vector<TraceSlice> slices;
+  std::vector<TraceSend> sends;
   std::vector<TraceMemory> memory;
 };
 

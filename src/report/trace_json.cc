@@ -1,6 +1,7 @@
 #include "report/trace_json.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -17,32 +18,66 @@ double microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
 
 std::string trace_json(const StepTrace& trace) {
   Json events = Json::array();
-  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank)
-    events.push_back({{"name", "process_name"},
-                      {"ph", "M"},
-                      {"pid", rank},
-                      {"args", {{"name", trace.ranks[rank]}}}});
+  const auto about = [&](const char* what, std::size_t rank, std::size_t stream, Json args) {
+    events.push_back(
+        {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", stream}, {"args", std::move(args)}});
+  };
+  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    about("process_name", rank, 0, {{"name", trace.ranks[rank]}});
+    for (std::size_t stream = 0; stream < kTraceStreams; ++stream) {
+      const bool runs =
+          std::any_of(trace.slices.begin(), trace.slices.end(), [&](const TraceSlice& slice) {
+            return slice.rank == static_cast<std::int64_t>(rank) &&
+                   static_cast<std::size_t>(slice.stream) == stream;
+          });
+      if (!runs) continue;
+      about("thread_name", rank, stream, {{"name", name_of(static_cast<TraceStream>(stream))}});
+      about("thread_sort_index", rank, stream, {{"sort_index", stream}});
+    }
+  }
   for (const TraceSlice& slice : trace.slices) {
     const double start = microseconds(slice.start);
+    const bool computes = slice.stream == TraceStream::kCompute;
     events.push_back({{"name", slice.name},
-                      {"cat", slice.depth == 0 ? "step" : "term"},
+                      {"cat", !computes          ? "exchange"
+                              : slice.depth == 0 ? "step"
+                                                 : "term"},
                       {"ph", "X"},
                       {"pid", slice.rank},
-                      {"tid", 0},
+                      {"tid", static_cast<std::size_t>(slice.stream)},
                       {"ts", start},
-                      {"dur", microseconds(slice.start + slice.seconds) - start}});
+                      {"dur", microseconds(microseconds(slice.start + slice.seconds) / 1e6 - start / 1e6)}});
   }
-  for (const TraceMemory& memory : trace.memory) {
-    Json piles = Json::object();
+  // Arrows begin within the slice that sends, and end at the one that has waited for it.
+  constexpr double kWithin = 0.001;  // microseconds
+  for (std::size_t send = 0; send < trace.sends.size(); ++send) {
+    const TraceSend& one = trace.sends[send];
+    Json arrow = {{"name", "send"},
+                  {"cat", "send"},
+                  {"ph", "s"},
+                  {"id", send},
+                  {"pid", one.from_rank},
+                  {"tid", 0},
+                  {"ts", microseconds(one.from) - kWithin}};
+    events.push_back(arrow);
+    arrow["ph"] = "f";
+    arrow["bp"] = "e";
+    arrow["pid"] = one.to_rank;
+    arrow["ts"] = microseconds(one.to) + kWithin;
+    events.push_back(std::move(arrow));
+  }
+  std::array<bool, kPileCount> held{};
+  for (const TraceMemory& memory : trace.memory)
     for (std::size_t pile = 0; pile < kPileCount; ++pile)
-      piles[std::string(name_of(static_cast<Pile>(pile)))] =
-          memory.piles.bytes[pile].value().value();
-    events.push_back({{"name", "memory"},
-                      {"ph", "C"},
-                      {"pid", memory.rank},
-                      {"ts", microseconds(memory.time)},
-                      {"args", std::move(piles)}});
-  }
+      held[pile] = held[pile] || memory.piles.bytes[pile] > Bytes{};
+  for (const TraceMemory& memory : trace.memory)
+    for (std::size_t pile = 0; pile < kPileCount; ++pile)
+      if (held[pile])
+        events.push_back({{"name", name_of(static_cast<Pile>(pile))},
+                          {"ph", "C"},
+                          {"pid", memory.rank},
+                          {"ts", microseconds(memory.time)},
+                          {"args", {{"bytes", memory.piles.bytes[pile].value().value()}}}});
   const Json document = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   return document.dump() + "\n";
 }

@@ -72,7 +72,7 @@ def rows(client, query):
 def check(binary, arguments):
     trace, prediction = written(binary, arguments, "--trace")
     events = json.loads(trace)["traceEvents"]
-    of_kind = {kind: sum(e["ph"] == kind for e in events) for kind in "XC"}
+    of_kind = {kind: sum(e["ph"] == kind for e in events) for kind in "XCs"}
     with opened(trace) as client:
         errors = rows(client, "select name, value from stats where severity in ('error', 'data_loss') and value > 0")
         expect(not errors, f"the trace processor finds errors: {errors}")
@@ -83,8 +83,12 @@ def check(binary, arguments):
             select inner.name as name, outer.name as other from slice as inner join slice as outer on inner.parent_id = outer.id
             where inner.ts < outer.ts or inner.ts + inner.dur > outer.ts + outer.dur + 2""")
         expect(not torn, f"slices stick out: {torn[:3]}")
+        arrows = rows(client, "select count(*) as n from flow")[0][0]
+        expect(arrows == of_kind["s"], f"{arrows} arrows of {of_kind['s']}")
+        named = rows(client, "select count(*) as n from thread where name in ('compute', 'tensor', 'data', 'pipeline', 'host')")[0][0]
+        expect(named >= len(prediction["ranks"]), f"{named} streams have names")
         check_counters(client, events, prediction)
-    return f"{slices:,} slices, {of_kind['C']:,} readings of counters"
+    return f"{slices:,} slices, {arrows:,} arrows, {of_kind['C']:,} readings of counters"
 
 
 def check_counters(client, events, prediction):
