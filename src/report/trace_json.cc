@@ -38,15 +38,16 @@ std::string trace_json(const StepTrace& trace) {
   for (const TraceSlice& slice : trace.slices) {
     const double start = microseconds(slice.start);
     const bool computes = slice.stream == TraceStream::kCompute;
-    events.push_back({{"name", slice.name},
-                      {"cat", !computes          ? "exchange"
-                              : slice.depth == 0 ? "step"
-                                                 : "term"},
-                      {"ph", "X"},
-                      {"pid", slice.rank},
-                      {"tid", static_cast<std::size_t>(slice.stream)},
-                      {"ts", start},
-                      {"dur", microseconds(microseconds(slice.start + slice.seconds) / 1e6 - start / 1e6)}});
+    events.push_back(
+        {{"name", slice.name},
+         {"cat", !computes          ? "exchange"
+                 : slice.depth == 0 ? "step"
+                                    : "term"},
+         {"ph", "X"},
+         {"pid", slice.rank},
+         {"tid", static_cast<std::size_t>(slice.stream)},
+         {"ts", start},
+         {"dur", microseconds(microseconds(slice.start + slice.seconds) / 1e6 - start / 1e6)}});
   }
   // Arrows begin within the slice that sends, and end at the one that has waited for it.
   constexpr double kWithin = 0.001;  // microseconds
