@@ -243,19 +243,18 @@ TEST(Search, JudgesWhatARunFileFixes) {
        R"("engine": "megatron", "parallel": {"zero_stage": 3}, "training": {"global_batch": 64)",
        R"("implementation": "torchtitan", "recompute": {"mode": "operators"}, "training": {"global_batch": 64)",
        R"("engine": "megatron", "recompute": {"mode": "modules", "modules": ["mlp", "norms"]}, "training": {"global_batch": 32)",
-       R"("engine": "megatron", "training": {"precision": "mxfp8", "frozen": ["*layers.0.*"], "global_batch": 16)"})
-    for (const char* device : {"rtx-4090", "h100-sxm-80gb"}) {
-      const std::string problem = fmt::format(
-          R"({{"model": "llama-3.2-1b", {}, "sequence_length": 2048}}, "cluster": {{"device": "{}", "devices": 4}}}})",
-          run, device);
-      const auto document = read_json(problem, "problem");
-      ASSERT_TRUE(document) << problem;
-      const std::int64_t before = judged.compared;
-      judge(problem, *document, {}, judged);
-      EXPECT_GT(judged.compared, before) << problem;
-      if (testing::Test::HasFailure()) return;
-    }
-  EXPECT_GE(judged.fitting, 12);
+       R"("engine": "megatron", "training": {"precision": "mxfp8", "frozen": ["*layers.0.*"], "global_batch": 16)"}) {
+    const std::string problem = fmt::format(
+        R"({{"model": "llama-3.2-1b", {}, "sequence_length": 2048}}, "cluster": {{"device": "rtx-4090", "devices": 4}}}})",
+        run);
+    const auto document = read_json(problem, "problem");
+    ASSERT_TRUE(document) << problem;
+    const std::int64_t before = judged.compared;
+    judge(problem, *document, {}, judged);
+    EXPECT_GT(judged.compared, before) << problem;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GE(judged.fitting, 12);  // of 16
 }
 
 TEST(Search, AsksTheReadersForWhatIsAllowed) {
