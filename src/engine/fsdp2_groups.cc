@@ -157,37 +157,36 @@ void Fsdp2Groups<N>::gather_by(Put put) const {
 }
 template <class N>
 void Fsdp2Groups<N>::gather(int kind, Events& events) const {
-  gather_by([&](const SlotSet& set, std::int32_t count) { one(set, kind, count, events); });
+  gather_by(of_kind(kind, events));
 }
 template <class N>
 void Fsdp2Groups<N>::gather_root(const Stage<N>& stage, Events& events) const {
-  gather_by([&](const SlotSet& set, std::int32_t count) { root(set, stage, events, count); });
+  gather_by(of_root(stage, events));
 }
 
+// What is made by a table of pointers, which goes at once.
+template <class N>
+template <class Put>
+void Fsdp2Groups<N>::copy_by(Put put, const SlotSet& made, const SlotSet& table) const {
+  put(made, 1);
+  put(table, 1);
+  put(table, -1);
+}
 template <class N>
 void Fsdp2Groups<N>::copy_out(int kind, Events& events) const {
-  one(parameters_, kind, 1, events);
-  one(copy_out_, kind, 1, events);
-  one(copy_out_, kind, -1, events);
+  copy_by(of_kind(kind, events), parameters_, copy_out_);
 }
 template <class N>
 void Fsdp2Groups<N>::copy_out_root(const Stage<N>& stage, Events& events) const {
-  root(parameters_, stage, events, 1);
-  root(copy_out_, stage, events, 1);
-  root(copy_out_, stage, events, -1);
+  copy_by(of_root(stage, events), parameters_, copy_out_);
 }
-
 template <class N>
 void Fsdp2Groups<N>::copy_in(int kind, Events& events) const {
-  one(reduce_input_, kind, 1, events);
-  one(copy_in_, kind, 1, events);
-  one(copy_in_, kind, -1, events);
+  copy_by(of_kind(kind, events), reduce_input_, copy_in_);
 }
 template <class N>
 void Fsdp2Groups<N>::copy_in_root(const Stage<N>& stage, Events& events) const {
-  root(reduce_input_, stage, events, 1);
-  root(copy_in_, stage, events, 1);
-  root(copy_in_, stage, events, -1);
+  copy_by(of_root(stage, events), reduce_input_, copy_in_);
 }
 
 template <class N>

@@ -81,8 +81,21 @@ class Fsdp2Groups : public EngineModel<N> {
   const SlotSet& shards_to_gather() const {
     return arriving_.slots.empty() ? cast_shards_ : arriving_;
   }
+  // What puts so many of a set's slots: of one group, of the root's.
+  auto of_kind(int kind, Events& events) const {
+    return [this, kind, &events](const SlotSet& set, std::int32_t count) {
+      one(set, kind, count, events);
+    };
+  }
+  auto of_root(const Stage<N>& stage, Events& events) const {
+    return [this, &stage, &events](const SlotSet& set, std::int32_t count) {
+      root(set, stage, events, count);
+    };
+  }
   template <class Put>
   void gather_by(Put put) const;
+  template <class Put>
+  void copy_by(Put put, const SlotSet& made, const SlotSet& table) const;
 
   SlotSet cast_shards_, copy_out_, copy_in_;
   SlotSet arriving_, arriving_wide_;  // from the host, where that keeps the shards
