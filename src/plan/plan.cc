@@ -58,17 +58,21 @@ Confirmed confirmed(const PlanQuestion& question, const Space& space,
 }
 
 // Where none of the fastest of their kinds is confirmed: the fastest of all that fit by the search's estimate, if it is among
-// so many.
-constexpr std::size_t kMostTries = 64, kTriesAtOnce = 8;
+// so many. What has been tried is not tried again.
+constexpr std::size_t kMostTries = 64;
 void confirm_any(const PlanQuestion& question, const Space& space, const SearchResult& result,
-                 const SearchHelp& help, Confirmed& answer) {
-  for (std::size_t from = 0; answer.rows.empty() && from < kMostTries; from += kTriesAtOnce) {
-    std::vector<WeighedLayout> some;
-    for (std::size_t i = from; i < from + kTriesAtOnce && i < result.weighed.size(); ++i)
-      if (result.weighed[i].fate == Fate::kFits) some.push_back(result.weighed[i]);
-    if (some.empty()) return;
-    answer.rows = confirmed(question, space, some, 1, help).rows;
+                 const std::vector<WeighedLayout>& tried, const SearchHelp& help,
+                 Confirmed& answer) {
+  if (!answer.rows.empty()) return;
+  std::vector<WeighedLayout> rest;
+  for (std::size_t i = 0; i < std::min(kMostTries, result.weighed.size()); ++i) {
+    const WeighedLayout& weighed = result.weighed[i];
+    if (weighed.fate == Fate::kFits &&
+        std::none_of(tried.begin(), tried.end(),
+                     [&](const WeighedLayout& other) { return other.layout == weighed.layout; }))
+      rest.push_back(weighed);
   }
+  answer.rows = confirmed(question, space, rest, 1, help).rows;
 }
 
 // ---- the rule of thumb
@@ -215,8 +219,9 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     wish.best = 1;
     wish.within = 0;
     const SearchResult found = search(asked.run, asked.target, space, wish, help);
-    Confirmed sure = confirmed(asked, space, best_unlike(found, space, kSpare), 1, help);
-    confirm_any(asked, space, found, help, sure);
+    const std::vector<WeighedLayout> candidates = best_unlike(found, space, kSpare);
+    Confirmed sure = confirmed(asked, space, candidates, 1, help);
+    confirm_any(asked, space, found, candidates, help, sure);
     if (sure.rows.empty()) return std::nullopt;
     return std::move(sure.rows.front());
   };
@@ -372,10 +377,11 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
     beside.push_back([&, i] {
       tight_rows[i] = row_of(question, answer.space, layout_of(answer.space, tight[i]), help);
     });
-  Confirmed found = confirmed(question, answer.space,
-                              best_unlike(result, answer.space, wish.search.best + kSpare),
-                              wish.search.best, help, std::move(beside));
-  confirm_any(question, answer.space, result, help, found);
+  const std::vector<WeighedLayout> candidates =
+      best_unlike(result, answer.space, wish.search.best + kSpare);
+  Confirmed found =
+      confirmed(question, answer.space, candidates, wish.search.best, help, std::move(beside));
+  confirm_any(question, answer.space, result, candidates, help, found);
   for (std::optional<PlanRow>& row : tight_rows) found.add(std::move(row));
   show(std::move(found), wish.search.best, answer);
   if (wish.search.front)
