@@ -32,37 +32,27 @@ std::vector<PartSeconds> seconds_of(const std::vector<WorkTime>& parts) {
   return seconds;
 }
 
-TimeTerms terms_of(StepKind kind, const WorkTime& part) {
+struct PassageTerms {
+  TimeTerms terms, hidden;
+};
+PassageTerms terms_of(StepKind kind, const WorkTime& part) {
   switch (kind) {
     case StepKind::kForward:
     case StepKind::kLookup:
     case StepKind::kOutput:
-      return part.forward;
+      return {part.forward, part.hidden_forward};
     case StepKind::kBackward:
     case StepKind::kLookupBackward:
     case StepKind::kOutputBackward:
-      return part.backward;
+      return {part.backward, part.hidden_backward};
     case StepKind::kInputBackward: {
       TimeTerms terms = part.backward;
-      return terms -= part.weight_turn;
+      return {terms -= part.weight_turn, part.hidden_backward};
     }
     case StepKind::kWeightBackward:
       break;
   }
-  return part.weight_turn;
-}
-
-TimeTerms hidden_of(StepKind kind, const WorkTime& part) {
-  switch (kind) {
-    case StepKind::kForward:
-    case StepKind::kLookup:
-    case StepKind::kOutput:
-      return part.hidden_forward;
-    case StepKind::kWeightBackward:
-      return {};
-    default:
-      return part.hidden_backward;
-  }
+  return {part.weight_turn, {}};
 }
 
 // Of all devices: floating-point operations, and what they make of the step.
@@ -146,8 +136,9 @@ StepPlay StepClock::play(const Device& device, const Machine& machine) const {
   for (const PlayedSeconds& played :
        played_seconds(work_->order, work_->shape, seconds_of(parts))) {
     const WorkTime& part = parts[work_->part_of_step(played.rank, played.step)];
+    const PassageTerms passage = terms_of(played.step.kind, part);
     play.passages.push_back({played.step, played.rank, played.micro_batch, played.start, played.end,
-                             terms_of(played.step.kind, part), hidden_of(played.step.kind, part)});
+                             passage.terms, passage.hidden});
     play.end_of_passages = std::max(play.end_of_passages, played.end);
   }
   StepTime last;

@@ -90,25 +90,12 @@ std::string name_of_passage(const StepPlay::Passage& passage, std::int64_t chunk
                     : fmt::format("{} {}", what, passage.micro_batch);
 }
 
-TraceStream stream_of(TimeTerm term) {
-  switch (term) {
-    case TimeTerm::kTensor:
-      return TraceStream::kTensor;
-    case TimeTerm::kContext:
-      return TraceStream::kContext;
-    case TimeTerm::kExpert:
-      return TraceStream::kExpert;
-    case TimeTerm::kData:
-      return TraceStream::kData;
-    case TimeTerm::kPipeline:
-      return TraceStream::kPipeline;
-    case TimeTerm::kOffload:
-      return TraceStream::kOffload;
-    case TimeTerm::kHost:
-      return TraceStream::kHost;
-    default:
-      return TraceStream::kCompute;
-  }
+// The stream of compute is that of all that is no exchange.
+constexpr std::size_t kComputes = 0;
+std::size_t stream_of(TimeTerm term) {
+  const auto* const found = std::find(kTraceStreams.begin(), kTraceStreams.end(), term);
+  return found == kTraceStreams.end() ? kComputes
+                                      : static_cast<std::size_t>(found - kTraceStreams.begin());
 }
 
 class Tracer {
@@ -152,7 +139,7 @@ class Tracer {
   }
   void add(std::int64_t rank, const StepPlay::Passage& passage) {
     const double end = passage.start + passage.terms.total();
-    trace_.slices.push_back({rank, TraceStream::kCompute,
+    trace_.slices.push_back({rank, kComputes,
                              name_of_passage(passage, job_.parallel.virtual_pipeline), 0,
                              passage.start, end - passage.start});
     double at = passage.start;
@@ -179,15 +166,15 @@ class Tracer {
   }
   void part(std::int64_t rank, TimeTerm term, std::int64_t depth, double start, double seconds) {
     const std::string name(name_of(term));
-    const bool computes = stream_of(term) == TraceStream::kCompute;
-    trace_.slices.push_back({rank, TraceStream::kCompute, computes ? name : "waits for " + name,
-                             depth, start, seconds});
+    const bool computes = stream_of(term) == kComputes;
+    trace_.slices.push_back(
+        {rank, kComputes, computes ? name : "waits for " + name, depth, start, seconds});
   }
   // On its own stream, behind what is there already.
   void exchange(std::int64_t rank, TimeTerm term, double start, double end) {
-    const TraceStream stream = stream_of(term);
-    if (stream == TraceStream::kCompute) return;
-    double& last = last_end_[static_cast<std::size_t>(stream)];
+    const std::size_t stream = stream_of(term);
+    if (stream == kComputes) return;
+    double& last = last_end_[stream];
     start = std::max(start, last);
     if (end <= start) return;
     trace_.slices.push_back({rank, stream, std::string(name_of(term)), 0, start, end - start});
@@ -197,7 +184,7 @@ class Tracer {
   const Job& job_;
   StepTrace& trace_;
   Piles held_;
-  std::array<double, kTraceStreams> last_end_{};
+  std::array<double, kTraceStreams.size()> last_end_{};
 };
 
 // Each passage hands on to the next part of its pipeline, or back to the one before.
@@ -226,12 +213,6 @@ void add_sends(const Job& job, const StepPlay& play, StepTrace& trace) {
 }
 
 }  // namespace
-
-std::string_view name_of(TraceStream stream) {
-  constexpr std::array<std::string_view, kTraceStreams> kNames = {
-      "compute", "tensor", "context", "expert", "data", "pipeline", "offload", "host"};
-  return kNames[static_cast<std::size_t>(stream)];
-}
 
 StepTrace step_trace(const Job& job) {
   StepTrace trace;

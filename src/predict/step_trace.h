@@ -5,36 +5,31 @@
 //            memory    parameters, activations, ... at every edge and peak
 //
 // What computes is one stream, each kind of exchange another: there it lies as long as it takes, and what of it nothing hides
-// stands in the passage as a wait, so that a passage's parts fill it. Times are those of predict_time(), the order that of schedule/simulate.h; bytes are the ledger's own: before each passage,
-// at its highest point, after it. One rank stands for all that share its stage.
+// stands in the passage as a wait, so that a passage's parts fill it. Times are those of predict_time(), the order that of
+// schedule/simulate.h; bytes are the ledger's own: before each passage, at its highest point, after it. One rank stands for
+// all that share its stage.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "cost/time_terms.h"
 #include "job/job.h"
 #include "ledger/pile.h"
 
 namespace steelyard {
 
-enum class TraceStream : std::uint8_t {
-  kCompute,
-  kTensor,
-  kContext,
-  kExpert,
-  kData,
-  kPipeline,
-  kOffload,
-  kHost
-};
-constexpr std::size_t kTraceStreams = 8;
-std::string_view name_of(TraceStream stream);
+// The streams of a rank: what computes, and each kind of exchange by its term.
+inline constexpr std::array kTraceStreams = {
+    TimeTerm::kCompute, TimeTerm::kTensor,   TimeTerm::kContext, TimeTerm::kExpert,
+    TimeTerm::kData,    TimeTerm::kPipeline, TimeTerm::kOffload, TimeTerm::kHost};
 
 struct TraceSlice {
   std::int64_t rank = 0;
-  TraceStream stream = TraceStream::kCompute;
+  std::size_t stream = 0;  // of kTraceStreams
   std::string name;        // "forward 3", "waits for tensor", "tensor", "optimizer"
   std::int64_t depth = 0;  // 1: lies within the slice before it of depth 0
   double start = 0, seconds = 0;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace steelyard {
 
@@ -22,22 +23,20 @@ std::string trace_json(const StepTrace& trace) {
     events.push_back(
         {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", stream}, {"args", std::move(args)}});
   };
+  std::vector<std::array<bool, kTraceStreams.size()>> runs(trace.ranks.size());
+  for (const TraceSlice& slice : trace.slices)
+    runs[static_cast<std::size_t>(slice.rank)][slice.stream] = true;
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     about("process_name", rank, 0, {{"name", trace.ranks[rank]}});
-    for (std::size_t stream = 0; stream < kTraceStreams; ++stream) {
-      const bool runs =
-          std::any_of(trace.slices.begin(), trace.slices.end(), [&](const TraceSlice& slice) {
-            return slice.rank == static_cast<std::int64_t>(rank) &&
-                   static_cast<std::size_t>(slice.stream) == stream;
-          });
-      if (!runs) continue;
-      about("thread_name", rank, stream, {{"name", name_of(static_cast<TraceStream>(stream))}});
+    for (std::size_t stream = 0; stream < kTraceStreams.size(); ++stream) {
+      if (!runs[rank][stream]) continue;
+      about("thread_name", rank, stream, {{"name", name_of(kTraceStreams[stream])}});
       about("thread_sort_index", rank, stream, {{"sort_index", stream}});
     }
   }
   for (const TraceSlice& slice : trace.slices) {
     const double start = microseconds(slice.start);
-    const bool computes = slice.stream == TraceStream::kCompute;
+    const bool computes = kTraceStreams[slice.stream] == TimeTerm::kCompute;
     events.push_back(
         {{"name", slice.name},
          {"cat", !computes          ? "exchange"
@@ -45,7 +44,7 @@ std::string trace_json(const StepTrace& trace) {
                                     : "term"},
          {"ph", "X"},
          {"pid", slice.rank},
-         {"tid", static_cast<std::size_t>(slice.stream)},
+         {"tid", slice.stream},
          {"ts", start},
          {"dur", microseconds(microseconds(slice.start + slice.seconds) / 1e6 - start / 1e6)}});
   }
