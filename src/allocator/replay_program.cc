@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "allocator/slot_streams.h"
+#include "allocator/played_slots.h"
 
 namespace steelyard {
 namespace {
@@ -30,18 +30,7 @@ class Player {
         may_skip_(watcher == nullptr &&
                   (!settings.memory_fraction || settings.garbage_collection_threshold == 0)) {
     if (watcher_ != nullptr) allocator_.record_history(&history_);
-    slots_.resize(program.slot_count());
-    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      const Slot& what = program.slot_at(static_cast<SlotId>(slot));
-      slots_[slot].stream = stream_of(what);
-      slots_[slot].empties_cache = empties_cache(what);
-      if (slot < tensors.size()) {
-        slots_[slot].woven = tensors[slot].woven;
-        slots_[slot].joined = tensors[slot].joined;
-        slots_[slot].recorded = queue.depth > 0 && tensors[slot].exchanged != Exchanged::kNo &&
-                                tensors[slot].exchanged >= queue.recorded;
-      }
-    }
+    slots_ = played_slots(program, tensors, queue);
     sizes_.emplace_back(program, tensors);
     if (!lengths_.empty())
       for (const MicroBatchLengths::OfLength& one : lengths_.lengths)
@@ -70,42 +59,6 @@ class Player {
   }
 
  private:
-  struct Live {
-    BlockIndex block = kNoBlock;
-    std::int64_t micro_batch = 0;
-  };
-  using Tensors = std::span<const SlotTensors::Tensor>;
-  // What each slot of a program is made of.
-  class SlotSizes {
-   public:
-    SlotSizes(const Program& program, const std::vector<SlotTensors>& tensors)
-        : tensors_(&tensors) {
-      alone_.resize(program.slot_count());
-      for (std::size_t slot = 0; slot < alone_.size(); ++slot)
-        alone_[slot] = {program.slot_at(static_cast<SlotId>(slot)).bytes};
-    }
-    Tensors of(SlotId id) const {
-      const auto slot = static_cast<std::size_t>(id);
-      if (slot < tensors_->size() && !(*tensors_)[slot].tensors.empty())
-        return (*tensors_)[slot].tensors;
-      return {&alone_[slot], 1};
-    }
-
-   private:
-    const std::vector<SlotTensors>* tensors_;
-    std::vector<SlotTensors::Tensor> alone_;
-  };
-  struct PlayedSlot {
-    std::int32_t woven = 0, joined = 0;
-    StreamId stream = 0;
-    bool recorded = false;
-    bool empties_cache = false;
-    std::vector<Live> live;             // oldest first
-    std::optional<std::size_t> oldest;  // of `live`: goes first while a tape passes the slot on
-    // Of `live`, while it stays as it is and none of its micro-batches is ahead any more.
-    mutable std::optional<StateDigest> settled;
-  };
-
   void walk(NodeId id) {
     const Node& node = program_.node(id);
     switch (node.kind) {
@@ -300,7 +253,7 @@ class Player {
       left = false;
       for (std::size_t i = 0; i < group.size(); ++i) {
         const SlotId id = group[i].slot;
-        const Tensors tensors = sizes_played_->of(id);
+        const std::span<const SlotTensors::Tensor> tensors = sizes_played_->of(id);
         for (; next[i] < tensors.size() && tensors[next[i]].place <= place; ++next[i]) {
           appear(id, tensors[next[i]], phase);
           tell(id, phase);
@@ -333,7 +286,7 @@ class Player {
 
   void go(SlotId id) {
     PlayedSlot& slot = played(id);
-    std::vector<Live>& live = slot.live;
+    std::vector<LiveTensor>& live = slot.live;
     slot.settled.reset();
     const std::size_t tensors = sizes_played_->of(id).size();
     for (std::size_t tensor = 0; tensor < tensors && !live.empty(); ++tensor) {
@@ -341,7 +294,7 @@ class Player {
       if (slot.oldest && *slot.oldest < live.size())
         freed = live.begin() + static_cast<std::ptrdiff_t>(*slot.oldest);
       else if (freed->micro_batch != micro_batch_) {
-        const auto own = std::find_if(live.rbegin(), live.rend(), [&](const Live& other) {
+        const auto own = std::find_if(live.rbegin(), live.rend(), [&](const LiveTensor& other) {
           return other.micro_batch == micro_batch_;
         });
         if (own != live.rend()) freed = std::prev(own.base());
@@ -407,7 +360,7 @@ class Player {
     StateDigest digest;
     std::int64_t most_ahead = 0;
     for (std::size_t place = 0; place < slot.live.size(); ++place) {
-      const Live& live = slot.live[place];
+      const LiveTensor& live = slot.live[place];
       if (live.block == kNoBlock) continue;
       // Of micro-batches whose backward is over none will ask any more.
       const std::int64_t ahead = std::max<std::int64_t>(0, live.micro_batch - backwards_ + 1);
