@@ -41,6 +41,7 @@ struct PlayedSlot {
   StreamId stream = 0;
   bool recorded = false;
   bool empties_cache = false;
+  bool oldest_goes = false;
   std::vector<LiveTensor> live;       // oldest first
   std::optional<std::size_t> oldest;  // of `live`: goes first while a tape passes the slot on
   // Of `live`, while it stays as it is and none of its micro-batches is ahead any more.
@@ -59,6 +60,7 @@ inline std::vector<PlayedSlot> played_slots(const Program& program,
     if (slot < tensors.size()) {
       slots[slot].woven = tensors[slot].woven;
       slots[slot].joined = tensors[slot].joined;
+      slots[slot].oldest_goes = tensors[slot].oldest_goes;
       slots[slot].recorded = queue.depth > 0 && tensors[slot].exchanged != Exchanged::kNo &&
                              tensors[slot].exchanged >= queue.recorded;
     }

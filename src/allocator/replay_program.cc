@@ -291,7 +291,9 @@ class Player {
     const std::size_t tensors = sizes_played_->of(id).size();
     for (std::size_t tensor = 0; tensor < tensors && !live.empty(); ++tensor) {
       auto freed = std::prev(live.end());
-      if (slot.oldest && *slot.oldest < live.size())
+      if (slot.oldest_goes)
+        freed = live.begin();
+      else if (slot.oldest && *slot.oldest < live.size())
         freed = live.begin() + static_cast<std::ptrdiff_t>(*slot.oldest);
       else if (freed->micro_batch != micro_batch_) {
         const auto own = std::find_if(live.rbegin(), live.rend(), [&](const LiveTensor& other) {

@@ -140,14 +140,23 @@ N EngineModel<N>::trained_elements(const Stage<N>& stage) const {
 
 template <class N>
 void EngineModel<N>::free_gradients(const Stage<N>& stage, Events& events) const {
-  if (stage.embedding)
-    for (SlotId gradient : context_.gradients_of_embedding) events.push_back({gradient, -1});
-  for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-    if (stage.layers_of_kind[kind] > 0)
-      for (SlotId gradient : context_.gradients_of_kind[kind])
-        events.push_back({gradient, static_cast<std::int32_t>(-stage.layers_of_kind[kind])});
-  if (stage.head)
-    for (SlotId gradient : context_.gradients_of_head) events.push_back({gradient, -1});
+  for (std::size_t unit = 0; unit < stage.layers_of_kind.size() + 2; ++unit)
+    free_gradients_of(unit, stage, events);
+}
+
+template <class N>
+void EngineModel<N>::free_gradients_of(std::size_t unit, const Stage<N>& stage,
+                                       Events& events) const {
+  const auto free = [&](const std::vector<SlotId>& gradients, std::int64_t times) {
+    if (times == 0) return;
+    for (SlotId gradient : gradients)
+      events.push_back({gradient, static_cast<std::int32_t>(-times)});
+  };
+  const std::size_t kinds = stage.layers_of_kind.size();
+  if (unit == 0) free(context_.gradients_of_embedding, stage.embedding ? 1 : 0);
+  if (unit > 0 && unit <= kinds)
+    free(context_.gradients_of_kind[unit - 1], stage.layers_of_kind[unit - 1]);
+  if (unit == kinds + 1) free(context_.gradients_of_head, stage.head ? 1 : 0);
 }
 
 template <class N>

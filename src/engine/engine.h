@@ -168,6 +168,8 @@ class EngineModel {
             std::int32_t times = 1) const;
   // Gradients that backward has left on the tape (GradientPolicy::kKeep).
   void free_gradients(const Stage<N>& stage, Events& events) const;
+  // Of one unit, in the order of SlotSet.
+  void free_gradients_of(std::size_t unit, const Stage<N>& stage, Events& events) const;
   // One unit alone.
   Event event(const SlotSet& set, int kind, std::int32_t count) const {
     return {set.slots[static_cast<std::size_t>(kind + 1)], count};

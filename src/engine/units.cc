@@ -42,14 +42,16 @@ N dimension(const Architecture& model, std::int64_t padded_rows, std::int64_t va
 enum class Rows : std::uint8_t { kWithOthers, kAlone, kLeftOut };
 
 // Megatron's layers have one weight for query, keys and values and one for gate and up (attention.py, linear_qkv; mlp.py,
-// linear_fc1), and make attention's last product before the first (Attention.__init__).
+// linear_fc1), and make attention's last product before the first (Attention.__init__). scaling's have one for query, keys and
+// values where these are equally many (core/nn/attention/attention.py, qkv_in_one).
 struct LayerTensors {
   std::vector<std::size_t> order;  // empty: as they stand
   std::vector<int> whole;          // by tensor, the one that it is a part of; -1: of none
 };
 
 LayerTensors layer_tensors(const Job& job, const Layer& layer) {
-  if (job.implementation != Implementation::kMegatron || job.adapter) return {};
+  const bool megatron = job.implementation == Implementation::kMegatron;
+  if ((!megatron && job.implementation != Implementation::kScaling) || job.adapter) return {};
   LayerTensors result;
   result.order.resize(layer.parameters.size());
   std::iota(result.order.begin(), result.order.end(), std::size_t{0});
@@ -67,9 +69,13 @@ LayerTensors layer_tensors(const Job& job, const Layer& layer) {
     join_tensors(first->weight_index, other->weight_index);
     join_tensors(first->bias_index, other->bias_index);
   };
-  if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
+  const auto* attention = std::get_if<GroupedAttention>(&layer.attention);
+  if (attention && (megatron || attention->key_value_heads == attention->heads)) {
     join(attention->query, attention->key);
     join(attention->query, attention->value);
+  }
+  if (!megatron) return result;
+  if (attention) {
     const Linear& output = attention->output;
     if (const auto& query = attention->query; query && query->weight_index < output.weight_index) {
       const auto at_place = [&](int index) { return result.order.begin() + index; };

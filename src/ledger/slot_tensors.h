@@ -32,6 +32,8 @@ struct SlotTensors {
   // Slots of one number (0: none) that appear one behind the other are parts of one tensor.
   std::int32_t joined = 0;
   Exchanged exchanged = Exchanged::kNo;
+  // A ring: of several the one goes that has been there longest, whichever micro-batch made it.
+  bool oldest_goes = false;
 };
 
 // Adds tensors up, and writes them down where that is wanted.

@@ -73,6 +73,9 @@ class Workbook {
     if (detail_ == SlotDetail::kTensors)
       for (SlotId slot : slots) tensors_of(slot).exchanged = how;
   }
+  void oldest_goes(SlotId slot) {
+    if (detail_ == SlotDetail::kTensors) tensors_of(slot).oldest_goes = true;
+  }
   void launch(NodeId tape, std::int64_t kernels) {
     if (detail_ == SlotDetail::kSums || kernels == 0) return;
     const auto index = static_cast<std::size_t>(tape);

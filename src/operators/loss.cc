@@ -164,11 +164,39 @@ int LossWriter<N>::tied_gradient(const N& width) {
   return graph_.parameter(slots);
 }
 
-// Every rank gathers the logits of all, and takes its part of their gradient.
+// Every rank gathers the logits of all, and takes its part of their gradient. scaling has a tensor for each rank's, into which
+// the library copies out of one that holds all of them; then they are joined (core/nn/linear/utils.py, _all_concat).
 template <class N>
 ValueId LossWriter<N>::whole(ValueId logits) {
-  return c_.single("gather", logits, {"loss", "logits of all ranks", "op.gathered-logits"},
-                   c_.sizes.tokens * c_.sizes.vocabulary, c_.style.compute, {});
+  const N elements = c_.sizes.tokens * c_.sizes.vocabulary;
+  Operator gather;
+  gather.label = "gather";
+  gather.inputs = {logits};
+  gather.forward_exchanges = {{ExchangeKind::kAllGather, Axis::kTensor,
+                               Composer<N>::payload_of(elements, c_.style.compute)}};
+  if (c_.style.implementation == Implementation::kScaling) {
+    const std::int64_t ranks = c_.style.tensor;
+    TensorSum pieces = c_.book.tensor_sum();
+    pieces.add(
+        allocated_size(bytes_of(Elements(Checked(plain(elements) / ranks)), c_.style.compute)),
+        ranks, 0);
+    gather.passing = {
+        c_.book.slot_of_tensors({"loss", "logits of each rank", "op.gathered-logits"},
+                                Pile::kCommunication, elements, c_.style.compute,
+                                std::move(pieces)),
+        c_.book.slot({"loss", "logits of all ranks, as they come", "op.gathered-logits"},
+                     Pile::kCommunication, elements, c_.style.compute)};
+    graph_.add(gather);
+    gather = Operator();
+    gather.label = "join";
+    gather.inputs = {logits};
+  }
+  const ValueId of_all = graph_.tensor({"loss", "logits of all ranks", "op.gathered-logits"},
+                                       elements, c_.style.compute, graph_.needs_gradient(logits));
+  gather.outputs = {of_all};
+  gather.backward = {kGradient0};
+  graph_.add(gather);
+  return of_all;
 }
 
 template <class N>

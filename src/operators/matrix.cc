@@ -310,7 +310,8 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
     exchange_input(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, in * local_out), -1};
-  if (style.distributed_tensors && !linear.bias) operation.backward.push_back(of_weight);  // mm
+  const bool of_weight_first = style.multiplies_as_torch && !linear.bias;
+  if (of_weight_first) operation.backward.push_back(of_weight);
   if (style.sequence_parallel && !style.distributed_tensors && !style.gathers_once) {
     const SlotId gathered_input =
         book.slot({owner, "gathered input", "tensor.gathered-input"}, Pile::kCommunication, whole,
@@ -330,7 +331,7 @@ ValueId Composer<N>::column_linear(ValueId x, const Linear& linear, const N& in,
   } else {
     operation.backward.push_back(kGradient0);  // all-reduced in place, or where it was gathered
   }
-  if (!style.distributed_tensors || linear.bias) operation.backward.push_back(of_weight);
+  if (!of_weight_first) operation.backward.push_back(of_weight);
   if (linear.bias && linear.bias_index >= 0)
     operation.backward.push_back(
         {BackwardStep::kParameterGradient, parameter(linear.bias_index, local_out), -1});
@@ -356,7 +357,7 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
   exchange_output(operation, payload_of(whole, style.compute));
   const BackwardStep of_weight{BackwardStep::kParameterGradient,
                                parameter(linear.weight_index, local_in * out), -1};
-  const bool of_weight_first = style.distributed_tensors && !linear.bias;  // mm
+  const bool of_weight_first = style.multiplies_as_torch && !linear.bias;
   if (style.distributed_tensors) {
     const auto slot = [&](const char* name, const char* rule) {
       return book.slot({owner, name, rule}, Pile::kTemporary, whole, style.compute);
@@ -384,9 +385,11 @@ ValueId Composer<N>::row_linear(ValueId x, const Linear& linear, const N& in, co
                   Pile::kCommunication, whole, style.compute);
     if (!style.gathers_into_buffers || style.local_layers)
       operation.backward.push_back({BackwardStep::kTemporary, 0, gathered_gradient});
+    if (of_weight_first) operation.backward.push_back(of_weight);
     operation.backward.push_back(kGradient0);
   } else {
-    operation.backward = {kGradient0};
+    if (of_weight_first) operation.backward.push_back(of_weight);
+    operation.backward.push_back(kGradient0);
   }
   if (!of_weight_first) operation.backward.push_back(of_weight);
   if (linear.bias && linear.bias_index >= 0)

@@ -120,6 +120,10 @@ OperatorStyle style_of(const Job& job) {
       (job.implementation == Implementation::kMegatron ||
        (job.implementation == Implementation::kNanotron && style.sequence_parallel));
   style.exchanges_in_pieces = job.overlap_tensor;
+  // nanotron's linears are torch's with its mode ALL_REDUCE (parallel/tensor_parallel/functional.py).
+  style.multiplies_as_torch =
+      style.distributed_tensors || scaling ||
+      (job.implementation == Implementation::kNanotron && !style.sequence_parallel);
   style.gathers_once = scaling && style.sequence_parallel;
   style.gathers_into_buffers =
       style.sequence_parallel &&

@@ -64,7 +64,10 @@ struct OperatorStyle {
   std::int64_t context_inner = 1;
   std::int64_t expert = 1, expert_tensor = 1;
   Experts experts;
-  bool distributed_tensors = false;     // torch's DTensor cuts weights and activations
+  bool distributed_tensors = false;  // torch's DTensor cuts weights and activations
+  // Tensor ranks multiply by torch's own linear: without a bias its backward (mm) finds the weight's gradient first. Others
+  // wrote a function of their own around it, which finds the input's first.
+  bool multiplies_as_torch = false;
   bool cuts_gradients_at_once = false;  // FSDP keeps of a gradient what the parameter has here
   bool parameters_are_views = false;    // of FSDP1's flat parameters
   bool recompute_reentrant = false;
