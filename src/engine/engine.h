@@ -109,6 +109,8 @@ class EngineModel {
   virtual bool makes_states_at_load() const { return false; }
   // Or each by the hook that steps its tensor in the first backward (GradientPolicy::kFirstStep).
   virtual bool makes_states_in_backward() const { return false; }
+  // Of each chunk on a rank, before its first micro-batch of a step (schedules that torch's runtime plays).
+  virtual void begin_step(const Stage<N>&, Events&) const {}
   virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
   virtual void before_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
@@ -196,6 +198,7 @@ class EngineModel {
   void send_from_first_rank(const Stage<N>& stage, ElementType type, Events& events);
   SlotId first_bucket(const Stage<N>& stage, ElementType type);
   SlotId rebuilt_buckets(const Stage<N>& stage, ElementType type);
+  std::vector<const TensorShare<N>*> as_gradients_come(std::size_t unit, const Unit<N>& of) const;
   // What is frozen, in the recipe's type or, beside adapters, in its own (engine/frozen_parameters.cc).
   std::vector<SlotSet> frozen_sets(ElementType otherwise, Sharding sharding = Sharding::kWhole,
                                    const ShardRanks& ranks = 1);

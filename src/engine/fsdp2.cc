@@ -17,6 +17,8 @@ namespace steelyard {
 
 namespace {
 
+constexpr std::int64_t kMostActiveChunks = 3;
+
 template <class N>
 class Fsdp2 final : public Fsdp2Groups<N> {
  public:
@@ -46,14 +48,22 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     this->hold_states(states_, stage, events);
   }
 
+  void begin_step(const Stage<N>& stage, Events& events) const override {
+    if (!gathers_at_start()) return;
+    gather_root(stage, events);
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer)
+        gather(static_cast<int>(kind), events);
+  }
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     if (gathers_once_ && !first) return;  // gathered by the first micro-batch
+    stage_ = stage;
+    if (gathers_at_start()) return copy_out_all(stage, events);
     gather_root(stage, events);
     copy_out_root(stage, events);
-    stage_ = stage;
   }
   void before_forward(const Neighbours& here, bool first, Events& events) override {
-    if (gathers_once_ && !first) return;  // gathered by the first micro-batch
+    if (gathers_once_ && (!first || gathers_at_start())) return;  // all is there
     gather(here.unit, events);
     copy_out(here.unit, events);
     free_previous_gather(here.previous, events);  // a local of wait_for_unshard held it
@@ -63,7 +73,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
   void end_forward(const Stage<N>&, int last_unit, bool first, Events& events) override {
     last_unit_ = last_unit;
-    if (gathers_once_ && !first) return;  // gathered by the first micro-batch
+    if (gathers_once_ && (!first || gathers_at_start())) return;  // all is there
     free_previous_gather(last_unit, events);
   }
   // The root's hook stands at what its forward returns: the loss itself, where the model computes it.
@@ -184,6 +194,22 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   using Groups::gathers_once_, Groups::waits_, Groups::reduction_is_cast_;
   using Groups::gradients_, Groups::waiting_, Groups::states_, Groups::stored_;
   using Groups::one, Groups::all_of, Groups::root;
+
+  // torch/distributed/pipelining/schedules.py, _add_unshard_reshard: gathers start before the step that needs them, of up to
+  // three chunks, and the runtime waits for all of a chunk before its first forward. Of the job as it is: a search asks on.
+  bool gathers_at_start() const {
+    return gathers_once_ && runs_torch_steps(this->job_) &&
+           pipeline_shape(this->job_).chunks <= kMostActiveChunks;
+  }
+  void copy_out_all(const Stage<N>& stage, Events& events) const {
+    copy_out_root(stage, events);
+    root(gathered_, stage, events, -1);
+    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
+      for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer) {
+        copy_out(static_cast<int>(kind), events);
+        one(gathered_, static_cast<int>(kind), -1, events);
+      }
+  }
 
   template <class Visit>
   void for_each_of_root(const Stage<N>& stage, Visit visit) const {

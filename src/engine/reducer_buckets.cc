@@ -71,6 +71,28 @@ void EngineModel<N>::send_from_first_rank(const Stage<N>& stage, ElementType typ
   while (!under_way.empty()) finish_one();
 }
 
+// A layer's in the order in which backward makes their gradients, which is that of forward the other way round; of the ends,
+// the last parameter first.
+template <class N>
+std::vector<const TensorShare<N>*> EngineModel<N>::as_gradients_come(std::size_t unit,
+                                                                     const Unit<N>& of) const {
+  std::vector<const TensorShare<N>*> shares;
+  for (auto share = of.tensors.rbegin(); share != of.tensors.rend(); ++share)
+    shares.push_back(&*share);
+  const std::size_t kinds = context_.gradients_of_kind.size();
+  if (unit == 0 || unit > kinds) return shares;
+  const std::vector<SlotId>& gradients = context_.gradients_of_kind[unit - 1];
+  const auto turn = [&](const TensorShare<N>* share) {
+    const auto made = std::find_if(gradients.rbegin(), gradients.rend(), [&](SlotId gradient) {
+      return book_.program.slot_at(gradient).owner == share->tensor->name;
+    });
+    return made - gradients.rbegin();
+  };
+  std::stable_sort(shares.begin(), shares.end(),
+                   [&](const auto* a, const auto* b) { return turn(a) < turn(b); });
+  return shares;
+}
+
 template <class N>
 SlotId EngineModel<N>::rebuilt_buckets(const Stage<N>& stage, ElementType type) {
   const std::vector<std::int64_t>& count = counts(stage);
@@ -83,15 +105,15 @@ SlotId EngineModel<N>::rebuilt_buckets(const Stage<N>& stage, ElementType type) 
     run = {};
     limit = Bytes(job_.buckets.ddp_bytes);
   };
-  for (std::size_t unit = units.size(); unit-- > 0;)
-    for (std::int64_t times = 0; times < count[unit]; ++times) {
-      const std::vector<TensorShare<N>>& shares = units[unit]->tensors;
-      for (auto share = shares.rbegin(); share != shares.rend(); ++share)
+  for (std::size_t unit = units.size(); unit-- > 0;) {
+    const std::vector<const TensorShare<N>*> shares = as_gradients_come(unit, *units[unit]);
+    for (std::int64_t times = 0; times < count[unit]; ++times)
+      for (const TensorShare<N>* share : shares)
         for (std::int64_t copy = 0; copy < share->copies; ++copy) {
           run.add(bytes_of(Elements(Checked(plain(share->elements))), type));
           if (run.bytes >= limit) close();
         }
-    }
+  }
   close();
   return book_.slot_of_tensors({"gradients", "buckets", "ddp.buckets"}, Pile::kCommunication,
                                trained_elements(stage), type, std::move(buckets));

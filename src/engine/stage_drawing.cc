@@ -90,10 +90,10 @@ void StagePrograms<N>::draw(bool with_all) {
     if (some_whole) compose_layer(layers_[kind * 2 + 1], kind, true, {});
   }
   compose_ends();
-  if (keeps_outputs_) {
-    book_.oldest_goes(ids_);
+  if (keeps_outputs_) book_.oldest_goes(ids_);
+  // What is kept of the head for the schedule goes when the next is there, whichever micro-batch made it.
+  if (keeps_outputs_ || torch_pipeline_)
     for (const SlotId output : head_.outliving) book_.oldest_goes(output);
-  }
   const bool megatron = job_.engine == Engine::kMegatron;
   // What a stack's layers share comes first from the one on top; a layer whose copies return late begins with the head's.
   const bool tops = (stacks_ && !follows_vision(model)) || returns_late();

@@ -64,7 +64,8 @@ void StagePrograms<N>::cut_stages() {
                       splits_backward(),
                       micro_batches() > 1,
                       counts ? order_->schedule : PipelineSchedule{},
-                      counts ? job_.training.gradient_accumulation : 0};
+                      counts ? job_.training.gradient_accumulation : 0,
+                      torch_pipeline_ ? shape_.chunks : 1};
   if (common == common_ && book_.program.node_count() < kMostNodes) return;
   common_ = common;
   cache_.clear();

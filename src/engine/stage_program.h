@@ -341,7 +341,7 @@ class StagePrograms {
     std::int64_t every = 1;
     bool whole_stages = false, names_received = false, splits_backward = false, several = false;
     PipelineSchedule schedule{};
-    std::int64_t micro_batches = 0;
+    std::int64_t micro_batches = 0, chunks = 1;
     friend bool operator==(const Common&, const Common&) = default;
   };
   static constexpr std::size_t kMostNodes = 20'000;
