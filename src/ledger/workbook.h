@@ -55,6 +55,14 @@ class Workbook {
     if (detail_ == SlotDetail::kTensors) tensors_of(slot).tensors = std::move(sum).take_tensors();
     return slot;
   }
+  // This is so many tensors of one size.
+  void cut(SlotId slot, std::int64_t parts) {
+    if (detail_ == SlotDetail::kSums) return;
+    TensorSum sum = tensor_sum();
+    sum.add(allocated_size(Bytes(ceil_divide(program.slot_at(slot).bytes.value(), Checked(parts)))),
+            parts, 0);
+    tensors_of(slot).tensors = std::move(sum).take_tensors();
+  }
   // These are made together, tensor by tensor.
   void weave(const std::vector<SlotId>& slots) {
     if (detail_ == SlotDetail::kSums) return;

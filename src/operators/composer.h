@@ -6,6 +6,7 @@
 // the rule. Bytes follow from the tensors alone.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -338,6 +339,13 @@ class Composer {
   }
   bool of_torchao() const { return style.implementation == Implementation::kTorchtune; }
   ValueId dequantised(const char* owner, ElementType stored, const N& in, const N& out);
+  // What torchao makes a weight of, and what of it has a name until that stands.
+  struct LookedUp {
+    ValueId scaled = kNoValue;
+    std::array<ValueId, 3> named{};
+  };
+  LookedUp look_up(const char* owner, const N& elements);
+  std::array<SlotId, 2> looked_up_in_backward(const char* owner, const N& elements);
   ValueId rms_composite(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_fused(ValueId x, const Norm& norm, const N& rows, const N& width);
   ValueId rms_narrow(ValueId x, const Norm& norm, const N& rows, const N& width);
