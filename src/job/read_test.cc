@@ -25,7 +25,7 @@ std::string run_with(const std::map<std::string, std::string>& changes) {
   for (const auto& [key, value] : changes) keys[key] = value;
   std::string text;
   for (const auto& [key, value] : keys)
-    if (!value.empty()) text += key + " = " + value + "\n";
+    if (!value.empty()) text.append(key).append(" = ").append(value).append("\n");
   return text;
 }
 

@@ -123,7 +123,7 @@ void expect_sourced(const nlohmann::json& node, const std::string& where, bool b
       if (value.is_string() && key != "name" && key != "description") {
         EXPECT_TRUE(sourced) << where << ' ' << key;
       }
-      expect_sourced(value, where + ' ' + key, sourced);
+      expect_sourced(value, std::string(where).append(" ").append(key), sourced);
     }
   } else if (node.is_array()) {
     for (const auto& item : node) expect_sourced(item, where, below_source);

@@ -1,6 +1,7 @@
 // The orders, which schedule/orders.def lists, and whose code runs which.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -11,11 +12,12 @@ enum class PipelineSchedule : std::uint8_t {
 #include "schedule/orders.def"
 };
 #undef ORDER
-#define ORDER(...) +1
-constexpr int kPipelineSchedules = 0
+#define ORDER(schedule, ...) PipelineSchedule::schedule,
+constexpr std::array kAllPipelineSchedules = {
 #include "schedule/orders.def"
-    ;
+};
 #undef ORDER
+constexpr int kPipelineSchedules = static_cast<int>(kAllPipelineSchedules.size());
 // The same, as a key's names are written: "gpipe|1f1b|...|".
 constexpr std::string_view kPipelineOrderNames =
 #define ORDER(schedule, name, ...) name "|"

@@ -34,6 +34,23 @@ TEST(Bigscience, LogsAreOfOneStage) {
   EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
 
+// 143.48 TFLOP/s for 130.43 s on 8 devices compute 512 sequences of this model, and the row says 2,048.
+TEST(Bigscience, ATimeThatItsOwnTeraflopsContradictIsNoTime) {
+  const LiteralRow row(
+      R"row({"id": "bigscience-tr11-L658", "source": {"repo": "bigscience-workshop/bigscience",
+        "path": "train/tr11-176B-ml/chronicles-prequel.md", "table": "48 node contenders"},
+        "model": {"name": "GPT (Megatron-DeepSpeed), BLOOM search", "layers": 6, "hidden": 14336, "heads": 64,
+        "ffn": 57344}, "hardware": {"gpu": "A100 80GB", "gpu_memory_gib": 80, "gpus": 8},
+        "framework": {"name": "Megatron-DeepSpeed"}, "train": {"mode": "pretrain", "seq_len": 2048,
+        "micro_batch": 2, "global_batch": 2048, "precision": "fp16", "optimizer": "adam (tr11 slurm)",
+        "recompute": "full"}, "parallel": {"dp": 1, "fsdp_zero_stage": 1, "tp": 8, "sp": false, "pp": 1},
+        "measured": {"peak_reported_gib": 54.0, "oom": false, "tflops_per_gpu": 143.48,
+        "step_time_s": 130.43}})row");
+  EXPECT_EQ(row.mapped().readings.size(), 1U);
+  EXPECT_FALSE(row.mapped().step_seconds);
+  EXPECT_FALSE(row.mapped().tokens_per_second);
+}
+
 // Read after one iteration: states came last, so it is what stays, and the first step's reserve.
 TEST(Bigscience, TheFirstIterationIsTheFirstStep) {
   const LiteralRow row(

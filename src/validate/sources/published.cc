@@ -127,7 +127,27 @@ void map_outcome(const MeasuredRow& row, MappedRun& mapped) {
   }
 }
 
+namespace {
+
+// Whether what a row prints of TFLOP/s and time is less than half of what its tokens take in the matrices of its layers alone,
+// forward and backward: then one of its numbers is of another run.
+bool contradicts_itself(const MeasuredRow& row) {
+  const auto layers = row.number("model.layers"), hidden = row.number("model.hidden"),
+             sequences = row.number("train.global_batch"), length = row.number("train.seq_len"),
+             devices = row.number("hardware.gpus"), seconds = row.number("measured.step_time_s"),
+             teraflops = row.number("measured.tflops_per_gpu");
+  if (!layers || !hidden || !sequences || !length || !devices || !seconds || !teraflops)
+    return false;
+  const double needed = 6 * *sequences * *length * 12 * *layers * *hidden * *hidden;
+  return *teraflops * 1e12 * *seconds * *devices < needed / 2;
+}
+
+}  // namespace
+
 void map_time(const MeasuredRow& row, MappedRun& mapped) {
+  if (contradicts_itself(row))
+    return mapped.read_as("no step time",
+                          "its TFLOP/s and seconds make fewer sequences than it says");
   const auto positive = [&](const char* path) -> std::optional<double> {
     const std::optional<double> value = row.number(path);
     return value && *value > 0 ? value : std::nullopt;
