@@ -16,20 +16,21 @@
 #include <map>
 #include <utility>
 
-#include "engine/megatron_eight_bits.h"
+#include "engine/megatron_share.h"
 
 namespace steelyard {
 
 namespace {
 
 template <class N>
-class Megatron final : public MegatronEightBits<N> {
+class Megatron final : public MegatronShare<N> {
  public:
   using typename EngineModel<N>::Events;
   using Sharding = typename EngineModel<N>::Sharding;
   using Tensors = typename EngineModel<N>::Tensors;
+  using typename MegatronShare<N>::Share;
 
-  explicit Megatron(const EngineContext<N>& context) : MegatronEightBits<N>(context) {
+  explicit Megatron(const EngineContext<N>& context) : MegatronShare<N>(context) {
     const Precision& precision = this->job_.training.precision;
     distributed_ = this->job_.parallel.zero_stage >= 1;
     const ShardRanks ranks =
@@ -84,6 +85,8 @@ class Megatron final : public MegatronEightBits<N> {
                                 in_groups_ ? Tensors::kMatrices : Tensors::kAll);
     if (in_groups_) vector_states_ = this->state_slots(sharding, ranks, stepped, Tensors::kVectors);
     ranks_ = ranks;
+    if (distributed_ && !aware && !offloads() && !this->job_.training.eight_bit_parameters)
+      this->step_share(ranks, stepped, bits_of(main_gradient) < 32);
     if (this->job_.training.eight_bit_parameters && precision.float8_recipe != "mxfp8" &&
         !offloads())
       rounded_ = this->rounded_masters(precision.parameters, ranks_);
@@ -121,7 +124,9 @@ class Megatron final : public MegatronEightBits<N> {
     this->hold_scale(events);
     // A matrix's master weights in the making: the parameter is copied, then widened.
     const std::vector<std::int64_t>& count = this->counts(stage);
-    for (std::size_t unit = 0; unit < master_.slots.size(); ++unit) {
+    const Share* share = this->share_of(stage);
+    if (share) this->hold_one(share->matrices.master, 1, events);
+    for (std::size_t unit = 0; share == nullptr && unit < master_.slots.size(); ++unit) {
       if (count[unit] == 0 || master_.slots[unit] < 0) continue;
       const SlotId copy = unit < copied_.slots.size() ? copied_.slots[unit] : -1;
       if (copy >= 0) events.push_back({copy, 1});
@@ -129,6 +134,7 @@ class Megatron final : public MegatronEightBits<N> {
       if (copy >= 0) events.push_back({copy, -1});
     }
     if (distributed_ && !master_.slots.empty()) copy_of_share(stage, events);
+    if (share) this->hold_one(share->vectors.master, 1, events);
     this->hold(vector_master_, stage, events);
     this->hold(remainders_, stage, events);
     this->hold(copies_, stage, events);
@@ -136,6 +142,8 @@ class Megatron final : public MegatronEightBits<N> {
   }
   Events states_behind_largest(const Stage<N>& stage, Events& states) const override {
     Events late = EngineModel<N>::states_behind_largest(stage, states);
+    if (const Share* share = this->known_share(stage))
+      for (const SlotId slot : share->vectors.states) late.push_back({slot, 1});
     if (in_groups_)
       for (const SlotSet& set : vector_states_.sets) this->hold(set, stage, late);
     return late;
@@ -147,7 +155,9 @@ class Megatron final : public MegatronEightBits<N> {
       this->hold(main_gradients_, stage, events);
       this->hold(left_, stage, events);
     }
-    if (offloads()) {
+    if (const Share* share = this->share_of(stage)) {
+      for (const SlotId slot : share->matrices.states) events.push_back({slot, 1});
+    } else if (offloads()) {
       for (SlotId slot : rest_of(stage).held) events.push_back({slot, 1});
     } else {
       this->hold_states(states_, stage, events);
@@ -155,14 +165,23 @@ class Megatron final : public MegatronEightBits<N> {
     for (const SlotSet& set : scales_) this->hold(set, stage, events);
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
-    this->hold(contiguous_ ? main_gradients_ : left_, stage, events, contiguous_ ? 1 : -1);
+    const Share* share = this->share_of(stage);
+    if (share)
+      this->hold_one(share->gradients, 1, events);
+    else
+      this->hold(contiguous_ ? main_gradients_ : left_, stage, events, contiguous_ ? 1 : -1);
     if (this->clips()) {
       this->norm_.in_one_pass(events);
       this->norm_.hold(-1, events);  // the host has it, and computes the factor (clip_grads.py)
     }
     for (const SlotSet& set : widened_) this->hold(set, stage, events);
     for (const SlotSet& set : widened_) this->hold(set, stage, events, -1);
-    if (offloads()) {
+    if (share) {
+      for (const SlotId list : {share->matrices.list, share->vectors.list}) {
+        this->hold_one(list, this->job_.foreach_lists, events);
+        this->hold_one(list, -this->job_.foreach_lists, events);
+      }
+    } else if (offloads()) {
       for (SlotId slot : rest_of(stage).passing) {
         events.push_back({slot, 1});
         events.push_back({slot, -1});
@@ -173,7 +192,9 @@ class Megatron final : public MegatronEightBits<N> {
     }
     this->hold(rounded_, stage, events);
     this->hold(rounded_, stage, events, -1);
-    if (contiguous_) {
+    if (share) {
+      this->hold_one(share->gradients, -1, events);
+    } else if (contiguous_) {
       this->hold(main_gradients_, stage, events, -1);
     } else {
       this->free_gradients(stage, events);
@@ -244,30 +265,8 @@ class Megatron final : public MegatronEightBits<N> {
     }
     return set;
   }
-  // The distributed optimizer does so tensor by tensor within its share of the buffer, which holds the last tensors first: the
-  // first rank's last matrix.
-  std::int64_t last_matrix_of_share(const Stage<N>& stage) const {
-    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
-    const std::vector<std::int64_t>& count = this->counts(stage);
-    std::int64_t all = 0;
-    for (std::size_t u = 0; u < units.size(); ++u)
-      all += count[u] * (plain(units[u]->elements) - plain(units[u]->expert_elements));
-    std::int64_t left = (all + ranks_.dense - 1) / ranks_.dense, copied = 0;
-    const auto take = [&](const TensorShare<N>& share) {
-      const std::int64_t elements = plain(share.elements);
-      for (std::int64_t copy = 0; copy < share.copies && left > 0; ++copy) {
-        if (share.shape.size() > 1) copied = std::min(left, elements);
-        left -= elements;
-      }
-    };
-    for (std::size_t u = units.size(); u-- > 0;)
-      for (std::int64_t i = 0; i < count[u] && left > 0; ++i)
-        for (auto share = units[u]->tensors.rbegin(); share != units[u]->tensors.rend(); ++share)
-          if (!share->of_experts()) take(*share);
-    return copied;
-  }
   void copy_of_share(const Stage<N>& stage, Events& events) {
-    const std::int64_t copied = last_matrix_of_share(stage);
+    const std::int64_t copied = this->last_matrix_of_share(stage, ranks_);
     if (copied == 0) return;
     SlotId& slot = copies_of_share_.try_emplace(copied, -1).first->second;
     if (slot < 0)
