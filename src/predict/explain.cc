@@ -11,6 +11,7 @@
 #include "engine/stage_program.h"
 #include "job/pipeline_shape.h"
 #include "predict/entry_name.h"
+#include "predict/runtime.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -196,6 +197,31 @@ Derivation slack_of(const RankPrediction& rank) {
   return derivation;
 }
 
+// Nor is what the device holds outside of the allocator.
+Derivation runtime_of(const Job& job) {
+  const RuntimeBytes runtime = runtime_bytes(job);
+  Derivation derivation;
+  derivation.subject = "runtime";
+  derivation.total = runtime.expected;
+  derivation.notes.push_back(fmt::format("{}; {} at least, {} at most", runtime.derivation,
+                                         print_exact(runtime.low), print_exact(runtime.high)));
+  derivation.notes.push_back("source: " + runtime.source);
+  return derivation;
+}
+
+// As `weigh` shows them in one row.
+Derivation slack_and_runtime_of(const Job& job, const RankPrediction& rank) {
+  Derivation both = slack_of(rank);
+  const Derivation runtime = runtime_of(job);
+  both.subject = "slack + runtime";
+  both.notes.insert(
+      both.notes.begin(),
+      fmt::format("slack {} + runtime {}", print_exact(both.total), print_exact(runtime.total)));
+  both.total += runtime.total;
+  both.notes.insert(both.notes.end(), runtime.notes.begin(), runtime.notes.end());
+  return both;
+}
+
 }  // namespace
 
 Explained explain(const Job& job, std::string_view selection) {
@@ -205,11 +231,17 @@ Explained explain(const Job& job, std::string_view selection) {
     if (prediction.ranks[i].rank == prediction.peak.rank) rank = i;
 
   if (selection == "slack") return {slack_of(prediction.ranks[rank]), std::nullopt};
+  if (selection == "runtime") return {runtime_of(job), std::nullopt};
+  if (selection == "slack + runtime")
+    return {slack_and_runtime_of(job, prediction.ranks[rank]), std::nullopt};
 
   Phase phase = prediction.ranks[rank].phase;
   std::optional<Pile> pile;
+  // `weigh` prints "master weights"; in JSON they are master_weights.
+  std::string key(selection);
+  std::replace(key.begin(), key.end(), ' ', '_');
   for (std::size_t i = 0; i < kPileCount; ++i)
-    if (name_of(static_cast<Pile>(i)) == selection) pile = static_cast<Pile>(i);
+    if (name_of(static_cast<Pile>(i)) == key) pile = static_cast<Pile>(i);
   bool whole = selection.empty() || selection == "peak";
   for (std::size_t i = 0; i < kPhaseCount; ++i)
     if (name_of(static_cast<Phase>(i)) == selection) {
@@ -260,6 +292,7 @@ Explained explain(const Job& job, std::string_view selection) {
       names.insert(std::string(name_of(static_cast<Pile>(i))));
     for (std::size_t i = 0; i < kPhaseCount; ++i)
       names.insert(std::string(name_of(static_cast<Phase>(i))));
+    names.insert({"slack", "runtime"});
     Diagnostic problem;
     problem.code = "E410";
     problem.message = fmt::format("nothing called \"{}\" is alive at the peak", selection);
