@@ -117,8 +117,14 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   soften.backward = {kGradient0, softmax_product(pairs, wide)};
   graph.add(soften);
   probabilities = dropout(probabilities, how.dropout, kOwner);
-  // The second result of the call, in the caller's type; nobody takes it.
-  if (wide != type) local(cast(probabilities, type, {kOwner, "probabilities", kRule}));
+  // The second result of the call, in the caller's type; nobody takes it, so that it has no gradient.
+  if (wide != type) {
+    Operator narrow;
+    narrow.label = "cast";
+    narrow.inputs = {probabilities};
+    narrow.outputs = {local(graph.tensor({kOwner, "probabilities", kRule}, pairs, type, false))};
+    graph.add(narrow);
+  }
   if (how.one_key_value_head) v = repeated(v, of_values, value_width);
   if (biased) v = laid_out(v, {kOwner, "v, contiguous", kRule});
   ValueId mixed = weighted_values(probabilities, v, heads, value_width, wide);
