@@ -133,7 +133,8 @@ struct GroupedAttention {
   bool norm_over_whole_projection = false;  // olmo2: [n*d] and [k*d]; otherwise per head, [d]
   std::int64_t rotary_width = 0;            // of each head; 0: no rotary embedding
   RotaryForm rotary_form = RotaryForm::kHalves;
-  int position_table_index = -1;  // the buffer [positions, rotary width] of kOwnTables
+  bool joins_rotated_parts = false;  // itself: names of the parts stay until it returns
+  int position_table_index = -1;     // the buffer [positions, rotary width] of kOwnTables
   bool alibi = false;
   std::optional<RelativePositions> relative;
   bool sinks = false;  // one more column of scores, parameter [n]

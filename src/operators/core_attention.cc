@@ -74,9 +74,9 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   } else if (efficient && grouped) {
     repeat_to_all_heads(k, v, query_width, value_width);
   }
-  cast_for_kernel(q, "q, cast");
-  cast_for_kernel(k, "k, cast");
   cast_for_kernel(v, "v, cast");
+  cast_for_kernel(k, "k, cast");
+  cast_for_kernel(q, "q, cast");
   const ValueId out = graph.tensor({kOwner, "output", "op.attention.saved-output"},
                                    tokens * value_width, type, true);
   const N rows = efficient ? sizes.batch * heads * round_up(sequence, N(32)) : tokens * heads;
@@ -199,8 +199,8 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     k = cast(k, ElementType::kFloat32, {kOwner, "k, fp32", "op.attention.fp32-query-key"});
   }
   const ValueId wide_query = q, wide_key = k;
-  cast_for_kernel(q, "q, cast");
   cast_for_kernel(k, "k, cast");
+  cast_for_kernel(q, "q, cast");
   const bool transformers = style.implementation == Implementation::kTransformers;
   const bool by_head = transformers && plain(sizes.batch) > 1;
   if (by_head) {

@@ -29,9 +29,9 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
     return value;
   };
 
-  cast_for_kernel(q, "q, cast");
-  cast_for_kernel(k, "k, cast");
   cast_for_kernel(v, "v, cast");
+  cast_for_kernel(k, "k, cast");
+  cast_for_kernel(q, "q, cast");
   const bool biased = how.bias != kNoValue;
   ValueId bias = how.bias;
   if (biased) {

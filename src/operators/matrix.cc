@@ -104,28 +104,25 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
                              const N& out, const Factor& factor) {
   const char* owner = output.owner;
   const bool trains = factor.weight_gradient >= 0;
-  const ValueId input =
-      style.autocast ? cast(x, factor.type, {owner, "input, cast", "autocast.input-cast"}) : x;
   ValueId weight = kNoValue;
   if (style.autocast && factor.stored != factor.type) {
-    weight =
-        graph.tensor({owner, "weight, cast", "autocast.weight-cast"}, in * out, factor.type, false);
-    Operator cast_weight;
-    cast_weight.label = "cast weight";
-    cast_weight.outputs = {weight};
-    graph.add(cast_weight);
     // The cache takes leaves that ask for gradients (aten/src/ATen/autocast_mode.cpp, cached_cast).
-    if (trains) graph.linger(weight);
-    if (factor.biased) {
-      const ValueId bias =
-          graph.tensor({owner, "bias, cast", "autocast.weight-cast"}, out, factor.type, false);
-      Operator cast_bias;
-      cast_bias.label = "cast bias";
-      cast_bias.outputs = {bias};
-      graph.add(cast_bias);
-      if (factor.bias_gradient >= 0) graph.linger(bias);
-    }
+    const auto cast_parameter = [&](const char* name, const N& elements, bool of_leaf) {
+      const ValueId made =
+          graph.tensor({owner, name, "autocast.weight-cast"}, elements, factor.type, false);
+      Operator narrow;
+      narrow.label = "cast";
+      narrow.outputs = {made};
+      graph.add(narrow);
+      if (of_leaf) graph.linger(made);
+      return made;
+    };
+    // Arguments are cast from the last to the first: so GCC builds the wrapper's call (autocast_mode.h, WrapFunction_).
+    if (factor.biased) cast_parameter("bias, cast", out, factor.bias_gradient >= 0);
+    weight = cast_parameter("weight, cast", in * out, trains);
   }
+  const ValueId input =
+      style.autocast ? cast(x, factor.type, {owner, "input, cast", "autocast.input-cast"}) : x;
   const ValueId y =
       graph.tensor(output, rows * out, factor.type, graph.needs_gradient(x) || trains);
   Operator operation;

@@ -122,9 +122,9 @@ ValueId Composer<N>::masked_positions(ValueId positions) {
 template <class N>
 ValueId Composer<N>::biased_kernel(ValueId q, ValueId k, ValueId v, ValueId bias, const N& heads,
                                    const N& width, const N& keys) {
-  cast_for_kernel(q, "q, cast");
-  cast_for_kernel(k, "k, cast");
   cast_for_kernel(v, "v, cast");
+  cast_for_kernel(k, "k, cast");
+  cast_for_kernel(q, "q, cast");
   if (plain(keys) % kAlignment != 0) {
     const N rows = heads * sizes.sequence;
     const ValueId padded = graph.tensor(

@@ -7,6 +7,8 @@
 //   of each layer as halves, rows gathered by position  a pair for q, another for k (scaling, core/nn/rotary.py)
 //
 // A product with a table keeps the table, and nothing of x. Training frameworks have one kernel that keeps nothing.
+#include <initializer_list>
+
 #include "operators/composer.h"
 
 namespace steelyard {
@@ -29,25 +31,17 @@ class RotaryWriter {
       return turn_by_layer(q, of_query, k, of_key);
     switch (attention_.rotary_form) {
       case RotaryForm::kHalves:
-        q = turned(q, of_query);
-        k = turned(k, of_key);
-        return;
+        return turn_both(q, of_query, k, of_key);
       case RotaryForm::kHalfTables:
         q = each_half(q, of_query);
         k = each_half(k, of_key);
         return;
       case RotaryForm::kPairs:
         repeat_tables();
-        q = turned(q, of_query);
-        k = turned(k, of_key);
-        return;
+        return turn_both(q, of_query, k, of_key);
       case RotaryForm::kOwnTables:
         look_up(graph_.type(k));
-        repeat_tables();
-        k = turned(k, of_key);
-        repeat_tables();
-        q = turned(q, of_query);
-        return;
+        return turn_with_own_tables(q, of_query, k, of_key);
     }
   }
 
@@ -128,13 +122,44 @@ class RotaryWriter {
 
   // A part of each head may stay as it is; both are then joined again.
   ValueId turned(ValueId x, const SlotName& name) {
-    if (attention_.rotary_width >= attention_.head_width) return by_halves(x, name);
-    const N heads = graph_.elements(x) / Workbook<N>::symbol("d", attention_.head_width);
-    const N elements = heads * Workbook<N>::symbol("dr", attention_.rotary_width);
-    const ValueId rest = c_.viewed("part that stays", x, graph_.elements(x) - elements);
-    const ValueId rotated = by_halves(c_.viewed("part to turn", x, elements),
-                                      {kOwner, "part, turned", "op.rotary.output"});
-    return c_.joined({rotated, rest}, name, graph_.elements(x));
+    return joined_with_rest(x, turned_part(x, name), name);
+  }
+  // Both are turned before either is joined.
+  void turn_both(ValueId& q, const SlotName& of_query, ValueId& k, const SlotName& of_key) {
+    const ValueId part_of_query = turned_part(q, of_query), part_of_key = turned_part(k, of_key);
+    keep_names({q, k, part_of_query, part_of_key});
+    q = joined_with_rest(q, part_of_query, of_query);
+    k = joined_with_rest(k, part_of_key, of_key);
+  }
+  // The key comes first.
+  void turn_with_own_tables(ValueId& q, const SlotName& of_query, ValueId& k,
+                            const SlotName& of_key) {
+    repeat_tables();
+    const ValueId part_of_key = turned_part(k, of_key);
+    repeat_tables();
+    const ValueId part_of_query = turned_part(q, of_query);
+    keep_names({q, k, part_of_query, part_of_key});
+    k = joined_with_rest(k, part_of_key, of_key);
+    q = joined_with_rest(q, part_of_query, of_query);
+  }
+  void keep_names(std::initializer_list<ValueId> values) {
+    if (!attention_.joins_rotated_parts || turns_all()) return;
+    for (const ValueId value : values) c_.hold_until_return(value);
+  }
+  bool turns_all() const { return attention_.rotary_width >= attention_.head_width; }
+  N elements_turned(ValueId x) const {
+    return graph_.elements(x) / Workbook<N>::symbol("d", attention_.head_width) *
+           Workbook<N>::symbol("dr", attention_.rotary_width);
+  }
+  ValueId turned_part(ValueId x, const SlotName& name) {
+    if (turns_all()) return by_halves(x, name);
+    return by_halves(c_.viewed("part to turn", x, elements_turned(x)),
+                     {kOwner, "part, turned", "op.rotary.output"});
+  }
+  ValueId joined_with_rest(ValueId x, ValueId part, const SlotName& name) {
+    if (turns_all()) return part;
+    const ValueId rest = c_.viewed("part that stays", x, graph_.elements(x) - elements_turned(x));
+    return c_.joined({part, rest}, name, graph_.elements(x));
   }
 
   // x·cos + rotate_half(x)·sin

@@ -42,6 +42,7 @@ Architecture read_gptj(Config& config) {
       {.prefix = "attn.", .output = "out_proj", .dropout = config.fraction_or("attn_pdrop", 0)});
   attention.scores_in_float32 = true;
   attention.rotary_form = RotaryForm::kOwnTables;
+  attention.joins_rotated_parts = true;
   attention.position_table_index = add_position_table(layer.parameters, shape);
   layer.attention = std::move(attention);
   layer.mlp = add_plain_mlp(

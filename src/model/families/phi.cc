@@ -19,7 +19,9 @@ Architecture read_phi(Config& config) {
                              .key_norm = "k_layernorm",
                              .dropout = config.fraction_or("attention_dropout", 0)};
   if (config.flag_or("qk_layernorm", false)) attention.query_key_norm = NormKind::kLayerNorm;
-  layer.attention = add_attention(layer.parameters, shape.heads, attention);
+  GroupedAttention heads = add_attention(layer.parameters, shape.heads, attention);
+  heads.joins_rotated_parts = true;
+  layer.attention = std::move(heads);
   layer.mlp = add_plain_mlp(
       layer.parameters, "mlp.fc1", "mlp.fc2", shape.hidden, config.size("intermediate_size"),
       {.bias = true, .activation = config.activation_or("hidden_act", Activation::kGeluPython)});
