@@ -51,9 +51,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   void begin_step(const Stage<N>& stage, Events& events) const override {
     if (!gathers_at_start()) return;
     gather_root(stage, events);
-    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-      for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer)
-        gather(static_cast<int>(kind), events);
+    for_each_layer(stage, [&](int kind) { gather(kind, events); });
   }
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     if (gathers_once_ && !first) return;  // gathered by the first micro-batch
@@ -144,21 +142,20 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     root(parameters_, stage, events, -1);
     if (has_root) reduce_root(stage, true, events);
     int previous = -1;
-    for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-      for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer) {
-        const int unit = static_cast<int>(kind);
-        one(parameters_, unit, -1, events);
-        if (previous >= 0)
-          one(reduce_input_, previous, -1, events);
-        else
-          root(reduce_input_, stage, events, -1);
-        copy_in(unit, events);
-        const SlotId last = last_gradient_of(kind);
-        drop_gradients(kind, last, events);
-        keep_gradients(unit, events);
-        if (last >= 0) events.push_back({last, -1});
-        previous = unit;
-      }
+    for_each_layer(stage, [&](int unit) {
+      const auto kind = static_cast<std::size_t>(unit);
+      one(parameters_, unit, -1, events);
+      if (previous >= 0)
+        one(reduce_input_, previous, -1, events);
+      else
+        root(reduce_input_, stage, events, -1);
+      copy_in(unit, events);
+      const SlotId last = last_gradient_of(kind);
+      drop_gradients(kind, last, events);
+      keep_gradients(unit, events);
+      if (last >= 0) events.push_back({last, -1});
+      previous = unit;
+    });
     if (previous >= 0)
       one(reduce_input_, previous, -1, events);
     else
@@ -204,11 +201,16 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   void copy_out_all(const Stage<N>& stage, Events& events) const {
     copy_out_root(stage, events);
     root(gathered_, stage, events, -1);
+    for_each_layer(stage, [&](int kind) {
+      copy_out(kind, events);
+      one(gathered_, kind, -1, events);
+    });
+  }
+  template <class Visit>
+  void for_each_layer(const Stage<N>& stage, Visit visit) const {
     for (std::size_t kind = 0; kind < stage.layers_of_kind.size(); ++kind)
-      for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer) {
-        copy_out(static_cast<int>(kind), events);
-        one(gathered_, static_cast<int>(kind), -1, events);
-      }
+      for (std::int64_t layer = 0; layer < stage.layers_of_kind[kind]; ++layer)
+        visit(static_cast<int>(kind));
   }
 
   template <class Visit>

@@ -84,12 +84,12 @@ class Megatron final : public MegatronShare<N> {
     states_ = this->state_slots(sharding, ranks, stepped,
                                 in_groups_ ? Tensors::kMatrices : Tensors::kAll);
     if (in_groups_) vector_states_ = this->state_slots(sharding, ranks, stepped, Tensors::kVectors);
-    ranks_ = ranks;
+    this->ranks_ = ranks;
     if (distributed_ && !aware && !offloads() && !this->job_.training.eight_bit_parameters)
-      this->step_share(ranks, stepped, bits_of(main_gradient) < 32);
+      this->step_share(stepped, bits_of(main_gradient) < 32);
     if (this->job_.training.eight_bit_parameters && precision.float8_recipe != "mxfp8" &&
         !offloads())
-      rounded_ = this->rounded_masters(precision.parameters, ranks_);
+      rounded_ = this->rounded_masters(precision.parameters, this->ranks_);
     if (aware) {
       const std::vector<OptimizerSlot>& slots = this->job_.training.optimizer.slots;
       for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -266,7 +266,7 @@ class Megatron final : public MegatronShare<N> {
     return set;
   }
   void copy_of_share(const Stage<N>& stage, Events& events) {
-    const std::int64_t copied = this->last_matrix_of_share(stage, ranks_);
+    const std::int64_t copied = this->last_matrix_of_share(stage);
     if (copied == 0) return;
     SlotId& slot = copies_of_share_.try_emplace(copied, -1).first->second;
     if (slot < 0)
@@ -301,7 +301,7 @@ class Megatron final : public MegatronShare<N> {
         for (std::size_t u = 0; u < units.size(); ++u)
           for (const TensorShare<N>& share : units[u]->tensors)
             if (count[u] > 0 && (share.shape.size() > 1) == matrices)
-              act(plain(flat_shard(share, ranks_)), count[u] * share.copies);
+              act(plain(flat_shard(share, this->ranks_)), count[u] * share.copies);
     };
     visit([&](std::int64_t elements, std::int64_t times) { all += elements * times; });
     const double threshold = static_cast<double>(all) * this->job_.offload.fraction;
@@ -321,7 +321,7 @@ class Megatron final : public MegatronShare<N> {
       if (known.units == stage.units) return known;
     std::int64_t all = 0;
     this->for_each_shard(
-        stage, Of::kTrained, Sharding::kFlat, ranks_,
+        stage, Of::kTrained, Sharding::kFlat, this->ranks_,
         [&](Elements elements, std::int64_t times) { all += plain(elements.value()) * times; });
     Rest rest{stage.units, {}, {}};
     const std::int64_t left = all - taken_by_host(stage);
@@ -344,7 +344,6 @@ class Megatron final : public MegatronShare<N> {
   SlotSet before_, vector_master_, copied_;
   typename EngineModel<N>::StateSlots vector_states_;
   bool contiguous_ = true;
-  ShardRanks ranks_;
   SlotSet parameters_, frozen_, gradients_, master_, remainders_, main_gradients_, left_;
   SlotSet copies_, rounded_;
   std::vector<SlotSet> widened_, scales_;

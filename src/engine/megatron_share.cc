@@ -63,37 +63,34 @@ struct Buffer {
 }  // namespace
 
 template <class N>
-BufferShare<N> MegatronShare<N>::pieces_of(const Stage<N>& stage, const ShardRanks& ranks) const {
+const BufferShare<N>& MegatronShare<N>::pieces_of(const Stage<N>& stage) {
+  if (const BufferShare<N>* known = pieces_.find(stage)) return *known;
   const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
   const bool shares_table = this->job_.model->tied_head && this->job_.parallel.pipeline > 1;
   const Buffer<N> buffer{units, this->counts(stage), shares_table};
   BufferShare<N> result;
-  buffer.cut(false, false, ranks, result);
-  buffer.cut(false, true, ranks, result);
-  buffer.cut(true, false, ranks, result);
-  return result;
+  buffer.cut(false, false, ranks_, result);
+  buffer.cut(false, true, ranks_, result);
+  buffer.cut(true, false, ranks_, result);
+  return pieces_.add(stage, std::move(result));
 }
 
 template <class N>
-std::int64_t MegatronShare<N>::last_matrix_of_share(const Stage<N>& stage,
-                                                    const ShardRanks& ranks) const {
+std::int64_t MegatronShare<N>::last_matrix_of_share(const Stage<N>& stage) {
   std::int64_t last = 0;
-  const BufferShare<N> share = pieces_of(stage, ranks);
-  for (const SharePiece<N>& piece : share.pieces)
+  for (const SharePiece<N>& piece : pieces_of(stage).pieces)
     if (!piece.of->of_experts() && piece.of->shape.size() > 1) last = piece.elements;
   return last;
 }
 
 template <class N>
-void MegatronShare<N>::step_share(const ShardRanks& ranks, ElementType stepped,
-                                  bool widens_gradients) {
+void MegatronShare<N>::step_share(ElementType stepped, bool widens_gradients) {
   const Optimizer& optimizer = this->job_.training.optimizer;
   steps_share_ =
       !optimizer.paged && form_of(this->job_.training) != OptimizerForm::kLoop &&
       std::all_of(optimizer.slots.begin(), optimizer.slots.end(), [](const OptimizerSlot& slot) {
         return slot.extent == SlotExtent::kParameter && slot.applies_to == SlotAppliesTo::kAll;
       });
-  ranks_of_share_ = ranks;
   stepped_ = stepped;
   widens_gradients_ = widens_gradients;
 }
@@ -102,7 +99,7 @@ template <class N>
 const typename MegatronShare<N>::Share* MegatronShare<N>::share_of(const Stage<N>& stage) {
   if (!steps_share_of(stage)) return nullptr;
   if (const Share* known = shares_.find(stage)) return known;
-  const BufferShare<N> pieces = pieces_of(stage, ranks_of_share_);
+  const BufferShare<N>& pieces = pieces_of(stage);
   Share share{group_of(pieces, Tensors::kMatrices), group_of(pieces, Tensors::kVectors), -1};
   if (widens_gradients_ && this->job_.training.precision.master)
     share.gradients = slot_of_pieces(pieces, Tensors::kAll,

@@ -48,7 +48,7 @@ class MegatronShare : public MegatronEightBits<N> {
   };
   // From here on share_of() has answers, for optimizers whose states are as large as what they step and that step all of a group
   // at once. `stepped`: as for state_slots().
-  void step_share(const ShardRanks& ranks, ElementType stepped, bool widens_gradients);
+  void step_share(ElementType stepped, bool widens_gradients);
   // Null: parts of each tensor are stepped. So it is where buckets are reduced while backward runs, which only a first stage does
   // (distributed_data_parallel.py): there each large tensor is a bucket.
   const Share* share_of(const Stage<N>& stage);
@@ -59,7 +59,9 @@ class MegatronShare : public MegatronEightBits<N> {
     if (slot >= 0) events.push_back({slot, count});
   }
   // Elements of the matrix of which a piece is widened last.
-  std::int64_t last_matrix_of_share(const Stage<N>& stage, const ShardRanks& ranks) const;
+  std::int64_t last_matrix_of_share(const Stage<N>& stage);
+
+  ShardRanks ranks_;  // that share a buffer
 
  private:
   using Tensors = typename EngineModel<N>::Tensors;
@@ -67,14 +69,14 @@ class MegatronShare : public MegatronEightBits<N> {
   bool steps_share_of(const Stage<N>& stage) const {
     return steps_share_ && (stage.index > 0 || !this->job_.overlap_reduce.value_or(false));
   }
-  BufferShare<N> pieces_of(const Stage<N>& stage, const ShardRanks& ranks) const;
+  const BufferShare<N>& pieces_of(const Stage<N>& stage);
   SlotId slot_of_pieces(const BufferShare<N>& share, Tensors which, const SlotName& name, Pile pile,
                         ElementType type);
   typename Share::Group group_of(const BufferShare<N>& share, Tensors which);
 
   bool steps_share_ = false, widens_gradients_ = false;
-  ShardRanks ranks_of_share_;
   ElementType stepped_ = ElementType::kFloat32;
+  ByStage<N, BufferShare<N>> pieces_;
   ByStage<N, Share> shares_;
 };
 

@@ -57,7 +57,7 @@ struct StageChunk {
 struct StageParts {
   std::vector<std::size_t> chunks;  // of chunks_
   NodeId load = 0, states = 0, late_states = 0, forward_workspaces = 0, held_later = 0, left = 0,
-         reduce = 0, prepared = 0, optimizer = 0, checkpoint = 0;
+         begin_step = 0, reduce = 0, prepared = 0, optimizer = 0, checkpoint = 0;
   // Of a divided vocabulary, in the order of their StepKind: in the first micro-batch of a step, and in later ones.
   std::array<std::array<NodeId, 2>, 4> vocabulary{};
 };

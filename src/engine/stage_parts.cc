@@ -221,6 +221,12 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   if (divides_vocabulary()) vocabulary_ends(stage, reduce);
   if (names_received_ && !stage.head && stage.output_gradient)
     reduce.push_back({hidden_gradient_, -1});  // its names go when it returns
+  if (torch_steps_) {
+    std::vector<Event> begin;
+    for (const std::int64_t part : parts_on(index))
+      engine_->begin_step(stage_with(index, {part}), begin);
+    parts.begin_step = program.tape(Phase::kForward, "step", begin);
+  }
   std::vector<Event> prepared;
   if (loop_.kept && !job_.training.optimizer_in_backward)
     prepared = {{loop_.scaler, 2}, {loop_.scaler, -2}};

@@ -160,10 +160,8 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
     }
     start.push_back({ids_, all});
     start.push_back({labels_, all});
-    if (torch_steps_)
-      for (const std::int64_t part : parts_on(rank))
-        engine_->begin_step(stage_with(rank, {part}), start);
     nodes.push_back(line.tape(Phase::kForward, "inputs", start));
+    if (torch_steps_) nodes.push_back(line.of(parts.begin_step));
   }
   if (torch_pipeline_ && !torch_steps_) {
     const Chunk& chunk = chunks_[parts.chunks.front()];

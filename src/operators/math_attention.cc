@@ -118,13 +118,8 @@ ValueId Composer<N>::math_attention(ValueId q, ValueId k, ValueId v, const N& he
   graph.add(soften);
   probabilities = dropout(probabilities, how.dropout, kOwner);
   // The second result of the call, in the caller's type; nobody takes it, so that it has no gradient.
-  if (wide != type) {
-    Operator narrow;
-    narrow.label = "cast";
-    narrow.inputs = {probabilities};
-    narrow.outputs = {local(graph.tensor({kOwner, "probabilities", kRule}, pairs, type, false))};
-    graph.add(narrow);
-  }
+  if (wide != type)
+    local(made("cast", {probabilities}, {kOwner, "probabilities", kRule}, pairs, type));
   if (how.one_key_value_head) v = repeated(v, of_values, value_width);
   if (biased) v = laid_out(v, {kOwner, "v, contiguous", kRule});
   ValueId mixed = weighted_values(probabilities, v, heads, value_width, wide);

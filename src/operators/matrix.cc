@@ -108,14 +108,10 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
   if (style.autocast && factor.stored != factor.type) {
     // The cache takes leaves that ask for gradients (aten/src/ATen/autocast_mode.cpp, cached_cast).
     const auto cast_parameter = [&](const char* name, const N& elements, bool of_leaf) {
-      const ValueId made =
-          graph.tensor({owner, name, "autocast.weight-cast"}, elements, factor.type, false);
-      Operator narrow;
-      narrow.label = "cast";
-      narrow.outputs = {made};
-      graph.add(narrow);
-      if (of_leaf) graph.linger(made);
-      return made;
+      const ValueId copy =
+          made("cast", {}, {owner, name, "autocast.weight-cast"}, elements, factor.type);
+      if (of_leaf) graph.linger(copy);
+      return copy;
     };
     // Arguments are cast from the last to the first: so GCC builds the wrapper's call (autocast_mode.h, WrapFunction_).
     if (factor.biased) cast_parameter("bias, cast", out, factor.bias_gradient >= 0);

@@ -17,6 +17,8 @@ namespace steelyard {
 namespace {
 constexpr std::int64_t kFusedRows = 1536;  // backends/cuda/ops.py, _gemm_4bit_custom_max_m
 constexpr std::int64_t kBlock = 64;
+// Launches that backward counts for making a weight of its codes, beside its product.
+constexpr std::int8_t kLookUpKernels = 12;
 constexpr const char* kTorchaoRule = "quantised.torchao-dequantised";
 }  // namespace
 
@@ -147,7 +149,7 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
     if (!style.compiled) {
       for (const SlotId passing : looked_up_in_backward(owner, in * out))
         operation.backward.push_back({BackwardStep::kPassing, 0, passing});
-      operation.more_launches.backward = 12;
+      operation.more_launches.backward = kLookUpKernels;
     }
   } else if (style.adapter->double_quantization) {
     operation.backward.push_back(

@@ -41,7 +41,8 @@ class RotaryWriter {
         return turn_both(q, of_query, k, of_key);
       case RotaryForm::kOwnTables:
         look_up(graph_.type(k));
-        return turn_with_own_tables(q, of_query, k, of_key);
+        repeat_tables();
+        return turn_both(k, of_key, q, of_query);
     }
   }
 
@@ -124,23 +125,15 @@ class RotaryWriter {
   ValueId turned(ValueId x, const SlotName& name) {
     return joined_with_rest(x, turned_part(x, name), name);
   }
-  // Both are turned before either is joined.
-  void turn_both(ValueId& q, const SlotName& of_query, ValueId& k, const SlotName& of_key) {
-    const ValueId part_of_query = turned_part(q, of_query), part_of_key = turned_part(k, of_key);
-    keep_names({q, k, part_of_query, part_of_key});
-    q = joined_with_rest(q, part_of_query, of_query);
-    k = joined_with_rest(k, part_of_key, of_key);
-  }
-  // The key comes first.
-  void turn_with_own_tables(ValueId& q, const SlotName& of_query, ValueId& k,
-                            const SlotName& of_key) {
-    repeat_tables();
-    const ValueId part_of_key = turned_part(k, of_key);
-    repeat_tables();
-    const ValueId part_of_query = turned_part(q, of_query);
-    keep_names({q, k, part_of_query, part_of_key});
-    k = joined_with_rest(k, part_of_key, of_key);
-    q = joined_with_rest(q, part_of_query, of_query);
+  // Both are turned before either is joined; each with its own pair of tables, where the layer has them.
+  void turn_both(ValueId& first, const SlotName& of_first, ValueId& second,
+                 const SlotName& of_second) {
+    const ValueId part_of_first = turned_part(first, of_first);
+    if (attention_.rotary_form == RotaryForm::kOwnTables) repeat_tables();
+    const ValueId part_of_second = turned_part(second, of_second);
+    keep_names({first, second, part_of_first, part_of_second});
+    first = joined_with_rest(first, part_of_first, of_first);
+    second = joined_with_rest(second, part_of_second, of_second);
   }
   void keep_names(std::initializer_list<ValueId> values) {
     if (!attention_.joins_rotated_parts || turns_all()) return;

@@ -66,7 +66,8 @@ struct Derivation {
   std::vector<std::string> notes;  // e.g. the correction of the published 5ash formula
 };
 
-// `selection`: "" (the peak), a pile, "slack", "runtime", a phase, an owner, an entry name or a rule; unknown: nearest names in the diagnostic.
+// `selection`: "" (the peak), a pile, "slack", "runtime", a phase, an owner, an entry name or a rule; unknown: nearest names in
+// the diagnostic.
 struct Explained {
   std::optional<Derivation> derivation;
   std::optional<Diagnostic> problem;
