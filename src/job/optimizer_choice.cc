@@ -10,6 +10,9 @@
 namespace steelyard {
 namespace {
 
+constexpr std::string_view kNotAddedTo = "a gradient that is applied at once is not added to";
+constexpr std::string_view kOneMicroBatch = "gradient_accumulation = 1";
+
 // Hooks that step each tensor: what needs all gradients at once, or keeps them, cannot go with it.
 void choose_step_in_backward(Draft& draft) {
   Job& job = draft.job();
@@ -25,8 +28,7 @@ void choose_step_in_backward(Draft& draft) {
     refuse("E320", "not weighed yet: optimizer_in_backward on several ranks",
            "known for one device", "engine = \"ddp\" with one device");
   if (training.gradient_accumulation > 1)
-    refuse("E213", "optimizer_in_backward with gradient_accumulation",
-           "a gradient that is applied at once is not added to", "gradient_accumulation = 1");
+    refuse("E213", "optimizer_in_backward with gradient_accumulation", kNotAddedTo, kOneMicroBatch);
   if (training.gradient_clip)
     refuse("E213", "optimizer_in_backward with gradient_clip",
            "the norm of all gradients is known when the last one is there",
@@ -47,6 +49,9 @@ void choose_optimizer(Draft& draft) {
   else
     draft.assume(KeyId::kOptimizer, name, "what most training runs use");
   if (const Optimizer* known = find_optimizer(name)) training.optimizer = *known;
+  if (training.optimizer.fused_into_backward && training.gradient_accumulation > 1)
+    draft.refuse(KeyId::kOptimizer, "E213", fmt::format("{} with gradient_accumulation", name),
+                 std::string(kNotAddedTo), std::string(kOneMicroBatch));
   // transformers' Trainer alone registers embeddings with bitsandbytes, so that their states keep 32 bits.
   if (draft.job().implementation == Implementation::kTorchtune)
     training.optimizer.embedding_is_small = false;

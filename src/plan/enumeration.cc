@@ -277,12 +277,17 @@ class Enumeration {
       // Megatron-FSDP where it is asked for.
       if (layout.engine == Engine::kMegatron && stage > 1 && !fixed_.has(KeyId::kZeroStage))
         continue;
-      // With one rank there is nothing to share: the first stage says it.
-      if (!shared && !divisions.empty()) break;
+      // With one rank there is nothing to share: the first stage says it, but where a later one moves states to the host.
+      if (!shared && !divisions.empty() && !offloads_states(layout)) break;
       for (const std::int64_t copies : replicas_of(layout, shared && torch_shards))
         divisions.push_back({static_cast<std::uint8_t>(stage), static_cast<std::int32_t>(copies)});
     }
     return divisions;
+  }
+
+  bool offloads_states(const Layout& layout) const {
+    return writer_.offloads(layout, KeyId::kOffloadOptimizer) ||
+           writer_.offloads(layout, KeyId::kOffloadParameters);
   }
 
   // Shards over a machine's data ranks, or those of 2, 4, ... machines.

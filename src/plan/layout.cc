@@ -117,7 +117,10 @@ std::string words_of(const Layout& layout, std::string_view separator) {
   add("expert", layout.expert);
   add("data", layout.data);
   add("replicas", layout.replicate);
-  if (layout.data * layout.context > 1) words.push_back(fmt::format("zero {}", layout.zero_stage));
+  // With one rank a stage says nothing, but where it sends what it would divide to the host.
+  const bool torch_shards = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
+  if (layout.data * layout.context > 1 || (layout.zero_stage > 0 && !torch_shards))
+    words.push_back(fmt::format("zero {}", layout.zero_stage));
   if (layout.schedule != PipelineSchedule::kOneForwardOneBackward)
     words.push_back(order_words(layout));
   words.push_back(fmt::format("micro-batch {}", layout.micro_batch));

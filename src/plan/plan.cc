@@ -140,73 +140,25 @@ std::optional<RuleOfThumb> rule_of_thumb(const PlanQuestion& question, const Spa
   return std::nullopt;
 }
 
-// ---- the first questions
+// ---- the same on more devices
 
-struct CheapMove {
-  const char* words;
-  void (*apply)(Job& job);
-};
-constexpr CheapMove kCheapMoves[] = {
-    {"micro-batch 1",
-     [](Job& job) {
-       job.training.gradient_accumulation *= job.training.micro_batch;
-       job.training.micro_batch = 1;
-     }},
-    {"full recompute",
-     [](Job& job) {
-       job.recompute = {};
-       job.recompute.mode = RecomputeMode::kFull;
-     }},
-    {"states over the data ranks",
-     [](Job& job) {
-       if (job.parallel.data == 1 || job.parallel.zero_stage > 0) return;
-       job.parallel.zero_stage = 1;
-       if (job.engine == Engine::kDdp) {
-         job.engine = Engine::kFsdp2;
-         job.parallel.zero_stage = 3;
-       }
-     }},
-    {"8-bit optimizer", [](Job& job) {
-       if (job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") return;
-       if (const Optimizer* eight = find_optimizer("adamw-8bit")) job.training.optimizer = *eight;
-     }}};
+constexpr std::int64_t kUsualMachine = 8;
 
-std::optional<FirstQuestion> first_question(const PlanQuestion& question, const SearchHelp& help) {
-  const ReadJob job = help.read(question.run);
-  if (!job) return std::nullopt;
-  const Prediction prediction = estimate(*job);
-  FirstQuestion answer;
-  answer.need = prediction.peak.device;
-  answer.usable = prediction.usable;
-  answer.shared = job->parallel.zero_stage == 3;
-  for (const RankPrediction& rank : prediction.ranks) {
-    if (rank.rank != prediction.peak.rank) continue;
-    for (const PhasePrediction& phase : rank.phases) {
-      if (phase.phase != rank.phase) continue;
-      const auto pile = [&](Pile which) { return phase.piles[which]; };
-      answer.activations = pile(Pile::kActivations) + pile(Pile::kTemporary);
-      answer.optimizer = pile(Pile::kMasterWeights) + pile(Pile::kOptimizerMoments);
-      answer.replicated = pile(Pile::kParameters) + pile(Pile::kGradients);
-    }
-  }
-  Job all = *job;
-  const auto weigh = [&](const Job& changed, std::string words) {
-    try {
-      const Prediction after = estimate(changed);
-      answer.moves.push_back(
-          {std::move(words), after.peak.device, after.verdict == Verdict::kFits});
-    } catch (const OverflowError&) {
-      // A size that no number holds is no move.
-    }
-  };
-  for (const CheapMove& move : kCheapMoves) {
-    Job changed = *job;
-    move.apply(changed);
-    move.apply(all);
-    weigh(changed, move.words);
-  }
-  weigh(all, "all four");
-  return answer;
+// One machine with fewer than usual has room for more; several are what they are.
+std::int64_t room_in_machine(const PlanTarget& target) {
+  const bool one = target.devices <= target.devices_per_node;
+  return one ? std::max(target.devices_per_node, kUsualMachine) : target.devices_per_node;
+}
+
+PlanQuestion on_devices(const PlanQuestion& question, std::int64_t devices) {
+  PlanQuestion asked = question;
+  PlanTarget& target = asked.target;
+  target.devices = devices;
+  target.devices_per_node =
+      std::max(target.devices_per_node, std::min(devices, room_in_machine(question.target)));
+  asked.run = with_key(asked.run, KeyId::kDevices, Value::integer(target.devices));
+  asked.run = with_key(asked.run, KeyId::kDevicesPerNode, Value::integer(target.devices_per_node));
+  return asked;
 }
 
 // ---- when nothing fits
@@ -241,18 +193,7 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     ways.push_back({step.change.name, step.cost, fastest(asked)});
   }
   for (std::int64_t times = 2; times <= 64; times *= 2) {
-    const Value more =
-        with_key(question.run, KeyId::kDevices, Value::integer(question.target.devices * times));
-    PlanQuestion asked = question;
-    asked.run = more;
-    asked.target.devices *= times;
-    if (asked.target.devices > asked.target.devices_per_node) {
-      asked.target.devices_per_node = std::max<std::int64_t>(8, asked.target.devices_per_node);
-    } else {
-      asked.target.devices_per_node = std::max(asked.target.devices_per_node, asked.target.devices);
-    }
-    asked.run =
-        with_key(asked.run, KeyId::kDevicesPerNode, Value::integer(asked.target.devices_per_node));
+    const PlanQuestion asked = on_devices(question, question.target.devices * times);
     auto row = fastest(asked);
     if (!row) continue;
     ways.push_back(
@@ -269,12 +210,10 @@ std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const Plan
     answers.push_back({what.change, what.step.value(), what.gain});
   // One more machine, or twice the devices of one, laid out anew for the same batch.
   const PlanTarget& target = question.target;
-  const std::int64_t more = target.devices < target.devices_per_node
+  const std::int64_t more = target.devices < room_in_machine(target)
                                 ? target.devices * 2
                                 : target.devices + target.devices_per_node;
-  PlanQuestion asked = question;
-  asked.target.devices = more;
-  asked.run = with_key(asked.run, KeyId::kDevices, Value::integer(more));
+  const PlanQuestion asked = on_devices(question, more);
   const Space space = space_of(asked);
   SearchWish wish;
   wish.best = 1;
@@ -371,7 +310,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   std::vector<Work> beside;
   if (wish.explain) {
     beside.push_back([&] { answer.rule_of_thumb = rule_of_thumb(question, answer.space, help); });
-    beside.push_back([&] { answer.first_question = first_question(question, help); });
+    beside.push_back([&] { answer.first_question = first_question(question.run, help); });
   }
   for (std::size_t i = 0; i < tight.size(); ++i)
     beside.push_back([&, i] {

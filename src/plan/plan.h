@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/first_question.h"
 #include "plan/question.h"
 
 namespace steelyard {
@@ -32,20 +33,6 @@ struct PlanRow {
 struct RuleOfThumb {
   PlanRow row;
   bool fits = false;
-};
-
-// "activations, optimizer state or replicated parameters?" of the run as it was written.
-struct FirstQuestion {
-  Bytes need, usable;
-  Bytes activations, optimizer,
-      replicated;       // working set; moments and masters; parameters and gradients
-  bool shared = false;  // parameters are stored once
-  struct Move {
-    std::string words;
-    Bytes need;
-    bool fits = false;
-  };
-  std::vector<Move> moves;  // cheap ones, one by one and then together
 };
 
 // What one more of something would buy.

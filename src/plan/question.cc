@@ -53,7 +53,7 @@ constexpr KeyId kOfLayouts[] = {KeyId::kEngine,
 Value without_layout(const Value& run) {
   Value bare = run;
   for (const KeyId id : kOfLayouts) remove_path(bare, key_of(id).path);
-  for (const char* section : {"buckets", "experts", "overlap", "checkpoint"})
+  for (const char* section : {"buckets", "experts", "overlap", "offload", "checkpoint"})
     remove_path(bare, section);
   return bare;
 }

@@ -64,10 +64,10 @@ SpaceWriter::FormKey SpaceWriter::form_key(const Layout& layout) {
   return {layout.implementation, layout.micro_batch, mode_of_form(layout), layout.data > 1};
 }
 
-bool SpaceWriter::offloads(const Layout& layout, KeyId id) const {
+bool SpaceWriter::offloads(const Layout& layout, KeyId offload) const {
   for (const auto& [path, value] : space_.recipes[layout.recipe].keys)
-    if (path == key_of(id).path) return true;
-  return fixed_.name(id).value_or(0) != 0;
+    if (path == key_of(offload).path) return true;
+  return fixed_.name(offload).value_or(0) != static_cast<int>(OffloadTarget::kNone);
 }
 
 // The least that the engine asks for where something waits on the host.

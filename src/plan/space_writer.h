@@ -26,6 +26,8 @@ class SpaceWriter {
   void add(const Layout& common, const std::vector<Rounds>& rounds,
            const std::vector<Division>& divisions,
            const std::vector<Recomputation>& recomputations);
+  // As the run or the layout's recipe says: optimizer, parameters, activations.
+  bool offloads(const Layout& layout, KeyId offload) const;
 
  private:
   template <class Item>
@@ -51,7 +53,6 @@ class SpaceWriter {
   static FormKey form_key(const Layout& layout);
   Layout form_of(const Layout& layout) const;
   std::uint8_t stage_of_form(const Layout& layout) const;
-  bool offloads(const Layout& layout, KeyId id) const;
 
   const Settings& fixed_;
   Space& space_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "job/pipeline_shape.h"
+#include "report/host_need.h"
 #include "report/phases.h"
 #include "report/table.h"
 #include "report/weighing.h"
@@ -106,29 +107,6 @@ std::string schedule_text(const Job& job, const Style& style) {
   return result;
 }
 
-// What the host and NVMe keep, row by row: several tensors of one name are one row.
-std::string beside_text(const Prediction& prediction, const Style& style) {
-  if (prediction.holdings.empty()) return "";
-  std::string result =
-      fmt::format("\nbeside the device, per rank: host {} ({} of it pinned; {} a node), NVMe {}\n",
-                  print(prediction.host, style.units), print(prediction.pinned, style.units),
-                  print(prediction.host_of_node, style.units), print(prediction.nvme, style.units));
-  Table table({{"beside the device"}, {""}, {"", true}, {"rule"}});
-  std::vector<HostHolding> rows;
-  for (const HostHolding& holding : prediction.holdings) {
-    const auto same = std::find_if(rows.begin(), rows.end(), [&](const HostHolding& row) {
-      return std::string_view(row.name) == holding.name && row.place == holding.place;
-    });
-    if (same == rows.end())
-      rows.push_back(holding);
-    else
-      same->bytes += holding.bytes;
-  }
-  for (const HostHolding& row : rows)
-    table.add({row.name, std::string(name_of(row.place)), print(row.bytes, style.units), row.rule});
-  return result + table.text(style);
-}
-
 std::string assumptions_text(const Prediction& prediction, const Style& style) {
   if (prediction.assumptions.empty()) return "";
   Table table({{"assumed"}, {""}, {""}});
@@ -150,7 +128,7 @@ std::string details_text(const Weighing& weighing, const Style& style) {
   result += fmt::format("max_memory_allocated {}, max_memory_reserved {}, nvidia-smi {} {}\n",
                         number_of(peak.allocated, scale), number_of(peak.reserved, scale),
                         number_of(peak.device, scale), scale.unit);
-  result += beside_text(weighing.prediction, style);
+  result += host_table(weighing.prediction, style);
   if (const std::string assumed = assumptions_text(weighing.prediction, style); !assumed.empty())
     result += "\n" + assumed;
   return without_trailing_blanks(result);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/amount.h"
+#include "report/host_need.h"
 #include "report/table.h"
 #include "report/time_table.h"
 #include "report/verdict_words.h"
@@ -63,16 +64,20 @@ std::string row_words(const PlanRow& row) {
 }
 
 std::vector<std::string> measure_parts(const PlanRow& row, const Style& style) {
-  return {fmt::format("{} a step ({} to {})", print_seconds(row.time.step),
-                      print_seconds(row.time.low), print_seconds(row.time.high)),
-          fmt::format("{:.0f} tokens/s a device", row.time.tokens_per_second_per_device),
-          fmt::format("{:.0f} % MFU", 100 * row.time.model_flops_utilization),
-          fmt::format("{}: {} of {} {}{}", verdict_words(row.prediction.verdict),
-                      memory(row.prediction.peak.device, style),
-                      memory(row.prediction.usable, style), memory_unit(style.units),
-                      row.layout.pipeline > 1
-                          ? fmt::format(" on stage {}", row.prediction.peak.pipeline)
-                          : std::string())};
+  std::vector<std::string> parts = {
+      fmt::format("{} a step ({} to {})", print_seconds(row.time.step), print_seconds(row.time.low),
+                  print_seconds(row.time.high)),
+      fmt::format("{:.0f} tokens/s a device", row.time.tokens_per_second_per_device),
+      fmt::format("{:.0f} % MFU", 100 * row.time.model_flops_utilization),
+      fmt::format("{}: {} of {} {}{}", verdict_words(row.prediction.verdict),
+                  memory(row.prediction.peak.device, style), memory(row.prediction.usable, style),
+                  memory_unit(style.units),
+                  row.layout.pipeline > 1
+                      ? fmt::format(" on stage {}", row.prediction.peak.pipeline)
+                      : std::string())};
+  if (std::string host = host_fact(row.job, row.prediction, style); !host.empty())
+    parts.push_back(std::move(host));
+  return parts;
 }
 
 // "tensor +3.1 s, recompute +2.0 s"
@@ -115,22 +120,46 @@ std::string question_text(const FirstQuestion& first, const Style& style) {
                 fmt::format("{} usable", memory(first.usable, style))});
   std::vector<std::string> moves;
   for (const FirstQuestion::Move& move : first.moves)
-    moves.push_back(
-        fmt::format("{} {}{}", move.words, memory(move.need, style), move.fits ? " fits" : ""));
-  return text + "       " + facts(style, moves, 7) + "\n";
+    if (move.need != first.need)  // what is so already is no move
+      moves.push_back(
+          fmt::format("{} {}{}", move.words, memory(move.need, style), move.fits ? " fits" : ""));
+  return moves.empty() ? text : text + "       " + facts(style, moves, 7) + "\n";
 }
 
+// Those that help, fastest first; then the names of those that do not.
 std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
-  const std::string unit(memory_unit(style.units));
-  Table table({{"what would have to change"}, {"peak, " + unit, true}, {"step", true}, {"layout"}});
+  std::vector<const WayOut*> open;
+  std::vector<std::string> closed;
   for (const WayOut& way : ways) {
     if (way.row)
-      table.add({way.change, memory(way.row->prediction.peak.device, style),
-                 print_seconds(way.row->time.step), words_of(way.row->layout, " ")});
+      open.push_back(&way);
     else
-      table.add({way.change, "-", "-", "nothing fits"});
+      closed.push_back(way.change);
   }
-  return "\n" + table.text(style);
+  std::stable_sort(open.begin(), open.end(), [](const WayOut* a, const WayOut* b) {
+    return a->row->time.step < b->row->time.step;
+  });
+  const bool hosts = std::any_of(open.begin(), open.end(), [](const WayOut* way) {
+    return !way->row->prediction.holdings.empty();
+  });
+  const std::string unit(memory_unit(style.units));
+  std::vector<Column> columns = {{"what would have to change"}, {"peak, " + unit, true}};
+  if (hosts) columns.push_back({"host, " + unit, true});
+  columns.push_back({"step", true});
+  columns.push_back({"layout"});
+  Table table(std::move(columns));
+  for (const WayOut* way : open) {
+    const Prediction& prediction = way->row->prediction;
+    std::vector<std::string> cells = {way->change, memory(prediction.peak.device, style)};
+    if (hosts)
+      cells.push_back(prediction.holdings.empty() ? "-" : memory(prediction.host_of_node, style));
+    cells.push_back(print_seconds(way->row->time.step));
+    cells.push_back(words_of(way->row->layout, " "));
+    table.add(std::move(cells));
+  }
+  std::string text = "\n" + (open.empty() ? "" : table.text(style));
+  if (!closed.empty()) text += lines_of(style, open.empty() ? "tried" : "not by", closed);
+  return text;
 }
 
 std::string rejected_text(const PlanAnswer& answer, const Style& style) {
@@ -284,8 +313,9 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
             "\n";
   for (const std::string& note : answer.notes) text += wrapped(style, note, 2) + "\n";
   if (!rows.empty())
-    text += fmt::format("next: steelyard plan {} --why tensor=2 · --pareto · --write best.toml\n",
-                        arguments);
+    text +=
+        fmt::format("next: steelyard plan {} --why {} · --pareto · --write best.toml\n", arguments,
+                    question.target.devices > 1 ? "tensor=2" : "recompute.mode=none");
   return without_trailing_blanks(text);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report/bar.h"
+#include "report/host_need.h"
 #include "report/table.h"
 #include "report/verdict_words.h"
 
@@ -321,9 +322,11 @@ std::string weighing_text(const Weighing& weighing, const Style& style) {
   const int indent = fact_indent(prediction);
   std::string result = verdict_line(prediction, style);
   result.append(static_cast<std::size_t>(indent), ' ');
-  result += facts(style, {rank_fact(weighing.job, prediction, scale), crossing_fact(prediction)},
-                  indent) +
-            "\n\n";
+  std::vector<std::string> known = {rank_fact(weighing.job, prediction, scale),
+                                    crossing_fact(prediction)};
+  if (std::string host = host_fact(weighing.job, prediction, style); !host.empty())
+    known.push_back(std::move(host));
+  result += facts(style, known, indent) + "\n\n";
   result += bars_text(weighing, style);
   result += suggestions_text(weighing, style);
   result += closing_line(weighing, style);

@@ -1,0 +1,50 @@
+#include "report/host_need.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "machine/machine.h"
+#include "quantity/print.h"
+#include "report/table.h"
+
+namespace steelyard {
+
+std::string host_fact(const Job& job, const Prediction& prediction, const Style& style) {
+  if (prediction.holdings.empty()) return "";
+  const auto amount = [&](Bytes bytes) { return print(bytes, style.units); };
+  std::string text = fmt::format("host {} a machine", amount(prediction.host_of_node));
+  if (prediction.pinned > Bytes())
+    text += fmt::format(", {} a rank pinned", amount(prediction.pinned));
+  if (prediction.nvme > Bytes()) text += fmt::format(", NVMe {} a rank", amount(prediction.nvme));
+  const Machine* machine = usual_machine(*job.cluster.device);
+  if (machine != nullptr && machine->host_memory < prediction.host_of_node)
+    text += fmt::format(": {} has {}", machine->name, amount(machine->host_memory));
+  return text;
+}
+
+std::string host_table(const Prediction& prediction, const Style& style) {
+  if (prediction.holdings.empty()) return "";
+  std::string result =
+      fmt::format("\nbeside the device, per rank: host {} ({} of it pinned; {} a node), NVMe {}\n",
+                  print(prediction.host, style.units), print(prediction.pinned, style.units),
+                  print(prediction.host_of_node, style.units), print(prediction.nvme, style.units));
+  Table table({{"beside the device"}, {""}, {"", true}, {"rule"}});
+  std::vector<HostHolding> rows;
+  for (const HostHolding& holding : prediction.holdings) {
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const HostHolding& row) {
+      return std::string_view(row.name) == holding.name && row.place == holding.place;
+    });
+    if (same == rows.end())
+      rows.push_back(holding);
+    else
+      same->bytes += holding.bytes;
+  }
+  for (const HostHolding& row : rows)
+    table.add({row.name, std::string(name_of(row.place)), print(row.bytes, style.units), row.rule});
+  return result + table.text(style);
+}
+
+}  // namespace steelyard

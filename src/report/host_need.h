@@ -1,0 +1,23 @@
+// What a run keeps beside its devices: on the host, pinned or not, and on NVMe.
+//
+//   host 153.9 GiB a machine, 64.1 GiB of it pinned: a workstation has 119.2 GiB      one fact of a screen
+//   beside the device                                   rule                            the table of -v
+//   optimizer states       pageable     59.8 GiB        deepspeed.offload-states
+//
+// Whether the host has that much is nobody's verdict: the run file names a device, and not the machine around it. What the
+// usual one has is said where it is less.
+#pragma once
+
+#include <string>
+
+#include "predict/prediction.h"
+#include "report/style.h"
+
+namespace steelyard {
+
+// Empty where nothing is kept there.
+std::string host_fact(const Job& job, const Prediction& prediction, const Style& style);
+// Row by row: several tensors of one name are one row.
+std::string host_table(const Prediction& prediction, const Style& style);
+
+}  // namespace steelyard
