@@ -3,7 +3,7 @@
 //   ring over n ranks    all-gather, reduce-scatter   start + steps + (n-1)/n · S / B
 //                        all-reduce                   start + 2 steps + 2 (n-1)/n · S / B
 //   steps                n - 1, of which the machines - 1 that leave one take longer (NVIDIA/nccl src/graph/tuning.cc)
-//   B inside a machine   fraction of the link
+//   B inside a machine   fraction of the link; a bridge joins two neighbours, and other groups talk through the host's link
 //   B across machines    the interfaces of the group's ranks in one machine together, at most B inside
 //   all-to-all           what stays in the machine at B inside, the rest at the rank's own interface
 //
@@ -20,6 +20,7 @@ namespace steelyard {
 struct Group {
   Ranks ranks{1};
   Ranks in_machine{1};
+  bool is_pair = false;  // two neighbours, which a bridge would join
 };
 // `stride`: how many ranks apart neighbours of the group are.
 Group group_of(Ranks ranks, std::int64_t stride, Ranks devices_per_node);
@@ -30,13 +31,14 @@ class ExchangeClock {
   Seconds time(ExchangeKind kind, double bytes, const Group& group) const;
   // From one rank to another.
   Seconds send(double bytes, bool across_machines) const;
-  double inside() const { return inside_; }  // bytes a second of large rings
 
  private:
-  double across(Ranks in_machine) const;
+  // Bytes a second of a large ring.
+  double inside(const Group& group) const { return group.is_pair ? of_pair_ : inside_; }
+  double across(const Group& group) const;
   double step(bool across_machines) const;
 
-  double inside_ = 0, interface_ = 0;
+  double inside_ = 0, of_pair_ = 0, interface_ = 0;
   const AchievedRates& rates_;
 };
 

@@ -53,6 +53,17 @@ TEST(CollectiveTime, GroupsFillMachinesByTheirStride) {
   EXPECT_EQ(group_of(Ranks(16), 1, Ranks(8)).in_machine, Ranks(8));
 }
 
+TEST(CollectiveTime, ABridgeJoinsTwoNeighboursAndNoMore) {
+  const ExchangeClock clock = clock_of("rtx-a6000", "pcie-server");
+  const auto gather = [&](std::int64_t ranks, std::int64_t stride) {
+    return clock.time(ExchangeKind::kAllGather, 1e10, group_of(Ranks(ranks), stride, Ranks(8)))
+        .value();
+  };
+  // 56.25 GB/s between the two, half of PCIe 4's 31.5 with others: twice as many neighbours take 1.5 x 3.6 times as long
+  EXPECT_NEAR(gather(4, 1) / gather(2, 1), 1.5 * 56.25 / 15.75, 0.05);
+  EXPECT_NEAR(gather(2, 4) / gather(2, 1), 56.25 / 15.75, 0.05);
+}
+
 TEST(CollectiveTime, NothingCostsNothing) {
   const ExchangeClock clock = clock_of("h100-sxm-80gb", "hgx-h100");
   EXPECT_EQ(clock.time(ExchangeKind::kAllReduce, 1e9, {Ranks(1), Ranks(1)}).value(), 0);

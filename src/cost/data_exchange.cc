@@ -17,7 +17,7 @@ DataExchange sharded_units(const Job& job, bool kept_until_backward) {
   exchange.gather_backward = kept_until_backward ? 0 : bytes_each(precision.compute);
   exchange.scatter_backward = bytes_each(precision.reduction);
   const bool pipelined = job.parallel.gathers_once;
-  if (pipelined) exchange.gather = std::exchange(exchange.gather_forward, 0.0);
+  if (pipelined) exchange.gather_units = std::exchange(exchange.gather_forward, 0.0);
   if (!job.parallel.sync_each_micro_batch) {
     exchange.reduction = ExchangeKind::kReduceScatter;
     exchange.reduce = std::exchange(exchange.scatter_backward, 0.0);

@@ -1,4 +1,5 @@
-// What data-parallel ranks send each other, by engine: bytes for each parameter of this rank, and when.
+// What data-parallel ranks send each other, by engine: bytes for each parameter of this rank, and when. What is frozen is
+// gathered to be computed with; it has no gradient, and nothing new to hand out behind a step.
 //
 //              every micro-batch, beside the layers      once a step
 //   fsdp2 3    gather 2 B forward, 2 B backward;         -
@@ -28,7 +29,8 @@ struct DataExchange {
   double traffic_of_gather = 0, traffic_of_scatter = 0;
   // For the whole stage, once a step.
   ExchangeKind reduction = ExchangeKind::kAllReduce;
-  double reduce = 0, gather = 0;
+  double reduce = 0, gather = 0;         // of what is trained
+  double gather_units = 0;               // of all, before the first micro-batch
   bool reduces_beside_backward = false;  // of the last micro-batch
   bool gathers_beside_forward = false;   // of the first micro-batch
   double exposed_bytes = 0;  // of gradients at least: the last bucket has nothing to hide behind

@@ -8,17 +8,19 @@ namespace steelyard {
 
 namespace {
 
-// Sizes that libraries of matrix products choose from, with the rate of each beside the largest one.
+// Sizes that libraries of matrix products choose from, with the rate of each beside the largest one. Below 64 x 64 nothing was
+// measured: what a tile has to read for each product, 1 / rows + 1 / columns, goes on as it does above.
 struct Tile {
   std::int64_t rows, columns;
   double rate;
 };
 constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{128, 128, 0.90},
                                Tile{256, 64, 0.85}, Tile{64, 256, 0.85}, Tile{128, 64, 0.75},
-                               Tile{64, 128, 0.75}, Tile{64, 64, 0.55}};
-// A tile's first and last columns of the inner dimension fill and drain its pipeline.
-constexpr double kInnerStart = 128;
-
+                               Tile{64, 128, 0.75}, Tile{64, 64, 0.55},  Tile{128, 32, 0.46},
+                               Tile{32, 128, 0.46}, Tile{64, 32, 0.40},  Tile{32, 64, 0.40}};
+// Of products that are narrower, an adapter's or a router's, libraries also cut the inner dimension (cuBLAS's kernels
+// "splitK" and "sliced"). Measured shapes of 160 columns and more show no sign of it.
+constexpr std::int64_t kNarrow = 64;
 // What one block of an attention kernel works on (flash-attn, kBlockM of a head of 128).
 constexpr std::int64_t kQueriesOfBlock = 128;
 
@@ -26,20 +28,24 @@ std::int64_t pieces(std::int64_t whole, std::int64_t piece) { return (whole + pi
 
 }  // namespace
 
-double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors) {
+double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors, double start) {
   double best = 0;
+  const bool narrow = std::min(product.rows, product.columns) <= kNarrow;
   const auto results = static_cast<double>(product.rows) * static_cast<double>(product.columns) *
                        static_cast<double>(product.batch);
   for (const Tile& tile : kTiles) {
     const std::int64_t tiles =
         pieces(product.rows, tile.rows) * pieces(product.columns, tile.columns) * product.batch;
-    const double computed = static_cast<double>(pieces(tiles, multiprocessors)) *
+    // As many slices as leave no multiprocessor without one.
+    const std::int64_t slices = narrow ? std::max<std::int64_t>(1, multiprocessors / tiles) : 1;
+    const double inner = static_cast<double>(product.inner) / static_cast<double>(slices);
+    const double computed = static_cast<double>(pieces(tiles * slices, multiprocessors)) *
                             static_cast<double>(multiprocessors) *
-                            static_cast<double>(tile.rows * tile.columns);
-    best = std::max(best, results / computed * tile.rate);
+                            static_cast<double>(tile.rows * tile.columns) /
+                            static_cast<double>(slices);
+    best = std::max(best, results / computed * tile.rate * inner / (inner + start));
   }
-  const auto inner = static_cast<double>(product.inner);
-  return best * inner / (inner + kInnerStart);
+  return best;
 }
 
 double filling(const Arithmetic& attention, std::int64_t multiprocessors, double waves) {
@@ -73,6 +79,12 @@ KernelClock::KernelClock(const Device& device, Outlook outlook)
       outlook_(outlook),
       product_(at(product_of(rates_, device), outlook)) {}
 
+double KernelClock::start_of(ElementType type) const {
+  if (bits_of(type) <= 16) return kInnerStart;
+  return kInnerStart * peak_rate(device_, type).value() /
+         peak_rate(device_, ElementType::kBFloat16).value();
+}
+
 double KernelClock::attention_fraction(const Kernel& kernel) const {
   using Rate = Fraction AchievedRates::*;
   constexpr std::array<std::array<Rate, 2>, 3> kRates = {
@@ -93,7 +105,7 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
   switch (kernel.kind) {
     case Kernel::kProduct: {
       const double part =
-          tile_fraction(kernel.arithmetic, device_.multiprocessors) *
+          tile_fraction(kernel.arithmetic, device_.multiprocessors, start_of(kernel.type)) *
           (kernel.of_weights ? at(rates_.weight_product, outlook_) : 1.0) *
           (bits_of(kernel.type) == 8 ? at(rates_.eight_bit_product, outlook_) : 1.0);
       return Seconds(std::max(kernel.flops / (peak * product_ * part), moving) + start);

@@ -15,8 +15,13 @@
 
 namespace steelyard {
 
+// A tile's first and last columns of the inner dimension fill and drain its pipeline. That is a time, said in columns of
+// 16 bits: the slower units of fp32 pass fewer in it.
+constexpr double kInnerStart = 128;
+
 // The part of the multiprocessors' time that a product uses, 0 to 1.
-double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors);
+double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors,
+                     double start = kInnerStart);
 
 // The same of attention, whose ends cost `waves`.
 double filling(const Arithmetic& attention, std::int64_t multiprocessors, double waves);
@@ -33,6 +38,7 @@ class KernelClock {
 
  private:
   double attention_fraction(const Kernel& kernel) const;
+  double start_of(ElementType type) const;
 
   const Device& device_;
   const AchievedRates& rates_;

@@ -22,6 +22,27 @@ TEST(KernelTime, WholeWavesOfLargeTilesLoseOnlyTheStart) {
   EXPECT_LT(tile_fraction(spilled, 108), 0.75);
 }
 
+// An adapter's two products, of which one sums over many columns and the other over 16.
+TEST(KernelTime, NarrowProductsAreSlicedAndTheirStartIsATime) {
+  const Arithmetic down{Arithmetic::kProduct, 2048, 3584, 16};
+  Arithmetic wide = down;
+  wide.columns = 160;
+  // whole tiles of 64 x 64 would keep 32 of 108 multiprocessors busy, with a quarter of their columns
+  const double unsliced = 32.0 / 108 * 16 / 64 * 0.55 * 3584 / (3584 + kInnerStart);
+  EXPECT_GT(tile_fraction(down, 108), 4 * unsliced);
+  EXPECT_LT(tile_fraction(wide, 108), 0.5);
+  // fp32's units pass a sixteenth of the columns in the time in which a tile of 16 bits starts
+  const Device& device = *find_device("a100-sxm-80gb").device;
+  const KernelClock clock(device, Outlook::kExpected);
+  Kernel up = product(2048, 16, 3584);
+  up.type = ElementType::kFloat32;
+  const double peak = peak_rate(device, up.type).value();
+  const double full = tile_fraction(up.arithmetic, device.multiprocessors, 0);
+  const double taken = clock.device_time(up).value() - achieved_rates(device).kernel_start.value();
+  EXPECT_NEAR(up.flops / taken / peak / achieved_rates(device).product.expected / full, 16.0 / 24,
+              1e-6);
+}
+
 TEST(KernelTime, AProductTakesItsArithmeticOrItsBytes) {
   const Device& device = *find_device("a100-sxm-80gb").device;
   const KernelClock clock(device, Outlook::kExpected);

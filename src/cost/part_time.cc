@@ -47,7 +47,7 @@ PartClock::PartClock(const StepWork& work, const Device& device, const Machine& 
 std::vector<WorkTime> PartClock::stretches() const {
   std::vector<WorkTime> times;
   for (std::size_t i = 0; i < passages().size(); ++i)
-    times.push_back(clock_.time(passages()[i], work_.held_by_stretch(i).all()));
+    times.push_back(clock_.time(passages()[i], work_.held_by_stretch(i)));
   return times;
 }
 

@@ -32,19 +32,21 @@ StepEnd::Terms StepEnd::after(const HeldParameters& heaviest, double forward,
   const auto seconds = [&](ExchangeKind kind, double bytes) {
     return bytes > 0 ? exchanges_.time(kind, bytes, data_).value() : 0;
   };
-  const auto of_all = [&](ExchangeKind kind, double width) {
-    return seconds(kind, heaviest.dense * width) +
-           exchanges_.time(kind, heaviest.experts * width, experts_).value();
+  const auto of_all = [&](ExchangeKind kind, const ParameterCount& count, double width) {
+    return seconds(kind, count.dense * width) +
+           exchanges_.time(kind, count.experts * width, experts_).value();
   };
-  double reduce = of_all(exchange_.reduction, exchange_.reduce);
+  double reduce = of_all(exchange_.reduction, heaviest.trained, exchange_.reduce);
   if (exchange_.reduces_beside_backward)
     reduce = shown(reduce, seconds(exchange_.reduction, exchange_.exposed_bytes), backward);
-  double gather = of_all(ExchangeKind::kAllGather, exchange_.gather);
+  double gather = of_all(ExchangeKind::kAllGather, heaviest.trained, exchange_.gather);
   if (exchange_.gathers_beside_forward)
     gather =
         shown(gather, seconds(ExchangeKind::kAllGather, exchange_.exposed_gather_bytes), forward);
-  terms.data = reduce + gather;
-  terms.optimizer = optimizer_ * heaviest.dense + optimizer_of_experts_ * heaviest.experts;
+  terms.data =
+      reduce + gather + of_all(ExchangeKind::kAllGather, heaviest.whole, exchange_.gather_units);
+  terms.optimizer =
+      optimizer_ * heaviest.trained.dense + optimizer_of_experts_ * heaviest.trained.experts;
   return terms;
 }
 

@@ -7,32 +7,12 @@
 // ranks divide the experts, has one interface where dense parameters have all of them.
 #pragma once
 
-#include <algorithm>
-
 #include "cost/collective_time.h"
 #include "cost/data_exchange.h"
+#include "cost/held_parameters.h"
 #include "job/job.h"
 
 namespace steelyard {
-
-// Of a part or a rank: how many that all data ranks share, and how many of routed experts.
-struct HeldParameters {
-  double dense = 0, experts = 0;
-  double all() const { return dense + experts; }
-  HeldParameters& operator+=(const HeldParameters& other) {
-    dense += other.dense;
-    experts += other.experts;
-    return *this;
-  }
-  friend HeldParameters operator*(HeldParameters held, double times) {
-    return {held.dense * times, held.experts * times};
-  }
-  // The most of each.
-  void raise_to(const HeldParameters& other) {
-    dense = std::max(dense, other.dense);
-    experts = std::max(experts, other.experts);
-  }
-};
 
 class StepEnd {
  public:

@@ -52,9 +52,31 @@ zero_stage = 1
 )");
   const Device& device = *job.cluster.device;
   const StepEnd end = StepClock(job).end(device, *usual_machine(device));
-  const StepEnd::Terms dense = end.after({1e9, 0}, 0, 0), experts = end.after({0, 1e9}, 0, 0);
+  const auto after = [&](const ParameterCount& held) { return end.after({held, held}, 0, 0); };
+  const StepEnd::Terms dense = after({1e9, 0}), experts = after({0, 1e9});
   EXPECT_NEAR(experts.data / dense.data, (1.0 / 2) / (15.0 / 16) * 8, 0.15);
   EXPECT_NEAR(experts.optimizer / dense.optimizer, 8, 1e-9);  // 2 ranks divide their states, not 16
+}
+
+// Adapters of 20 million parameters beside a frozen base of 7 billion: exchanges and the optimizer see the 20 million.
+TEST(StepTime, WhatIsFrozenIsNeitherReducedNorStepped) {
+  const std::string whole = R"(
+model = "llama-2-7b"
+engine = "ddp"
+[cluster]
+device = "a100-sxm-80gb"
+devices = 8
+[training]
+sequence_length = 2048
+micro_batch = 1
+)";
+  const StepTime all = time_of(job_written(whole.c_str()));
+  const StepTime adapted =
+      time_of(job_written((whole + "[adapter]\nmethod = \"lora\"\nrank = 8\n").c_str()));
+  const double part = 19'988'480.0 / 6'738'415'616.0;
+  EXPECT_LT(adapted.terms[TimeTerm::kOptimizer], 2 * part * all.terms[TimeTerm::kOptimizer]);
+  EXPECT_LT(adapted.terms[TimeTerm::kData] + adapted.hidden[TimeTerm::kData],
+            0.05 * (all.terms[TimeTerm::kData] + all.hidden[TimeTerm::kData]));
 }
 
 TEST(StepTime, TermsSumToTheStepWithinItsBand) {

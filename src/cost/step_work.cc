@@ -9,16 +9,22 @@ namespace steelyard {
 
 namespace {
 
-std::vector<HeldParameters> held_by(const ModelUnits<Checked>& units, bool divided) {
+ParameterCount count_of(const Unit<Checked>& unit) {
+  const auto experts = static_cast<double>(plain(unit.expert_elements));
+  return {static_cast<double>(plain(unit.elements)) - experts, experts};
+}
+
+std::vector<HeldParameters> held_by(const StagePrograms<Checked>& programs, bool divided) {
+  const ModelUnits<Checked>&whole = programs.units(), &trained = programs.trained_units();
   std::vector<HeldParameters> held;
-  const auto add = [&](const Unit<Checked>& unit) {
-    const auto experts = static_cast<double>(plain(unit.expert_elements));
-    held.push_back({static_cast<double>(plain(unit.elements)) - experts, experts});
+  const auto add = [&](const Unit<Checked>& of_whole, const Unit<Checked>& of_trained) {
+    held.push_back({count_of(of_whole), count_of(of_trained)});
   };
-  add(units.embedding);
-  for (const Unit<Checked>& kind : units.kinds) add(kind);
-  add(units.head);
-  if (divided) add(units.vocabulary_rows);
+  add(whole.embedding, trained.embedding);
+  for (std::size_t kind = 0; kind < whole.kinds.size(); ++kind)
+    add(whole.kinds[kind], trained.kinds[kind]);
+  add(whole.head, trained.head);
+  if (divided) add(whole.vocabulary_rows, trained.vocabulary_rows);
   return held;
 }
 
@@ -32,7 +38,7 @@ double boundary_bytes_of(const Job& job, const Sizes<Checked>& sizes) {
 
 StepWork::StepWork(const Job& asked, StagePrograms<Checked>& programs)
     : StepWork(asked, std::make_shared<const PipelineWork>(programs.work(asked.recompute)),
-               held_by(programs.units(), divides_vocabulary(asked)),
+               held_by(programs, divides_vocabulary(asked)),
                boundary_bytes_of(asked, programs.sizes())) {}
 
 StepWork::StepWork(const Job& asked, const StepWork& alike)

@@ -168,7 +168,7 @@ RankGroups groups_of(const Job& job) {
   groups.gather_backward = parallel.secondary_shard > 1
                                ? group_of(parallel.secondary_shard, stride, per_node)
                                : groups.data;
-  groups.machine = {groups.data.in_machine, groups.data.in_machine};
+  groups.machine = group_of(groups.data.in_machine, stride, per_node);
   groups.machines = {Ranks(std::max<std::int64_t>(1, data / groups.data.in_machine)), Ranks(1)};
   groups.pipeline = group_of(parallel.pipeline, stride * data, per_node);
   groups.stages_across_machines = stride * data >= per_node;
@@ -216,16 +216,17 @@ StretchPassages StretchClock::passages(const PipelineWork::Stretch& stretch) con
   return all;
 }
 
-WorkTime StretchClock::time(const StretchPassages& passages, double elements) const {
-  const auto on_device = [&](double width) {
+WorkTime StretchClock::time(const StretchPassages& passages, const HeldParameters& held) const {
+  const double elements = held.whole.all(), trained = held.trained.all();
+  const auto on_device = [&](double read_and_written) {
     Kernel kernel;
-    kernel.bytes = elements * width;
-    return width > 0 ? kernels.device_time(kernel).value() : 0.0;
+    kernel.bytes = read_and_written;
+    return kernel.bytes > 0 ? kernels.device_time(kernel).value() : 0.0;
   };
   const auto gather = [&](double width, const Group& group) {
     if (width <= 0) return 0.0;
     const double among = exchanges.time(ExchangeKind::kAllGather, elements * width, group).value() +
-                         on_device(data.traffic_of_gather);
+                         on_device(elements * data.traffic_of_gather);
     // From the host each rank brings its own share first.
     const double up = host_link > 0 ? elements * width / data_ranks / host_link : 0.0;
     return std::max(among, up);
@@ -236,13 +237,13 @@ WorkTime StretchClock::time(const StretchPassages& passages, double elements) co
         .time(ExchangeKind::kAllToAll, bytes * static_cast<double>(group.ranks.value()), group)
         .value();
   };
-  const double codes = elements * data.exchange_backward;
+  const double codes = trained * data.exchange_backward;
   const double scatter =
-      exchanges.time(ExchangeKind::kReduceScatter, elements * data.scatter_backward, groups.data)
+      exchanges.time(ExchangeKind::kReduceScatter, trained * data.scatter_backward, groups.data)
           .value() +
       all_to_all(codes, groups.machine) +
       all_to_all(codes / static_cast<double>(groups.machine.ranks.value()), groups.machines) +
-      on_device(data.traffic_of_scatter);
+      on_device(trained * data.traffic_of_scatter);
   const TimeTerm term = host_link > 0 ? TimeTerm::kOffload : TimeTerm::kData;
   WorkTime work{passages.forward.terms,  passages.backward.terms,  passages.weights.terms,
                 passages.forward.hidden, passages.backward.hidden, passages.model_flops,

@@ -8,6 +8,7 @@
 
 #include "cost/collective_time.h"
 #include "cost/data_exchange.h"
+#include "cost/held_parameters.h"
 #include "cost/kernel_time.h"
 #include "cost/time_terms.h"
 #include "engine/stage_program.h"
@@ -65,8 +66,8 @@ struct StretchClock {
   double paired = 0;
 
   StretchPassages passages(const PipelineWork::Stretch& stretch) const;
-  // `elements`: parameters of the stretch on this rank.
-  WorkTime time(const StretchPassages& passages, double elements) const;
+  // `held`: parameters of the stretch on this rank.
+  WorkTime time(const StretchPassages& passages, const HeldParameters& held) const;
 };
 
 }  // namespace steelyard

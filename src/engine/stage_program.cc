@@ -101,9 +101,9 @@ StagePrograms<N>::StagePrograms(const Job& job, const std::shared_ptr<StageProgr
 
 template <class N>
 void StagePrograms<N>::make_engine() {
-  context_ = std::make_unique<EngineContext<N>>(EngineContext<N>{
-      job_, book_, units_, trained_units_ ? *trained_units_ : units_, frozen_units_.get(), sizes_,
-      style_, gradients_of_kind_, embedding_.gradients, head_.gradients});
+  context_ = std::make_unique<EngineContext<N>>(
+      EngineContext<N>{job_, book_, units_, trained_units(), frozen_units_.get(), sizes_, style_,
+                       gradients_of_kind_, embedding_.gradients, head_.gradients});
   engine_ = steelyard::make_engine(*context_);
 }
 

@@ -63,6 +63,8 @@ class StagePrograms {
   Workbook<N>& book() { return book_; }
   const Program& program() const { return book_.program; }
   const ModelUnits<N>& units() const { return units_; }
+  // What of them has gradients: all, where nothing is frozen.
+  const ModelUnits<N>& trained_units() const { return trained_units_ ? *trained_units_ : units_; }
   const Sizes<N>& sizes() const { return sizes_; }
   Stage<N> stage_of(std::int64_t index) const;
   // As another job has it that differs in which whole layers are computed again: none or all of them.

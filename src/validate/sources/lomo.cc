@@ -41,6 +41,7 @@ Mapped map(MeasuredRow& row) {
     mapped.read_as("GB as GiB", "table 1's weights are 2 bytes a parameter in GiB");
   }
   map_outcome(row, mapped);
+  map_time(row, mapped);
   return mapped;
 }
 

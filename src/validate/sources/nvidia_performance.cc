@@ -83,21 +83,6 @@ std::optional<std::string> precision_of(const MeasuredRow& row) {
   return row.says("framework.name", "24.12") ? "fp8-delayed" : "fp8-tensorwise";
 }
 
-// Embedding and loss count as a layer each where that makes the chunks even (account_for_embedding_in_pipeline_split,
-// account_for_loss_in_pipeline_split); false: neither does.
-bool map_layers(std::int64_t layers, std::int64_t chunks, MappedRun& mapped) {
-  if (layers % chunks == 0) return true;
-  if ((layers + 2) % chunks != 0) return false;
-  const std::int64_t each = (layers + 2) / chunks;
-  Value::Array layout;
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-    layout.push_back(Value::integer(each - (chunk == 0 || chunk == chunks - 1 ? 1 : 0)));
-  mapped.set("parallel.pipeline_layout", Value::array(std::move(layout)));
-  mapped.read_as("a layer less on the first and the last stage",
-                 "the layers divide no other way: embedding and loss count as one each");
-  return true;
-}
-
 Mapped map(MeasuredRow& row) {
   const PrintedModel* model = model_of(row);
   if (model == nullptr)
@@ -154,10 +139,7 @@ Mapped map(MeasuredRow& row) {
     if (is_among(kOverlapping, row, model->preset, *precision) && (stages == 1 || chunks > 1))
       mapped.assume_switch("overlap.expert", true, "its recipe sets moe_a2a_overlap");
   }
-  // A product of three printed numbers of at most a million each.
-  if (!map_layers(model->layers,
-                  std::min<std::int64_t>(stages, 1 << 20) * std::min<std::int64_t>(chunks, 1 << 20),
-                  mapped))
+  if (!map_layers(model->layers, stages, chunks, mapped))
     return left_out("its layers of each stage are not printed");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);

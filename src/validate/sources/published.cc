@@ -17,6 +17,8 @@ constexpr std::array kDevices = {
     DeviceName{"95.0 gib capacity", 0, "h100-sxm-96gb"},
     DeviceName{"h100 pcie", 0, "h100-pcie-80gb"},
     DeviceName{"h100", 0, "h100-sxm-80gb"},
+    DeviceName{"h800", 0, "h800"},
+    DeviceName{"h200", 0, "h200-sxm"},
     DeviceName{"a100", 40, "a100-sxm-40gb"},
     DeviceName{"a100", 80, "a100-sxm-80gb"},
     DeviceName{"a100 40gb", 0, "a100-sxm-40gb"},
@@ -113,6 +115,23 @@ void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_n
   const std::int64_t devices = row.need("hardware.gpus");
   mapped.set("cluster.devices", devices);
   mapped.set("cluster.devices_per_node", std::min(devices, devices_per_node));
+}
+
+bool map_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks_of_stage,
+                MappedRun& mapped) {
+  // A product of two printed numbers, of at most a million each.
+  const std::int64_t chunks =
+      std::min<std::int64_t>(stages, 1 << 20) * std::min<std::int64_t>(chunks_of_stage, 1 << 20);
+  if (layers % chunks == 0) return true;
+  if ((layers + 2) % chunks != 0) return false;
+  const std::int64_t each = (layers + 2) / chunks;
+  Value::Array layout;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
+    layout.push_back(Value::integer(each - (chunk == 0 || chunk == chunks - 1 ? 1 : 0)));
+  mapped.set("parallel.pipeline_layout", Value::array(std::move(layout)));
+  mapped.read_as("a layer less on the first and the last stage",
+                 "the layers divide no other way: embedding and loss count as one each");
+  return true;
 }
 
 void map_outcome(const MeasuredRow& row, MappedRun& mapped) {

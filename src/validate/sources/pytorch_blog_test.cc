@@ -25,5 +25,21 @@ TEST(PytorchBlog, EveryBlockIsRecomputed) {
   EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
 
+// The code's own README: compiled, and shards within a machine.
+TEST(PytorchBlog, OfItsCode) {
+  const LiteralRow row(
+      R"row({"id": "fmsfsdp-7b-A100", "source": {"repo": "foundation-model-stack/fms-fsdp",
+        "path": "README.md"}, "model": {"name": "Llama2 7b"},
+        "hardware": {"gpu": "A100 80GB", "gpu_memory_gib": 80, "gpus": 128, "nodes": 16},
+        "train": {"seq_len": 4096, "micro_batch": 2, "precision": "bf16", "compile": true,
+        "recompute": "none"}, "parallel": {"dp": 128, "fsdp_zero_stage": "HSDP"},
+        "measured": {"oom": false, "tokens_per_s_per_gpu": 4550}})row");
+  EXPECT_EQ(row.source(), "fms-fsdp");
+  EXPECT_EQ(row.says("model"), R"("llama-2-7b")");
+  EXPECT_EQ(row.says("training.compile"), "true");
+  EXPECT_EQ(row.says("parallel.replicate"), "16");
+  EXPECT_EQ(row.mapped().tokens_per_second, std::optional(4550.0));
+}
+
 }  // namespace
 }  // namespace steelyard

@@ -68,6 +68,10 @@ Mapped map(MeasuredRow& row) {
     mapped.read_as("device, GiB", "neither the tool nor the unit is stated");
   }
   map_outcome(row, mapped);
+  if (row.text("train.quant").empty())
+    map_time(row, mapped);
+  else
+    mapped.read_as("no step time", "auto-gptq's products are none of ours");
   return mapped;
 }
 

@@ -29,6 +29,8 @@ const std::vector<RowSource>& row_sources() {
       kNarayanan2021,
       kZhao2023,
       kPytorchBlog,
+      kFmsFsdp,
+      kXtuner,
   };
   return kSources;
 }

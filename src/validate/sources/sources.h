@@ -35,5 +35,7 @@ extern const RowSource kNvidiaPerformance;
 extern const RowSource kNarayanan2021;
 extern const RowSource kZhao2023;
 extern const RowSource kPytorchBlog;
+extern const RowSource kFmsFsdp;
+extern const RowSource kXtuner;
 
 }  // namespace steelyard

@@ -96,6 +96,10 @@ Mapped map(MeasuredRow& row) {
   if (!bytes) bytes = row.gib("measured.peak_reported");
   if (bytes) mapped.readings.push_back({Meter::kReserved, *bytes});
   map_outcome(row, mapped);
+  if (row.number("measured.tokens_per_s_per_gpu"))
+    mapped.read_as("no step time",
+                   "Meta's H100 run at 500 W with HBM2e of 2.4 TB/s (torchtitan, "
+                   "benchmarks/llama3_h100_202412_torchtitan.md)");
   return mapped;
 }
 

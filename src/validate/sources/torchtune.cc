@@ -95,6 +95,7 @@ Mapped map(MeasuredRow& row) {
     mapped.readings.push_back({Meter::kReserved, *reserved});
   }
   map_outcome(row, mapped);
+  map_time(row, mapped);
   return mapped;
 }
 
