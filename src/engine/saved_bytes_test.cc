@@ -31,7 +31,9 @@ Kept kept_of_run(const std::string& text) {
   }
   StagePrograms<Traced> stages(*job);
   Traced by_token, beside;
-  for (const SlotId slot : stages.kept_of_kind(0, job->recompute.mode == RecomputeMode::kFull)) {
+  const bool again = job->recompute.mode == RecomputeMode::kFull ||
+                     job->recompute.mode == RecomputeMode::kOperators;
+  for (const SlotId slot : stages.kept_of_kind(0, again)) {
     const Formula& formula = stages.book().formulas[static_cast<std::size_t>(slot)];
     const Traced bytes = Traced(bits_of(formula.type) / 8) * formula.elements;
     (bytes.without({"b", "s"}).empty() ? beside : by_token) += bytes;
@@ -80,6 +82,23 @@ TEST(SavedBytes, LlamaInBf16WithFlashAttention) {
 TEST(SavedBytes, CompiledLlamaKeepsWhatProductsRead) {
   const Kept kept = kept_of({.training = R"("precision": "bf16-pure", "compile": true)"});
   EXPECT_EQ(kept.formula, "12h + 4k + 6f + 4n");
+}
+
+// torchtitan's selective checkpoints. Eager, all that was chosen waits; of a compiled layer the last product's output does not
+// cross, since backward does not read it: input, q, v, attention, gate (the same block under aot_eager_decomp_partition,
+// torch 2.11). With 8-bit factors the same products are chosen.
+TEST(SavedBytes, OfChosenOperatorsACompiledLayerKeepsWhatBackwardReads) {
+  const auto kept = [](const char* precision, const char* compile) {
+    return kept_of(
+        {.engine = "fsdp2",
+         .training = fmt::format(R"("precision": "{}", "compile": {})", precision, compile),
+         .recompute = R"("mode": "operators")",
+         .devices = 8,
+         .implementation = "torchtitan"});
+  };
+  EXPECT_EQ(kept("bf16-mixed", "false").formula, "8h + 2k + 2f + 4n");
+  EXPECT_EQ(kept("bf16-mixed", "true").formula, "6h + 2k + 2f + 4n");
+  EXPECT_EQ(kept("fp8-rowwise", "true").formula, "6h + 2k + 2f + 4n");
 }
 
 TEST(SavedBytes, DoNotDependOnBatchOrSequence) {

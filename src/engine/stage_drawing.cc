@@ -173,7 +173,7 @@ void StagePrograms<N>::compose_layer(Tapes& tapes, std::size_t kind, bool recomp
   if (recomputed) composer.recompute_layer();
   // torchtitan's checkpoints run to the end of a layer (activation_checkpoint.early_stop is false, 0.2.2).
   if (recomputed && job_.recompute.mode == RecomputeMode::kOperators)
-    graph.keep_chosen_outputs(job_.implementation != Implementation::kTorchtitan);
+    graph.keep_chosen_outputs(job_.implementation != Implementation::kTorchtitan, style_.compiled);
   if (torch_pipeline_) graph.keep_graph_between_parts();
   play(tapes, {.unread = layer.unread});
   if (layer.unread) tapes.gradients.clear();

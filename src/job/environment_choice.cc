@@ -136,6 +136,12 @@ void choose_torchtune(Draft& draft, const Value& document, Diagnostics& problems
   if (version) draft.job().torchtune_before_0_5 = *version < Version{0, 5};
 }
 
+// The loss is compiled since April 2025 (pytorch/torchtitan pull request 1033).
+void choose_torchtitan(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "torchtitan", "0.1", problems);
+  if (version) draft.job().torchtitan_before_0_1 = *version < Version{0, 1};
+}
+
 void choose_scaling(Draft& draft, const Value& document, Diagnostics& problems) {
   const auto version = said_version(document, "scaling", "0.2", problems);
   if (version) draft.job().scaling_before_0_1 = *version < Version{0, 1};
@@ -180,6 +186,7 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   choose_transformers(draft, document, problems);
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
+  choose_torchtitan(draft, document, problems);
   choose_scaling(draft, document, problems);
   choose_flash_attn(draft, document, problems);
   choose_allocator(draft, document, problems);

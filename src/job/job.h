@@ -313,6 +313,7 @@ struct Job {
   // What foreach Adam makes as large as its second moments: before torch 2.1 their roots, and these plus epsilon beside them.
   std::int32_t foreach_lists = 1;
   bool torchtune_before_0_5 = false;
+  bool torchtitan_before_0_1 = false;  // compiles layers alone, and not the loss
   bool scaling_before_0_1 = false;     // scaling before it was published
   bool first_flash_attention = false;  // flash-attn 1
   // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising. Weights

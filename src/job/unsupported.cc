@@ -164,9 +164,8 @@ constexpr std::array kFeatures = {
                                                 return std::holds_alternative<ExpertMlp>(layer.mlp);
                                               });
               return !dense || job.parallel.tensor > 1 || job.parallel.context > 1 ||
-                     job.parallel.pipeline > 1 || job.adapter || job.training.compile ||
+                     job.parallel.pipeline > 1 || job.adapter ||
                      job.offload.activations != OffloadTarget::kNone || job.recompute.reentrant ||
-                     multiplies_in_8_bits(job.training.precision) ||
                      (job.implementation != Implementation::kTransformers &&
                       job.implementation != Implementation::kTorchtitan);
             },

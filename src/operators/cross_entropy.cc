@@ -44,7 +44,7 @@ template <class N>
 ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId labels,
                                     ValueId hidden) {
   logits = capped(logits);
-  if (c_.style.loss == LossKernel::kFused || c_.style.compiled)
+  if (c_.style.loss == LossKernel::kFused || c_.style.compiles_loss)
     return fused(logits, labels, hidden);
   // Where the training loop asks for the loss, the labels come as they are wanted.
   const bool scaling = c_.style.implementation == Implementation::kScaling;

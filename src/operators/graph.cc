@@ -92,8 +92,9 @@ void Graph<N>::region(const Region& region) {
 }
 
 template <class N>
-void Graph<N>::keep_chosen_outputs(bool early_stop) {
-  regions_.back().early_stop = early_stop;
+void Graph<N>::keep_chosen_outputs(bool early_stop, bool compiled) {
+  regions_.back().early_stop = early_stop || compiled;
+  keeps_what_is_read_ = compiled;
   // Where nothing asks for a gradient nothing is saved, and what was chosen goes with the checkpoint's frame.
   bool differentiated = false;
   for (int i = regions_.back().begin; i < regions_.back().end; ++i)
@@ -102,10 +103,12 @@ void Graph<N>::keep_chosen_outputs(bool early_stop) {
   int products = 0;
   for (int i = regions_.back().begin; i < regions_.back().end; ++i) {
     Operator& operation = operators_[at(i)];
-    // aten.mm; a product with a bias is aten.addmm, which is neither counted nor kept.
+    // aten.mm, of tensors whose factors will have 8 bits, too; a product with a bias is aten.addmm, which is neither counted
+    // nor kept.
     const bool product = operation.arithmetic.kind == Arithmetic::kProduct &&
                          !operation.backward.empty() &&
-                         operation.backward[0].kind == BackwardStep::kParameterGradient;
+                         (operation.arithmetic.eight_bits ||
+                          operation.backward[0].kind == BackwardStep::kParameterGradient);
     if (product) ++products;
     operation.stays =
         operation.arithmetic.kind == Arithmetic::kAttention || (product && products % 2 == 1);

@@ -180,8 +180,9 @@ class Graph {
   void region(const Region& region);
   // Within the last region, outputs of attention and of every other matrix product stay, and these do not run again:
   // torch's selective checkpoints with torchtitan's choice (torchtitan/distributed/activation_checkpoint.py).
-  // `early_stop`: the second run ends with the last tensor that is needed.
-  void keep_chosen_outputs(bool early_stop);
+  // `early_stop`: the second run ends with the last tensor that is needed. `compiled`: that, and a chosen output that
+  // backward has no use for is not kept (torch/_functorch/partitioners.py: what crosses is what backward reads).
+  void keep_chosen_outputs(bool early_stop, bool compiled);
   int size() const { return static_cast<int>(operators_.size()); }
 
   int parameter(const GradientSlots& slots) {
@@ -303,6 +304,7 @@ class Graph {
   // Whether its weights' gradients wait: matrix products, or all operators with parameters.
   bool is_deferred(const Operator& operation) const;
   void find_uses();
+  void drop_unread_choices();
   void find_savers();
   void plan_reruns();
   // Stays, and the second run of its region ends before it: a run that stops early ends where the last operator would begin.
@@ -343,6 +345,7 @@ class Graph {
   bool offloads_ = false, returns_late_ = false;
   std::vector<SlotId> returned_before_;
   bool borrows_result_gradient_ = false;
+  bool keeps_what_is_read_ = false;  // of what regions choose
   bool keeps_graph_ = false;
 };
 

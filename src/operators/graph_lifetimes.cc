@@ -14,6 +14,7 @@ void Graph<N>::finish() {
   reruns_.assign(regions_.size(), {});
   find_savers();
   plan_reruns();
+  if (keeps_what_is_read_) drop_unread_choices();
   find_uses();
   plan_copies();
   // What nobody keeps for backward is a temporary of forward.
@@ -33,6 +34,12 @@ void Graph<N>::finish() {
                                   Pile::kTemporary, value.elements, value.type);
     }
   }
+}
+
+template <class N>
+void Graph<N>::drop_unread_choices() {
+  for (Storage& storage : storages_)
+    if (stays_unread(storage)) storage.stays = operators_[at(storage.made_by)].stays = false;
 }
 
 template <class N>

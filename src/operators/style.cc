@@ -81,6 +81,7 @@ OperatorStyle style_of(const Job& job) {
   style.always_dequantises = job.always_dequantises;
   style.quantised_from_fp16 = job.quantised_from_fp16;
   style.compiled = job.training.compile;
+  style.compiles_loss = style.compiled && !job.torchtitan_before_0_1;
   const bool scaling = job.implementation == Implementation::kScaling;
   style.liger = job.training.kernels == KernelLibrary::kLiger;
   const bool of_torch = job.implementation == Implementation::kTorchtitan;

@@ -42,6 +42,7 @@ struct OperatorStyle {
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).
   bool compiled = false;
+  bool compiles_loss = false;
   bool norms_written_out = true;  // operator by operator, not one kernel
   bool fused_softmax = false;     // scale, mask and softmax of written-out attention are one kernel
   bool older_norms =

@@ -147,13 +147,11 @@ class JobWriter {
   bool can_choose_operators(const RunFile& job) const {
     const std::string code =
         implementation_.empty() ? engine_.implementations.front() : implementation_;
-    const std::string precision = job["training"].value("precision", "");
     const bool dense = std::none_of(
         model_.kinds.begin(), model_.kinds.end(),
         [](const Layer& layer) { return std::holds_alternative<ExpertMlp>(layer.mlp); });
     return dense && tensor_ == 1 && pipeline_ == 1 && context_ == 1 &&
            (code == "transformers" || code == "torchtitan") && !job.contains("adapter") &&
-           !job["training"].value("compile", false) && !precision.starts_with("fp8-") &&
            !(job.contains("offload") && job["offload"].contains("activations"));
   }
   void layout() {

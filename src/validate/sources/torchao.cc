@@ -63,6 +63,16 @@ void map_torch(const MeasuredRow& row, MappedRun& mapped) {
                   "not printed; the tables came to torchao's repository in February 2025");
 }
 
+// "torchtitan 0.0.2" of early 2025; pull request 778 is of January.
+void map_torchtitan(const MeasuredRow& row, MappedRun& mapped) {
+  if (row.says("framework.version", "torchtitan 0.0")) {
+    mapped.set("environment.torchtitan", "0.0");
+  } else if (row.text("framework.version").empty()) {
+    mapped.assume("environment.torchtitan", "0.0",
+                  "not printed; its integration is of January 2025 (pull request 778)");
+  }
+}
+
 Mapped map(MeasuredRow& row) {
   if (row.says("model.name", "timm/") || row.says("model.name", "timm "))
     return left_out("a vision model");
@@ -87,6 +97,7 @@ Mapped map(MeasuredRow& row) {
   }
   mapped.set("training.gradient_accumulation", 1);
   map_torch(row, mapped);
+  map_torchtitan(row, mapped);
   map_precision(row, mapped);
   mapped.assume("training.optimizer", "adamw", kToml);
   if (row.truth("train.compile").value_or(false)) mapped.set_switch("training.compile", true);
