@@ -230,6 +230,34 @@ Move stateless_optimizer() {
           }};
 }
 
+// ZeRO-Infinity on the host (arXiv 2104.07857), which one device can have, too; FSDP's CPUOffloadPolicy for shards.
+Move states_on_the_host() {
+  return {"states and parameters on the host", "offload",
+          "the host steps; every layer comes from there, forward and backward", 9,
+          [](Job& job, auto& edits) {
+            const bool sharded = (job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2) &&
+                                 job.parallel.zero_stage == 3 && job.parallel.data > 1;
+            const bool partitioned = job.engine == Engine::kDdp || job.engine == Engine::kDeepSpeed;
+            if ((!sharded && !partitioned) || job.implementation != Implementation::kTransformers ||
+                job.trains_in_part() || job.training.optimizer.name != "adamw" ||
+                job.parallel.tensor > 1 || job.parallel.context > 1 || job.parallel.pipeline > 1 ||
+                job.offload.optimizer != OffloadTarget::kNone || job.training.precision.autocast ||
+                !job.training.precision.master)
+              return false;
+            if (partitioned) {
+              if (job.engine == Engine::kDdp) edits.push_back({"engine", "ddp", "deepspeed"});
+              if (job.parallel.zero_stage != 3)
+                edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
+              job.engine = Engine::kDeepSpeed;
+              job.parallel.zero_stage = 3;
+            }
+            edits.push_back({"offload.optimizer", "none", "cpu"});
+            edits.push_back({"offload.parameters", "none", "cpu"});
+            job.offload.optimizer = job.offload.parameters = OffloadTarget::kCpu;
+            return true;
+          }};
+}
+
 // Twice the devices cost as much as changing the precision of the result.
 int price_of(std::int64_t devices) {
   int doublings = 0;
@@ -290,6 +318,7 @@ std::vector<Move> moves() {
                            full_recompute(),      higher_zero_stage(3),  more_tensor(2),
                            more_tensor(4),        more_tensor(8)};
   for (std::int64_t devices : {2, 4, 8, 16, 32, 64, 128, 256}) all.push_back(more_devices(devices));
+  all.push_back(states_on_the_host());
   all.push_back(eight_bit_optimizer());
   all.push_back(pure_sixteen_bit());
   all.push_back(stateless_optimizer());

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "machine/machine.h"
 #include "quantity/print.h"
@@ -12,8 +12,9 @@
 
 namespace steelyard {
 
-std::string host_fact(const Job& job, const Prediction& prediction, const Style& style) {
-  if (prediction.holdings.empty()) return "";
+std::vector<std::string> with_host(std::vector<std::string> known, const Job& job,
+                                   const Prediction& prediction, const Style& style) {
+  if (prediction.holdings.empty()) return known;
   const auto amount = [&](Bytes bytes) { return print(bytes, style.units); };
   std::string text = fmt::format("host {} a machine", amount(prediction.host_of_node));
   if (prediction.pinned > Bytes())
@@ -22,7 +23,8 @@ std::string host_fact(const Job& job, const Prediction& prediction, const Style&
   const Machine* machine = usual_machine(*job.cluster.device);
   if (machine != nullptr && machine->host_memory < prediction.host_of_node)
     text += fmt::format(": {} has {}", machine->name, amount(machine->host_memory));
-  return text;
+  known.push_back(std::move(text));
+  return known;
 }
 
 std::string host_table(const Prediction& prediction, const Style& style) {

@@ -9,14 +9,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "predict/prediction.h"
 #include "report/style.h"
 
 namespace steelyard {
 
-// Empty where nothing is kept there.
-std::string host_fact(const Job& job, const Prediction& prediction, const Style& style);
+// The facts of a screen, and that one behind them where something is kept there.
+std::vector<std::string> with_host(std::vector<std::string> known, const Job& job,
+                                   const Prediction& prediction, const Style& style);
 // Row by row: several tensors of one name are one row.
 std::string host_table(const Prediction& prediction, const Style& style);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "report/host_need.h"
 #include "report/table.h"
 
 namespace steelyard {
@@ -75,10 +76,12 @@ std::string activations_answer(const Weighing& weighing, const PhasePrediction& 
 
 std::string optimizer_answer(const Job& job, const PhasePrediction& phase, const Scale& scale) {
   const Bytes bytes = optimizer_state(phase.piles);
-  return fmt::format("{}: {} {} of {} state{}, {} of allocated", leads(bytes, phase) ? "yes" : "no",
-                     number_of(bytes, scale), scale.unit, job.training.optimizer.name,
+  return fmt::format("{}: {} {} of {} state{}, {} of allocated{}",
+                     leads(bytes, phase) ? "yes" : "no", number_of(bytes, scale), scale.unit,
+                     job.training.optimizer.name,
                      phase.piles[Pile::kMasterWeights] > Bytes() ? " and master weights" : "",
-                     percent_of(bytes, phase.allocated));
+                     percent_of(bytes, phase.allocated),
+                     job.offload.optimizer == OffloadTarget::kNone ? "" : "; the host steps it");
 }
 
 std::string replication_answer(const Job& job) {
@@ -188,13 +191,11 @@ std::string phases_text(const Weighing& weighing, const Style& style) {
                                   : std::string(name_of(phase->phase));
     const int indent = fact_indent(prediction);
     result.append(static_cast<std::size_t>(indent), ' ');
-    result +=
-        facts(style,
-              {"peak: " + where,
-               fmt::format("hotspot: {}, {} of allocated", words_of(static_cast<Pile>(hotspot)),
-                           percent_of(phase->piles.bytes[hotspot], phase->allocated))},
-              indent) +
-        "\n";
+    const std::vector<std::string> known = {
+        "peak: " + where,
+        fmt::format("hotspot: {}, {} of allocated", words_of(static_cast<Pile>(hotspot)),
+                    percent_of(phase->piles.bytes[hotspot], phase->allocated))};
+    result += facts(style, with_host(known, weighing.job, prediction, style), indent) + "\n";
   }
   result += "\n" + phases_table(weighing, index, style) + "\n" + three_questions(weighing, style);
   if (!weighing.arguments.empty())

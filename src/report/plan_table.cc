@@ -75,9 +75,7 @@ std::vector<std::string> measure_parts(const PlanRow& row, const Style& style) {
                   row.layout.pipeline > 1
                       ? fmt::format(" on stage {}", row.prediction.peak.pipeline)
                       : std::string())};
-  if (std::string host = host_fact(row.job, row.prediction, style); !host.empty())
-    parts.push_back(std::move(host));
-  return parts;
+  return with_host(std::move(parts), row.job, row.prediction, style);
 }
 
 // "tensor +3.1 s, recompute +2.0 s"

@@ -7,6 +7,7 @@
 
 #include "report/bar.h"
 #include "report/budget_text.h"
+#include "report/host_need.h"
 #include "report/table.h"
 
 namespace steelyard {
@@ -51,12 +52,12 @@ std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_
                       const std::optional<Budget>& budget, const Style& style) {
   const StepTime& time = *weighing.prediction.time;
   std::string result = verdict_line(weighing.prediction, style);
-  result +=
-      facts(style, {fmt::format("{} a step ({} to {})", print_seconds(time.step),
-                                print_seconds(time.low), print_seconds(time.high)),
-                    bound_of(time), fmt::format("{:.0f} % MFU", 100 * time.model_flops_utilization),
-                    fmt::format("{:.0f} tokens/s a device", time.tokens_per_second_per_device)}) +
-      "\n\n";
+  const std::vector<std::string> known = {
+      fmt::format("{} a step ({} to {})", print_seconds(time.step), print_seconds(time.low),
+                  print_seconds(time.high)),
+      bound_of(time), fmt::format("{:.0f} % MFU", 100 * time.model_flops_utilization),
+      fmt::format("{:.0f} tokens/s a device", time.tokens_per_second_per_device)};
+  result += facts(style, with_host(known, weighing.job, weighing.prediction, style)) + "\n\n";
   std::vector<std::pair<double, TimeTerm>> rows;
   for (std::size_t i = 0; i < kTimeTerms; ++i) {
     const auto term = static_cast<TimeTerm>(i);

@@ -322,11 +322,9 @@ std::string weighing_text(const Weighing& weighing, const Style& style) {
   const int indent = fact_indent(prediction);
   std::string result = verdict_line(prediction, style);
   result.append(static_cast<std::size_t>(indent), ' ');
-  std::vector<std::string> known = {rank_fact(weighing.job, prediction, scale),
-                                    crossing_fact(prediction)};
-  if (std::string host = host_fact(weighing.job, prediction, style); !host.empty())
-    known.push_back(std::move(host));
-  result += facts(style, known, indent) + "\n\n";
+  const std::vector<std::string> known = {rank_fact(weighing.job, prediction, scale),
+                                          crossing_fact(prediction)};
+  result += facts(style, with_host(known, weighing.job, prediction, style), indent) + "\n\n";
   result += bars_text(weighing, style);
   result += suggestions_text(weighing, style);
   result += closing_line(weighing, style);
