@@ -124,9 +124,6 @@ Mapped map(MeasuredRow& row) {
   mapped.set("parallel.context", row.count("parallel.cp").value_or(1));
   const std::int64_t stages = row.count("parallel.pp").value_or(1);
   const std::int64_t chunks = stages > 1 ? row.count("parallel.vpp").value_or(1) : 1;
-  mapped.set("parallel.pipeline", stages);
-  mapped.set("parallel.virtual_pipeline", chunks);
-  mapped.set("parallel.schedule", chunks > 1 ? "interleaved" : "1f1b");
   mapped.assume_switch("overlap.reduce", true, "its recipes set overlap_grad_reduce");
   mapped.assume_switch("overlap.gather", true, "its recipes set overlap_param_gather");
   if (row.count("parallel.tp").value_or(1) > 1)
@@ -139,7 +136,7 @@ Mapped map(MeasuredRow& row) {
     if (is_among(kOverlapping, row, model->preset, *precision) && (stages == 1 || chunks > 1))
       mapped.assume_switch("overlap.expert", true, "its recipe sets moe_a2a_overlap");
   }
-  if (!map_layers(model->layers, stages, chunks, mapped))
+  if (!map_stages(model->layers, stages, chunks, mapped))
     return left_out("its layers of each stage are not printed");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);

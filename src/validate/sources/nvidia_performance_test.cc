@@ -22,6 +22,19 @@ TEST(NvidiaPerformance, Experts) {
   EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
 
+// A division by what a row prints.
+TEST(NvidiaPerformance, NoStagesAtAll) {
+  for (const char* pipeline : {R"("pp": 0, "vpp": 1)", R"("pp": 2, "vpp": 0)"}) {
+    const std::string text = std::string(R"row({"id": "nemo-x",
+        "source": {"title": "NVIDIA Megatron-Bridge"}, "model": {"name": "Qwen3_235B_a22B"},
+        "hardware": {"gpu": "DGX-H100", "gpus": 256}, "framework": {"version": "26.02 NeMo Container"},
+        "train": {"seq_len": 4096, "micro_batch": 1, "global_batch": 8192, "precision": "FP8"},
+        "parallel": {"tp": 2, "cp": 1, "ep": 32, )row") +
+                             pipeline + R"row(}, "measured": {"tokens_per_s_per_gpu": 1712.0}})row";
+    EXPECT_EQ(LiteralRow(text).left_out(), "its layers of each stage are not printed");
+  }
+}
+
 // What a recipe sets and the table does not print: by model, device, precision and release.
 TEST(NvidiaPerformance, AsTheRecipesSay) {
   const auto of_gpt_oss = [](const char* device, const char* precision, const char* release) {

@@ -117,8 +117,12 @@ void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_n
   mapped.set("cluster.devices_per_node", std::min(devices, devices_per_node));
 }
 
-bool map_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks_of_stage,
+bool map_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunks_of_stage,
                 MappedRun& mapped) {
+  if (stages < 1 || chunks_of_stage < 1) return false;
+  mapped.set("parallel.pipeline", stages);
+  mapped.set("parallel.virtual_pipeline", chunks_of_stage);
+  mapped.set("parallel.schedule", chunks_of_stage > 1 ? "interleaved" : "1f1b");
   // A product of two printed numbers, of at most a million each.
   const std::int64_t chunks =
       std::min<std::int64_t>(stages, 1 << 20) * std::min<std::int64_t>(chunks_of_stage, 1 << 20);

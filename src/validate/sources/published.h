@@ -31,9 +31,9 @@ void assume_megatron_dropout(MappedRun& mapped);
 // device, devices, devices_per_node; a row of an unknown device is incomplete.
 void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_node = 8);
 
-// Layers of each chunk of Megatron's pipeline. Embedding and loss count as a layer each where that makes them even
+// Megatron's pipeline: its stages, their chunks, its order, and the layers of each chunk. Embedding and loss count as a layer each where that makes them even
 // (account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split); false: neither does.
-bool map_layers(std::int64_t layers, std::int64_t stages, std::int64_t chunks_of_stage,
+bool map_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunks_of_stage,
                 MappedRun& mapped);
 
 // A run that printed its speed has not run out of memory.

@@ -42,9 +42,6 @@ Mapped map(MeasuredRow& row) {
   mapped.set_switch("parallel.sequence_parallel", row.truth("parallel.sp").value_or(false));
   const std::int64_t stages = row.need("parallel.pp");
   const std::int64_t chunks = row.count("parallel.vpp").value_or(1);
-  mapped.set("parallel.pipeline", stages);
-  mapped.set("parallel.virtual_pipeline", chunks);
-  mapped.set("parallel.schedule", chunks > 1 ? "interleaved" : "1f1b");
   mapped.set("parallel.expert", row.need("parallel.ep"));
   mapped.assume("parallel.expert_tensor", 1, "not printed; Megatron's advice for experts");
   const bool deep = row.says("source.table", "deepep");
@@ -53,7 +50,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set_switch("overlap.reduce", overlaps);
   mapped.set_switch("overlap.gather", overlaps);
   if (row.says("source.table", "tp overlap")) mapped.set_switch("overlap.tensor", true);
-  if (!map_layers(kLayers, stages, chunks, mapped))
+  if (!map_stages(kLayers, stages, chunks, mapped))
     return left_out("its layers of each stage are not printed");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
