@@ -18,7 +18,7 @@ constexpr std::array kTiles = {Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{12
                                Tile{256, 64, 0.85}, Tile{64, 256, 0.85}, Tile{128, 64, 0.75},
                                Tile{64, 128, 0.75}, Tile{64, 64, 0.55},  Tile{128, 32, 0.46},
                                Tile{32, 128, 0.46}, Tile{64, 32, 0.40},  Tile{32, 64, 0.40}};
-// Of products that are narrower, an adapter's or a router's, libraries also cut the inner dimension (cuBLAS's kernels
+// Of products that are no wider, an adapter's or a router's, libraries also cut the inner dimension (cuBLAS's kernels
 // "splitK" and "sliced"). Measured shapes of 160 columns and more show no sign of it.
 constexpr std::int64_t kNarrow = 64;
 // What one block of an attention kernel works on (flash-attn, kBlockM of a head of 128).

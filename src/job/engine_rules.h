@@ -35,6 +35,7 @@ struct EngineRules {
 };
 
 const EngineRules& rules_of(Engine engine);
+inline bool is_fsdp(Engine engine) { return engine == Engine::kFsdp1 || engine == Engine::kFsdp2; }
 // "gpipe, 1f1b and zb-v"
 std::string orders_of(const EngineRules& rules);
 // "fsdp2, deepspeed, megatron and nanotron": the engines that can.

@@ -16,8 +16,6 @@ namespace {
 constexpr int kReshardAlways = 1;
 constexpr int kReshardNever = 2;
 
-bool is_fsdp(Engine engine) { return engine == Engine::kFsdp1 || engine == Engine::kFsdp2; }
-
 void choose_zero_stage(Draft& draft) {
   Job& job = draft.job();
   const EngineRules& rules = rules_of(job.engine);

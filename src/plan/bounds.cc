@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "job/engine_rules.h"
 #include "job/stages.h"
 #include "predict/reserve.h"
 #include "schedule/orders.h"
@@ -77,8 +78,8 @@ Bounds::Held Bounds::held_by(const Layout& layout, const FormFacts& facts) const
   const bool whole = layout.zero_stage == 0 && layout.engine != Engine::kDeepSpeed;
   const double ranks = whole ? 1 : data * facts.share / layout.replicate;
   // Layers whose states are divided are gathered while they run: one at least, all of the stage where they are kept.
-  const bool gathers = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2 ||
-                       (layout.engine == Engine::kDeepSpeed && layout.zero_stage == 3);
+  const bool gathers =
+      is_fsdp(layout.engine) || (layout.engine == Engine::kDeepSpeed && layout.zero_stage == 3);
   const bool keeps = gathers && (layout.zero_stage == 2 ||
                                  (layout.engine == Engine::kFsdp2 && layout.pipeline > 1));
   Held held;

@@ -58,9 +58,8 @@ class Enumeration {
   }
   // FSDP's policies take parameters and optimizer together: that is the recipe with the optimizer alone.
   bool is_said_twice(const Layout& layout) const {
-    const bool fsdp = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
     const auto& keys = space_.recipes[layout.recipe].keys;
-    return fsdp && std::any_of(keys.begin(), keys.end(), [](const auto& key) {
+    return is_fsdp(layout.engine) && std::any_of(keys.begin(), keys.end(), [](const auto& key) {
              return key.first == key_of(KeyId::kOffloadParameters).path;
            });
   }
@@ -267,7 +266,6 @@ class Enumeration {
 
   std::vector<Division> divisions_of(const Layout& layout) const {
     const bool shared = layout.data * layout.context > 1;
-    const bool torch_shards = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
     std::vector<Division> divisions;
     for (int stage = 0; stage < 4; ++stage) {
       const bool any = fixed_.has(KeyId::kReshard);
@@ -279,7 +277,7 @@ class Enumeration {
         continue;
       // With one rank there is nothing to share: the first stage says it, but where a later one moves states to the host.
       if (!shared && !divisions.empty() && !offloads_states(layout)) break;
-      for (const std::int64_t copies : replicas_of(layout, shared && torch_shards))
+      for (const std::int64_t copies : replicas_of(layout, shared && is_fsdp(layout.engine)))
         divisions.push_back({static_cast<std::uint8_t>(stage), static_cast<std::int32_t>(copies)});
     }
     return divisions;

@@ -4,6 +4,7 @@
 
 #include <tuple>
 
+#include "job/engine_rules.h"
 #include "job/stages.h"
 
 namespace steelyard {
@@ -118,8 +119,7 @@ std::string words_of(const Layout& layout, std::string_view separator) {
   add("data", layout.data);
   add("replicas", layout.replicate);
   // With one rank a stage says nothing, but where it sends what it would divide to the host.
-  const bool torch_shards = layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2;
-  if (layout.data * layout.context > 1 || (layout.zero_stage > 0 && !torch_shards))
+  if (layout.data * layout.context > 1 || (layout.zero_stage > 0 && !is_fsdp(layout.engine)))
     words.push_back(fmt::format("zero {}", layout.zero_stage));
   if (layout.schedule != PipelineSchedule::kOneForwardOneBackward)
     words.push_back(order_words(layout));

@@ -1,5 +1,7 @@
 #include "plan/space_writer.h"
 
+#include "job/engine_rules.h"
+
 namespace steelyard {
 
 void SpaceWriter::start_forms() {
@@ -72,7 +74,7 @@ bool SpaceWriter::offloads(const Layout& layout, KeyId offload) const {
 
 // The least that the engine asks for where something waits on the host.
 std::uint8_t SpaceWriter::stage_of_form(const Layout& layout) const {
-  if (layout.engine == Engine::kFsdp1 || layout.engine == Engine::kFsdp2) return 3;
+  if (is_fsdp(layout.engine)) return 3;
   // Megatron-FSDP is another engine.
   if (const auto said = fixed_.count(KeyId::kZeroStage);
       said && *said > 1 && layout.engine == Engine::kMegatron)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "job/engine_rules.h"
+
 namespace steelyard {
 
 namespace {
@@ -14,6 +16,11 @@ std::string text(std::int64_t number) { return fmt::format("{}", number); }
 bool runs_on_torch(const Job& job) {
   return job.engine == Engine::kDdp || job.engine == Engine::kFsdp1 ||
          job.engine == Engine::kFsdp2 || job.engine == Engine::kDeepSpeed;
+}
+
+bool divides_data_alone(const Job& job) {
+  return job.parallel.tensor == 1 && job.parallel.pipeline == 1 && job.parallel.context == 1 &&
+         job.parallel.expert == 1;
 }
 
 // As validate.cc asks: over the tensor ranks, and in two chunks for each context rank.
@@ -138,7 +145,7 @@ Move higher_zero_stage(int stage) {
       stage, [stage](Job& job, auto& edits) {
         const bool known =
             (job.engine == Engine::kDeepSpeed && stage <= 3) ||
-            ((job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2) && stage == 3) ||
+            (is_fsdp(job.engine) && stage == 3) ||
             ((job.engine == Engine::kMegatron || job.engine == Engine::kNanotron) && stage == 1);
         if (!known || job.parallel.data <= 1 || job.parallel.zero_stage >= stage ||
             (job.parallel.pipeline > 1 && stage > 1))
@@ -235,14 +242,13 @@ Move states_on_the_host() {
   return {"states and parameters on the host", "offload",
           "the host steps; every layer comes from there, forward and backward", 9,
           [](Job& job, auto& edits) {
-            const bool sharded = (job.engine == Engine::kFsdp1 || job.engine == Engine::kFsdp2) &&
-                                 job.parallel.zero_stage == 3 && job.parallel.data > 1;
+            const bool sharded =
+                is_fsdp(job.engine) && job.parallel.zero_stage == 3 && job.parallel.data > 1;
             const bool partitioned = job.engine == Engine::kDdp || job.engine == Engine::kDeepSpeed;
             if ((!sharded && !partitioned) || job.implementation != Implementation::kTransformers ||
                 job.trains_in_part() || job.training.optimizer.name != "adamw" ||
-                job.parallel.tensor > 1 || job.parallel.context > 1 || job.parallel.pipeline > 1 ||
-                job.offload.optimizer != OffloadTarget::kNone || job.training.precision.autocast ||
-                !job.training.precision.master)
+                !divides_data_alone(job) || job.offload.optimizer != OffloadTarget::kNone ||
+                job.training.precision.autocast || !job.training.precision.master)
               return false;
             if (partitioned) {
               if (job.engine == Engine::kDdp) edits.push_back({"engine", "ddp", "deepspeed"});
@@ -273,9 +279,8 @@ Move more_devices(std::int64_t devices) {
       fmt::format("{} devices, fsdp2", devices), "devices",
       "the states are shared by more devices; the global batch grows if it must", price_of(devices),
       [devices](Job& job, auto& edits) {
-        const bool one_dimension = job.parallel.tensor == 1 && job.parallel.pipeline == 1 &&
-                                   job.parallel.context == 1 && job.parallel.expert == 1;
-        if (!one_dimension || devices <= job.cluster.devices || !runs_on_torch(job)) return false;
+        if (!divides_data_alone(job) || devices <= job.cluster.devices || !runs_on_torch(job))
+          return false;
         edits.push_back({"cluster.devices", text(job.cluster.devices), text(devices)});
         if (job.engine == Engine::kDdp) {
           edits.push_back({"engine", "ddp", "fsdp2"});

@@ -1,6 +1,6 @@
 // What a run keeps beside its devices: on the host, pinned or not, and on NVMe.
 //
-//   host 153.9 GiB a machine, 64.1 GiB of it pinned: a workstation has 119.2 GiB      one fact of a screen
+//   host 153.9 GiB a machine, 64.1 GiB a rank pinned: workstation has 119.2 GiB       one fact of a screen
 //   beside the device                                   rule                            the table of -v
 //   optimizer states       pageable     59.8 GiB        deepspeed.offload-states
 //
