@@ -371,6 +371,8 @@ TENSOR = {
     "tensor-2-tied": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2},
     "tensor-2-replicated-norms": {"engine": "fsdp2", "cluster.devices": 2, "parallel.tensor": 2, **UNTIED, F: "loop",
                                   "parallel.sequence_parallel": False},
+    "tensor-2-data-4-apart": {"engine": "fsdp2", "cluster.devices": 8, "parallel.tensor": 2, P: "bf16-mixed", **UNTIED,
+                              "wrap.ends": "apart"},
     "tensor-2-data-4": {"engine": "fsdp2", "cluster.devices": 8, "parallel.tensor": 2, P: "bf16-mixed", **UNTIED},
 }
 
@@ -383,6 +385,31 @@ PIPELINE = {  # a name ends with its stage
     for name, changes in {"": {}, "-full": FULL}.items() for stage in range(n)
 }
 
+# The embedding is a group of its own, and so are the last norm and the head.
+ENDS = {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "wrap.ends": "apart"}
+APART = {
+    **{f"fsdp2-8-apart{name}": {**ENDS, **UNTIED, **changes} for name, changes in {
+        "": {}, "-full": FULL, "-small-vocabulary": {"model.vocab_size": 8000},
+        "-small-vocabulary-full": {"model.vocab_size": 8000, **FULL},
+        "-fp32-gradients": {P: "bf16-mixed-fp32-gradients"}, "-accumulation": {"training.gradient_accumulation": 4},
+        "-no-sync": {"training.gradient_accumulation": 4, "parallel.sync_each_micro_batch": False},
+        "-no-sync-fp32-gradients": {"training.gradient_accumulation": 2, "parallel.sync_each_micro_batch": False,
+                                    P: "bf16-mixed-fp32-gradients", "model.vocab_size": 8000},
+        "-never": {"parallel.reshard_after_forward": "never"}, "-always": {"parallel.reshard_after_forward": "always"},
+        "-always-small-vocabulary": {"parallel.reshard_after_forward": "always", "model.vocab_size": 8000},
+        "-clip": {"training.gradient_clip": True}, "-replicate-2": {"parallel.replicate": 2},
+        "-fp32": {P: "fp32", A: "efficient"}, "-short": {"training.sequence_length": 128, "training.micro_batch": 1},
+        "-short-full": {"training.sequence_length": 128, "training.micro_batch": 1, **FULL},
+        "-frozen": FROZEN, "-frozen-embedding": {"training.frozen": ["model.embed_tokens.*"]},
+        "-offload": {"offload.parameters": "cpu", "offload.optimizer": "cpu", "training.sequence_length": 128},
+    }.items()},
+    "fsdp2-8-apart-tied": ENDS, "fsdp2-8-apart-tied-full": {**ENDS, **FULL},
+    "fsdp2-8-apart-tied-short": {**ENDS, "training.sequence_length": 128, "training.micro_batch": 1},
+    "fsdp2-8-always-untied": {**ENDS, **UNTIED, "wrap.ends": "root", "parallel.reshard_after_forward": "always",
+                              "training.sequence_length": 128},
+    "fsdp2-8-short-untied": {**ENDS, **UNTIED, "wrap.ends": "root", "training.sequence_length": 128},
+}
+
 # Several stages on a rank: with bf16-mixed each is divided over two data ranks, with bf16-pure each rank holds its stages whole.
 CHUNKED = {
     f"pipeline-{n}-{schedule}{name}-stage-{rank}": {
@@ -393,6 +420,13 @@ CHUNKED = {
     for name, changes, data in (("", {P: "bf16-mixed"}, 2), ("-whole", {P: "bf16-pure"}, 1), ("-full", {P: "bf16-pure", **FULL}, 1))
     for n in (2, 4) for rank in ((0, 1) if n == 2 else (0, 3))
 }
+
+APART.update({  # the same where stages are
+    name.replace("-stage-", "-apart-stage-"): {**changes, "wrap.ends": "apart"}
+    for name, changes in {**PIPELINE, **CHUNKED}.items()
+    if name in ("pipeline-2-1f1b-stage-0", "pipeline-2-1f1b-stage-1", "pipeline-4-1f1b-full-stage-0", "pipeline-4-1f1b-full-stage-3",
+                "pipeline-4-gpipe-stage-3", "pipeline-2-interleaved-stage-0", "pipeline-2-interleaved-stage-1",
+                "pipeline-4-zb-v-stage-0", "pipeline-2-dualpipe-v-stage-0", "pipeline-4-looped-bfs-stage-3")})
 
 DEEPSPEED = {
     f"deepspeed-{stage}-{n}{name}": {"engine": "deepspeed", "cluster.devices": n, "parallel.zero_stage": stage, P: "bf16-mixed",
@@ -683,7 +717,7 @@ def cases():
                        ("t5-v1_1-base", {"eager": {A: "eager"}, "fp32": {P: "fp32"}, "fp32-full": {P: "fp32", **FULL}})):
         for kind, changes in more.items():
             table[f"family-{name}-{kind}"] = changed(table[f"family-{name}"], changes)
-    for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
+    for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **APART, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE, **VISION, **PAIRS}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA, **TORCHTUNE}.items():

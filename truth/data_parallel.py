@@ -3,7 +3,7 @@
 import contextlib
 
 import torch
-from ranks import fsdp_policy, join
+from ranks import fsdp_policy, join, shard
 from training import Unsupported, build_model, build_optimizer, layers_of, multiply_in_8_bits, recompute, train, value
 
 
@@ -31,7 +31,7 @@ def train_fsdp2(recorder, run):
     ranks = value(run, "cluster.devices")
     dist = join(ranks, 1 if value(run, "parallel.context", 1) > 2 else 0)  # of a ring the rank that has most (context_attention.cc)
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
     context = value(run, "parallel.context", 1)
     replicate = value(run, "parallel.replicate", 1)
     mesh = (init_device_mesh("cuda", (replicate, ranks // replicate), mesh_dim_names=("replicate", "shard"))
@@ -51,9 +51,9 @@ def train_fsdp2(recorder, run):
             model = build_model(run)
         multiply_in_8_bits(run, model)
         recompute(run, model)
-        for layer in layers_of(model):
-            fully_shard(layer, **how)
-        fully_shard(model, **how)
+        whole = model.get_base_model() if "adapter" in run else model
+        shard(run, model, layers_of(model), how, whole.get_input_embeddings(), getattr(whole.base_model, "norm", None),
+              whole.get_output_embeddings())
         model.to_empty(device="cpu" if offloads else "cuda")
         model.tie_weights()
         if offloads:  # parameters alone: buffers stay where the model computes

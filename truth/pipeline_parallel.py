@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from ranks import fsdp_policy, join
+from ranks import fsdp_policy, join, shard
 from training import attention_kernel, build_model, build_optimizer, layers_of, recompute, value
 
 
@@ -70,11 +70,9 @@ def train_pipeline(recorder, run, rank):
         del whole
         for model in parts:
             if data > 1:
-                from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+                from torch.distributed.fsdp import MixedPrecisionPolicy
                 how = {"mesh": mesh["data"], "mp_policy": fsdp_policy(run, MixedPrecisionPolicy), "reshard_after_forward": False}
-                for layer in model.layers:
-                    fully_shard(layer, **how)
-                fully_shard(model, **how)
+                shard(run, model, model.layers, how, model.embed_tokens, model.norm, model.lm_head)
             model.to_empty(device="cuda")
         held = parts[0] if len(parts) == 1 else torch.nn.ModuleList(parts)
         recorder.models = [held]

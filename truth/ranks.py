@@ -66,3 +66,20 @@ def fsdp_policy(run, policy):
         "fp32": policy(),
         "bf16-pure": policy(),
     }[value(run, "training.precision")]
+
+
+def shard(run, model, layers, how, embedding, norm, head):
+    """fully_shard on every layer, then on the model; or with the ends as groups of their own, as Accelerate (1.14) and torchtitan
+    (0.2) have it: the embedding, and the last norm with the head, which stays gathered after forward."""
+    from torch.distributed.fsdp import fully_shard
+    for layer in layers:
+        fully_shard(layer, **how)
+    if value(run, "wrap.ends", "root") == "root":
+        return fully_shard(model, **how)
+    always = value(run, "parallel.reshard_after_forward") == "always"
+    tied = embedding is not None and head is not None and embedding.weight is head.weight
+    if embedding is not None and not tied:
+        fully_shard(embedding, **how)
+    if head is not None:
+        fully_shard([norm, embedding, head] if tied else [norm, head], **{**how, "reshard_after_forward": always})
+    fully_shard(model, **{name: given for name, given in how.items() if name != "reshard_after_forward"})

@@ -1,7 +1,7 @@
 """Tensor parallelism as PyTorch has it: DTensor, with the plan of a Llama."""
 
 import torch
-from ranks import fsdp_policy, join
+from ranks import fsdp_policy, join, shard
 from training import build_model, build_optimizer, layers_of, recompute, train, value
 
 
@@ -10,7 +10,7 @@ def train_tensor(recorder, run):
     ranks, tensor = value(run, "cluster.devices"), value(run, "parallel.tensor")
     dist = join(ranks)
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module)
@@ -43,10 +43,8 @@ def train_tensor(recorder, run):
         if value(run, "model.tie_word_embeddings", False):
             model.lm_head.weight = model.model.embed_tokens.weight
         if ranks > tensor:
-            policy = fsdp_policy(run, MixedPrecisionPolicy)
-            for layer in layers_of(model):
-                fully_shard(layer, mesh=mesh["data"], mp_policy=policy)
-            fully_shard(model, mesh=mesh["data"], mp_policy=policy)
+            how = {"mesh": mesh["data"], "mp_policy": fsdp_policy(run, MixedPrecisionPolicy)}
+            shard(run, model, layers_of(model), how, model.model.embed_tokens, model.model.norm, model.lm_head)
         model.to_empty(device="cuda")
         recorder.models = [model]
 

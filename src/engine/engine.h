@@ -112,17 +112,26 @@ class EngineModel {
   // Of each chunk on a rank, before its first micro-batch of a step (schedules that torch's runtime plays).
   virtual void begin_step(const Stage<N>&, Events&) const {}
   virtual void begin_forward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
+  // Behind the embedding's forward, before the last norm's, and behind the head's, which may be that of the loss.
+  virtual void after_embedding(const Stage<N>&, Events&) const {}
+  virtual void before_head(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/,
+                           Events&) {}
+  virtual void after_head(const Stage<N>&, Events&) const {}
   virtual void before_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_forward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
+  // The model has returned: its loss, or the logits where the loss is the caller's.
   virtual void end_forward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/,
                            Events&) {}
   virtual void begin_backward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
   // What the head's matrix product needs in backward comes before it (1) and goes behind it (-1).
   virtual void around_head_product(std::int32_t /*count*/, Events&) const {}
+  virtual void after_head_backward(const Stage<N>&, bool /*first_micro_batch*/, Events&) {}
   // Within backward: its first gradient of a parameter stands. Where there is none, when backward has run.
   virtual void first_gradients(bool /*first_micro_batch*/, Events&) {}
   virtual void before_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
   virtual void after_backward(const Neighbours&, bool /*first_micro_batch*/, Events&) {}
+  // Before the embedding's backward, and behind all of it.
+  virtual void before_embedding_backward(const Stage<N>&, Events&) const {}
   virtual void end_backward(const Stage<N>&, int /*last_unit*/, bool /*first_micro_batch*/,
                             Events&) {}
   // After the last micro-batch, before the optimizer (phase backward).

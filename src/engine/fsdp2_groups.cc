@@ -14,6 +14,12 @@ ElementType stored_type(const Precision& precision) {
   return precision.master.value_or(precision.parameters);
 }
 
+// Of all units.
+template <class N>
+std::vector<const Unit<N>*> ends_of(const std::vector<const Unit<N>*>& units) {
+  return {units.front(), units[units.size() - 2]};
+}
+
 }  // namespace
 
 template <class N>
@@ -22,6 +28,8 @@ Fsdp2Groups<N>::Fsdp2Groups(const EngineContext<N>& context)
       ranks_{this->job_.parallel.data * this->job_.parallel.context / this->job_.parallel.replicate,
              expert_data_ranks(this->job_) / this->job_.parallel.replicate},
       stored_(stored_type(this->job_.training.precision)),
+      ends_apart_(this->job_.wrapping.ends_apart &&
+                  (this->job_.parallel.pipeline > 1 || !this->job_.model->tied_head)),
       gathers_once_(this->job_.parallel.gathers_once),
       waits_(!gathers_once_ && !this->job_.parallel.sync_each_micro_batch &&
              this->job_.training.gradient_accumulation > 1) {
@@ -41,20 +49,29 @@ Fsdp2Groups<N>::Fsdp2Groups(const EngineContext<N>& context)
   gathered_ =
       padded_set("all-gather output", in_turn ? "fsdp2.unshard-step" : "fsdp2.all-gather-output",
                  Pile::kCommunication, compute, false);
-  for (const Unit<N>* unit : this->all_units(Of::kAll)) {
+  const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
+  const auto copy_out = [&](const Unit<N>& unit) {
+    return table(unit, numbers_to_copy_out(unit, ranks_, compute, context.style.multiprocessors));
+  };
+  for (const Unit<N>* unit : units) {
     parameters_.slots.push_back(this->book_.slot_of_tensors(
         {unit->name, "gathered parameters", "fsdp2.unsharded-parameters"}, Pile::kParameters,
         padded_whole_elements(*unit, ranks_), compute,
         padded_wholes(*unit, ranks_, compute, this->book_.tensor_sum())));
-    copy_out_.slots.push_back(
-        table(*unit, numbers_to_copy_out(*unit, ranks_, compute, context.style.multiprocessors)));
+    copy_out_.slots.push_back(copy_out(*unit));
   }
+  if (joins_ends()) copy_out_.root = copy_out(joined("root", ends_of(units)));
   const ElementType of_gradients = context.style.gradient;
   // Other pairs of types are copied tensor by tensor.
   if (of_gradients == reduction ||
-      (of_gradients == ElementType::kBFloat16 && reduction == ElementType::kFloat32))
-    for (const Unit<N>* unit : this->all_units(Of::kTrained))
-      copy_in_.slots.push_back(table(*unit, numbers_to_copy_in(*unit, ranks_, reduction)));
+      (of_gradients == ElementType::kBFloat16 && reduction == ElementType::kFloat32)) {
+    const std::vector<const Unit<N>*> trained = this->all_units(Of::kTrained);
+    const auto copy_in = [&](const Unit<N>& unit) {
+      return table(unit, numbers_to_copy_in(unit, ranks_, reduction));
+    };
+    for (const Unit<N>* unit : trained) copy_in_.slots.push_back(copy_in(*unit));
+    if (joins_ends()) copy_in_.root = copy_in(joined("root", ends_of(trained)));
+  }
   reduce_input_ = padded_set("reduce-scatter input", "fsdp2.reduce-scatter-input",
                              Pile::kCommunication, reduction, false, Of::kTrained);
   reduce_output_ = padded_set("reduce-scatter output", "fsdp2.reduce-scatter-output",
@@ -84,9 +101,8 @@ SlotSet Fsdp2Groups<N>::padded_set(const char* name, const char* rule, Pile pile
   };
   const std::vector<const Unit<N>*> units = this->all_units(of);
   for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, elements(*unit)));
-  // The root is one group: its parameters are gathered and reduced in one piece.
-  if (this->job_.parallel.pipeline == 1)
-    set.root = slot("root", elements(*units.front()) + elements(*units[units.size() - 2]));
+  // One group's parameters are gathered and reduced in one piece.
+  if (joins_ends()) set.root = slot("root", elements(joined("root", ends_of(units))));
   return set;
 }
 
@@ -127,22 +143,22 @@ SlotSet Fsdp2Groups<N>::arriving_set(const char* name, ElementType type, bool wi
   SlotSet set;
   const std::vector<const Unit<N>*> units = this->all_units(Of::kAll);
   for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, {unit}));
-  if (this->job_.parallel.pipeline == 1)
-    set.root = slot("root", {units.front(), units[units.size() - 2]});
+  if (joins_ends()) set.root = slot("root", ends_of(units));
   return set;
 }
 
 template <class N>
-void Fsdp2Groups<N>::root(const SlotSet& set, const Stage<N>& stage, Events& events,
+void Fsdp2Groups<N>::ends(const SlotSet& set, Ends which, const Stage<N>& stage, Events& events,
                           std::int32_t count) const {
   if (set.slots.empty()) return;
   const auto put = [&](SlotId slot) {
     if (slot >= 0) events.push_back({slot, count});
   };
   if (set.root >= 0) return put(set.root);
-  if (stage.embedding) put(set.slots.front());
-  if (stage.head) put(set.slots[set.slots.size() - 2]);
-  if (stage.head && !stage.embedding && this->job_.model->tied_head) put(set.slots.back());
+  if (stage.embedding && which != Ends::kHead) put(set.slots.front());
+  if (!stage.head || which == Ends::kEmbedding) return;
+  put(set.slots[set.slots.size() - 2]);
+  if (!stage.embedding && this->job_.model->tied_head) put(set.slots.back());
 }
 
 // `put`(set, count): of one group.
@@ -160,8 +176,8 @@ void Fsdp2Groups<N>::gather(int kind, Events& events) const {
   gather_by(of_kind(kind, events));
 }
 template <class N>
-void Fsdp2Groups<N>::gather_root(const Stage<N>& stage, Events& events) const {
-  gather_by(of_root(stage, events));
+void Fsdp2Groups<N>::gather(Ends which, const Stage<N>& stage, Events& events) const {
+  gather_by(of_ends(which, stage, events));
 }
 
 // What is made by a table of pointers, which goes at once.
@@ -177,16 +193,16 @@ void Fsdp2Groups<N>::copy_out(int kind, Events& events) const {
   copy_by(of_kind(kind, events), parameters_, copy_out_);
 }
 template <class N>
-void Fsdp2Groups<N>::copy_out_root(const Stage<N>& stage, Events& events) const {
-  copy_by(of_root(stage, events), parameters_, copy_out_);
+void Fsdp2Groups<N>::copy_out(Ends which, const Stage<N>& stage, Events& events) const {
+  copy_by(of_ends(which, stage, events), parameters_, copy_out_);
 }
 template <class N>
 void Fsdp2Groups<N>::copy_in(int kind, Events& events) const {
   copy_by(of_kind(kind, events), reduce_input_, copy_in_);
 }
 template <class N>
-void Fsdp2Groups<N>::copy_in_root(const Stage<N>& stage, Events& events) const {
-  copy_by(of_root(stage, events), reduce_input_, copy_in_);
+void Fsdp2Groups<N>::copy_in(Ends which, const Stage<N>& stage, Events& events) const {
+  copy_by(of_ends(which, stage, events), reduce_input_, copy_in_);
 }
 
 template <class N>

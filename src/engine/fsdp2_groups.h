@@ -1,5 +1,5 @@
-// What FSDP2 keeps and makes of its groups of parameters: fully_shard makes one of every layer, and one of what is left, the
-// root's: embedding, final norm and head.
+// What FSDP2 keeps and makes of its groups of parameters: fully_shard makes one of every layer. What is left are the ends,
+// embedding, final norm and head: one group, the root's, or two where they are wrapped apart (wrap.ends).
 //
 //   kept       parameter shards, in the type that is stored; states
 //   gather     +cast shards  +all-gather output  -cast shards;  under offload +shards from the host in their place
@@ -39,14 +39,20 @@ class Fsdp2Groups : public EngineModel<N> {
     if (const std::int64_t layers = stage.layers_of_kind[kind]; layers > 0)
       one(set, static_cast<int>(kind), static_cast<std::int32_t>(times * layers), events);
   }
-  void root(const SlotSet& set, const Stage<N>& stage, Events& events, std::int32_t count) const;
+  // The groups beside the layers: all in one; or that of the embedding, and that of norm and head.
+  enum class Ends : std::uint8_t { kAll, kEmbedding, kHead };
+  Ends first_ends() const { return ends_apart_ ? Ends::kEmbedding : Ends::kAll; }
+  Ends last_ends() const { return ends_apart_ ? Ends::kHead : Ends::kAll; }
+  // Those of them that stand on this stage.
+  void ends(const SlotSet& set, Ends which, const Stage<N>& stage, Events& events,
+            std::int32_t count) const;
 
   void gather(int kind, Events& events) const;
-  void gather_root(const Stage<N>& stage, Events& events) const;
+  void gather(Ends which, const Stage<N>& stage, Events& events) const;
   void copy_out(int kind, Events& events) const;
-  void copy_out_root(const Stage<N>& stage, Events& events) const;
+  void copy_out(Ends which, const Stage<N>& stage, Events& events) const;
   void copy_in(int kind, Events& events) const;
-  void copy_in_root(const Stage<N>& stage, Events& events) const;
+  void copy_in(Ends which, const Stage<N>& stage, Events& events) const;
   // Without a cast what has been reduced is the gradient itself.
   void keep_gradients(int kind, Events& events) const {
     if (reduction_is_cast_) one(reduce_output_, kind, 1, events);
@@ -59,6 +65,8 @@ class Fsdp2Groups : public EngineModel<N> {
 
   const ShardRanks ranks_;
   const ElementType stored_;
+  // Tied, the three are one group all the same.
+  const bool ends_apart_;
   const bool gathers_once_;  // stages of a pipeline keep their parameters gathered
   const bool waits_;         // whole gradients, for the last micro-batch of a step
   bool reduction_is_cast_ = false;
@@ -70,6 +78,7 @@ class Fsdp2Groups : public EngineModel<N> {
  private:
   using Sharding = typename EngineModel<N>::Sharding;
 
+  bool joins_ends() const { return this->job_.parallel.pipeline == 1 && !ends_apart_; }
   // One buffer for each group: whole, or a rank's part.
   SlotSet padded_set(const char* name, const char* rule, Pile pile, ElementType type, bool part,
                      Of of = Of::kAll);
@@ -81,15 +90,15 @@ class Fsdp2Groups : public EngineModel<N> {
   const SlotSet& shards_to_gather() const {
     return arriving_.slots.empty() ? cast_shards_ : arriving_;
   }
-  // What puts so many of a set's slots: of one group, of the root's.
+  // What puts so many of a set's slots: of a layer's group, of the ends'.
   auto of_kind(int kind, Events& events) const {
     return [this, kind, &events](const SlotSet& set, std::int32_t count) {
       one(set, kind, count, events);
     };
   }
-  auto of_root(const Stage<N>& stage, Events& events) const {
-    return [this, &stage, &events](const SlotSet& set, std::int32_t count) {
-      root(set, stage, events, count);
+  auto of_ends(Ends which, const Stage<N>& stage, Events& events) const {
+    return [this, which, &stage, &events](const SlotSet& set, std::int32_t count) {
+      ends(set, which, stage, events, count);
     };
   }
   template <class Put>

@@ -25,6 +25,7 @@ struct UnitTapes {
   std::array<SplitTapes, kGradientPolicies> whole, split;
   std::vector<SlotId> kept, lingering, outliving, named, gradients, states, by_nodes;
   std::size_t model_returns = 0;  // events of the head's forward that the model's own runs
+  std::size_t logits = 0;  // and those up to the logits; where there is no one tensor of them, all
   std::vector<Bytes> host_copies;
   const SplitTapes& whole_under(GradientPolicy policy) {
     SplitTapes& tapes = whole[static_cast<std::size_t>(policy)];

@@ -228,6 +228,8 @@ void StagePrograms<N>::compose_ends() {
     // Of torchtune's head nothing leaves the device: the last five that were saved have not gone when backward begins.
     play(head_, {.leaves_device = !loop_.kept});
     head_.model_returns = graph.forward_events_before(head_.composer->head_operators_of_model);
+    const int to_logits = head_.composer->head_operators_to_logits;
+    head_.logits = to_logits > 0 ? graph.forward_events_before(to_logits) : head_.forward.size();
   }
   embedding_.composer =
       std::make_unique<Composer<N>>(book_, style_, sizes_, model.embedding_parameters);

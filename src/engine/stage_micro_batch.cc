@@ -45,10 +45,13 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (leaving > 0) start.push_back({loop_.leaving, leaving});
   Edge edge = edge_of(stage, groups);
   edge.named_input = holds_embedding_output(stage, groups);
-  if (stage.embedding)
+  if (stage.embedding) {
     append(start, embedding_.forward);
-  else if (!edge.input && !chunk.hands_in)
+    engine_->after_embedding(stage, start);
+  } else if (!edge.input && !chunk.hands_in) {
     start.push_back({hidden_, 1});  // from the stage before
+  }
+  const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
   std::vector<Event> finish;
   const auto let_go = [&](bool of_the_loop) {
     for (const SharedInput& input : inputs_)
@@ -58,17 +61,24 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   const auto returns = head_.forward.begin() + static_cast<std::ptrdiff_t>(head_.model_returns);
   // A final norm that is trained saves one more, and the input of the last layer goes, too.
   if (leaving > 0) finish.push_back({loop_.leaving, (job_.adapter ? 1 : 0) - leaving});
-  if (stage.head) finish.insert(finish.end(), head_.forward.begin(), returns);
+  if (stage.head) {
+    engine_->before_head(stage, last, first, finish);
+    finish.insert(finish.end(), head_.forward.begin(), returns);
+  }
   let_go(false);
   if (edge.named_input) finish.push_back({hidden_, -1});
   if (stacks_)
     decoder_returns(finish);
   else if (stage.embedding)
     for (SlotId slot : embedding_.named) finish.push_back({slot, -1});
-  if (stage.head)
-    finish.insert(finish.end(), returns, head_.forward.end());
-  else if (keeps_outputs_ ? !first && lets_output_go_in_forward(stage)
-                          : torch_pipeline_ == chunk.hands_on)
+  if (stage.head) {
+    const auto logits = head_.forward.begin() + static_cast<std::ptrdiff_t>(head_.logits);
+    finish.insert(finish.end(), returns, logits);
+    engine_->after_head(stage, finish);
+    if (calls_loss()) engine_->end_forward(stage, last, first, finish);
+    finish.insert(finish.end(), logits, head_.forward.end());
+  } else if (keeps_outputs_ ? !first && lets_output_go_in_forward(stage)
+                            : torch_pipeline_ == chunk.hands_on)
     // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
     // buffer, and that one goes.
     finish.push_back({hidden_, -1});
@@ -118,8 +128,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   }
   if (labels_go_in_forward() && reads_labels(stage)) finish.push_back({labels_, -1});
   if (ids_go_in_forward(stage) && reads_ids(stage)) finish.push_back({ids_, -1});
-  const int last = groups.empty() ? -1 : groups.back().runs.back().variant / 2;
-  engine_->end_forward(stage, last, first, finish);
+  if (!stage.head || !calls_loss()) engine_->end_forward(stage, last, first, finish);
   const NodeId at_start =
       program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start);
   const NodeId at_end = program.tape(Phase::kForward, stage.head ? "loss" : "send", finish);
@@ -214,6 +223,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
     products.assign(at(marks.before_products), at(ran));
     engine_->around_head_product(-1, products);
     products.insert(products.end(), at(ran), of_head.end());
+    if (part != BackwardPart::kInput) engine_->after_head_backward(stage, first, products);
     // autograd's thread takes its workspace when it has allocated what the first product gives.
     if (!products.empty() && products.front().count > 0) {
       start.push_back(products.front());
@@ -231,6 +241,7 @@ typename StagePrograms<N>::Backward StagePrograms<N>::backward_node(const Stage<
       finish.push_back({input.slot, -input.count});
   }
   if (stage.embedding) {
+    if (part == BackwardPart::kWhole) engine_->before_embedding_backward(stage, finish);
     append(finish, embedding_.backward_under(policy, part));
     if (labels_go_in_forward() && !ids_go_in_forward(stage) && reads_ids(stage))
       finish.push_back({ids_, -1});
@@ -353,8 +364,11 @@ NodeId StagePrograms<N>::weight_backward_node(const Stage<N>& stage, const Chunk
   edge.input = edge.input && !is_untouched(chunk.groups.front().runs.front().variant);
   std::vector<Event> start, finish;
   // torch goes through the parameters, the head's last; the others through what was put off, the head's first.
-  if (stage.head)
-    append(torch_pipeline_ ? finish : start, head_.backward_under(policy, BackwardPart::kWeight));
+  if (stage.head) {
+    std::vector<Event>& of_head = torch_pipeline_ ? finish : start;
+    append(of_head, head_.backward_under(policy, BackwardPart::kWeight));
+    engine_->after_head_backward(stage, first, of_head);
+  }
   if (stage.embedding) append(finish, embedding_.backward_under(policy, BackwardPart::kWeight));
   const int last = groups.empty() ? -1 : groups.front().runs.front().variant / 2;
   engine_->end_backward(stage, last, first, finish);

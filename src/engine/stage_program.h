@@ -277,6 +277,10 @@ class StagePrograms {
   // Outputs of a stage that scaling's buffers hold until the next step begins: as many as micro-batches are under way, and one.
   std::int64_t kept_outputs(std::int64_t rank) const;
   bool reads_batch(const Stage<N>& stage) const { return stage.embedding || stage.head; }
+  // The model returns logits, and whoever trains it calls the loss on them.
+  bool calls_loss() const {
+    return torch_pipeline_ || job_.implementation == Implementation::kTorchtitan;
+  }
   // The names of a micro-batch's inputs go with Megatron's forward_step; token ids stay where the embedding looks them up itself,
   // and does not mask them for its part of the vocabulary first.
   bool labels_go_in_forward() const { return job_.engine == Engine::kMegatron; }

@@ -307,6 +307,14 @@ TensorSum flat_shards(const Unit<N>& unit, const ShardRanks& ranks, ElementType 
 }
 
 template <class N>
+Unit<N> joined(const char* name, const std::vector<const Unit<N>*>& units) {
+  Unit<N> all;
+  all.name = name;
+  for (const Unit<N>* unit : units) append(all, Unit<N>(*unit));
+  return all;
+}
+
+template <class N>
 ModelUnits<N> units_of(const Job& job, Of of) {
   const Architecture& model = *job.model;
   ModelUnits<N> units;
@@ -335,6 +343,7 @@ ModelUnits<N> units_of(const Job& job, Of of) {
 
 #define STEELYARD_UNITS(N)                                                                     \
   template struct Unit<N>;                                                                     \
+  template Unit<N> joined(const char*, const std::vector<const Unit<N>*>&);                    \
   template TensorSum whole_tensors(const Unit<N>&, ElementType, TensorSum);                    \
   template N shard_symbol(const char*, const TensorShare<N>&, const ShardRanks&);              \
   template N flat_elements(const Unit<N>&, const ShardRanks&);                                 \

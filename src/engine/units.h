@@ -52,6 +52,10 @@ struct Unit {
   std::int64_t largest() const;  // elements of the largest tensor
 };
 
+// One unit of all.
+template <class N>
+Unit<N> joined(const char* name, const std::vector<const Unit<N>*>& units);
+
 // Each tensor rounded to 512 bytes on its own. All of these add to `sum`, which says whether it lists what it is given.
 template <class N>
 TensorSum whole_tensors(const Unit<N>& unit, ElementType type, TensorSum sum);

@@ -136,10 +136,12 @@ void choose_torchtune(Draft& draft, const Value& document, Diagnostics& problems
   if (version) draft.job().torchtune_before_0_5 = *version < Version{0, 5};
 }
 
-// The loss is compiled since April 2025 (pytorch/torchtitan pull request 1033).
+// The loss is compiled since April 2025, ends are wrapped apart since July (pytorch/torchtitan pull requests 1033, 1094).
 void choose_torchtitan(Draft& draft, const Value& document, Diagnostics& problems) {
-  const auto version = said_version(document, "torchtitan", "0.1", problems);
-  if (version) draft.job().torchtitan_before_0_1 = *version < Version{0, 1};
+  const auto version = said_version(document, "torchtitan", "0.2", problems);
+  if (!version) return;
+  draft.job().torchtitan_before_0_1 = *version < Version{0, 1};
+  draft.job().torchtitan_before_0_2 = *version < Version{0, 2};
 }
 
 void choose_scaling(Draft& draft, const Value& document, Diagnostics& problems) {

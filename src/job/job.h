@@ -180,6 +180,15 @@ struct Parallel {
   std::vector<Layers> stage_layers;
 };
 
+// What FSDP2 makes one unit beside the layers, each of which is one.
+struct Wrapping {
+  bool ends_apart =
+      false;  // the embedding, and the last norm with the head; else all three are the root's
+  // What computes last in forward, and first in backward, stays gathered between the two unless told.
+  bool reshards_last = false;
+  bool keeps_last_layer = false;  // the last layer, too
+};
+
 // How tokens come to experts that stand on other ranks.
 struct Experts {
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllToAll;
@@ -297,6 +306,7 @@ struct Job {
   Training training;
   Parallel parallel;
   Experts experts;
+  Wrapping wrapping;
   Recompute recompute;
   Offload offload;
   std::optional<Adapter> adapter;
@@ -314,6 +324,7 @@ struct Job {
   std::int32_t foreach_lists = 1;
   bool torchtune_before_0_5 = false;
   bool torchtitan_before_0_1 = false;  // compiles layers alone, and not the loss
+  bool torchtitan_before_0_2 = false;  // wraps the ends with the root, and keeps the last layer
   bool scaling_before_0_1 = false;     // scaling before it was published
   bool first_flash_attention = false;  // flash-attn 1
   // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising. Weights

@@ -27,6 +27,7 @@ void choose_zero_stage(Draft& draft) {
                  "a choice of fsdp1 and fsdp2", "zero_stage says it for this engine");
     reshard = 0;
   }
+  job.wrapping.reshards_last = reshard == kReshardAlways;
   if (given) {
     job.parallel.zero_stage = static_cast<int>(*given);
     const std::string engine(name_of(job.engine));

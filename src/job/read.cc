@@ -21,6 +21,7 @@
 #include "job/stages.h"
 #include "job/unsupported.h"
 #include "job/validate.h"
+#include "job/wrapping_choice.h"
 
 namespace steelyard {
 namespace {
@@ -108,6 +109,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_offload(draft);
   choose_buffers(draft);
   choose_environment(draft, document, problems);
+  choose_wrapping(draft);
   validate(draft);
   refuse_unsupported(draft);
 

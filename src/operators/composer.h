@@ -231,6 +231,7 @@ class Composer {
 
   // Operators that the head begins with and that are the model's own forward, not its caller's: the final norm.
   int head_operators_of_model = 0;
+  int head_operators_to_logits = 0;  // 0: there is no one tensor of them
 
   // Which parts run again in backward.
   struct Recomputed {

@@ -66,6 +66,7 @@ ValueId LossWriter<N>::loss_of(ValueId x, ValueId labels, const N& width) {
   const ValueId gathered = c_.gathered(x, width, "head");
   const int begin = c_.position();
   const ValueId logits = project(gathered, width);
+  c_.head_operators_to_logits = c_.position();
   if (!c_.style.loss_parallel) {
     const ValueId of_all = whole(logits);
     if (c_.style.recomputes_ends) c_.recompute_from(begin);

@@ -279,6 +279,7 @@ void write_accelerate(ConfigWriter& writing) {
     else
       writing.put("fsdp_config.fsdp_sharding_strategy",
                   stage == 2 ? "SHARD_GRAD_OP" : "FULL_SHARD");
+    write_ends(writing);
     if (syncs_each_micro_batch(writing))
       writing.lose("parallel.sync_each_micro_batch",
                    "the script says it: GradientAccumulationPlugin(sync_each_batch=True)");

@@ -281,6 +281,7 @@ void write_axolotl(ConfigWriter& writing) {
                 writing.word("checkpoint.save", "sharded") == "sharded" ? "SHARDED_STATE_DICT"
                                                                         : "FULL_STATE_DICT");
     write_sync(writing);
+    write_ends(writing);
     writing.put("fsdp_config.auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
     writing.take("wrap.policy");
   } else if (engine == "deepspeed") {

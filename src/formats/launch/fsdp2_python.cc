@@ -107,8 +107,16 @@ std::string fsdp2_python(ConfigWriter& writing) {
         "    mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, "
         "reduce_dtype=torch.float32),\n";
   if (offload) text += "    offload_policy=CPUOffloadPolicy(),\n";
-  text +=
-      ")\nfor layer in layers:\n    fully_shard(layer, **options)\nfully_shard(model, **options)\n";
+  text += ")\nfor layer in layers:\n    fully_shard(layer, **options)\n";
+  text += writing.word("wrap.ends", "root") == "apart"
+              ? "if not config.tie_word_embeddings:\n"
+                "    fully_shard(model.model.embed_tokens, **options)\n"
+                "last = [model.model.norm, model.lm_head]  # stays gathered until its backward\n"
+                "if config.tie_word_embeddings:\n"
+                "    last.insert(1, model.model.embed_tokens)  # one weight, one unit\n"
+                "fully_shard(last, **{**options, \"reshard_after_forward\": False})\n"
+                "fully_shard(model, **{**options, \"reshard_after_forward\": None})\n"
+              : "fully_shard(model, **options)\n";
   text += "model.to_empty(device=\"cuda\")  # then load or initialise the weights\n\n";
   std::string how;
   if (optimizer != "sgd" || form != "loop")

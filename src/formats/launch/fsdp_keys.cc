@@ -20,6 +20,11 @@ void write_sync(ConfigWriter& writing) {
     writing.put(kSyncEachBatch, Value::boolean(true), "no whole gradients wait for the last");
 }
 
+void write_ends(ConfigWriter& writing) {
+  if (writing.word("wrap.ends", "apart") == "root")
+    writing.lose("wrap.ends", "Accelerate wraps embedding and head apart since 1.14");
+}
+
 bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key) {
   const auto on = [&](std::string_view name) -> const Value* {
     const Value* value = key(name);
@@ -34,6 +39,10 @@ bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key) {
   else
     reading.take_default("parallel.sync_each_micro_batch", Value::boolean(false),
                          "Accelerate reduces gradients with the last micro-batch (no_sync)");
+  if (const Value* engine = reading.said("engine");
+      engine != nullptr && word_of(*engine) == "fsdp2")
+    reading.take_default("wrap.ends", Value::string("apart"),
+                         "Accelerate wraps embedding and head apart since 1.14");
   if (const Value* again = on("activation_checkpointing"))
     reading.say("recompute.mode", "full", *again);
   const Value* save = key("state_dict_type");
@@ -118,6 +127,7 @@ void write_fsdp_keys(ConfigWriter& writing) {
   if (engine == "fsdp2")
     writing.put("fsdp_config.reshard_after_forward", Value::boolean(stage != 2),
                 "parameters go after forward, and are gathered again in backward");
+  write_ends(writing);
   write_sync(writing);
   if (const Value* save = writing.take("checkpoint.save"))
     writing.put("fsdp_config.state_dict_type",

@@ -212,7 +212,9 @@ void read_torchtitan(const Value& document, Launch& launch) {
     const Value* stages = reading.said("parallel.pipeline");
     const bool pipelined = stages != nullptr && count_of(*stages).value_or(1) > 1;
     const std::int64_t stage = after == "never" || (after == "default" && pipelined) ? 2 : 3;
-    if (reshard != nullptr)
+    if (after == "always")
+      reading.say("parallel.reshard_after_forward", "always", *reshard);
+    else if (reshard != nullptr)
       reading.say("parallel.zero_stage", Value::integer(stage), *reshard);
     else
       reading.take_default("parallel.zero_stage", Value::integer(stage),
@@ -309,9 +311,15 @@ void write_torchtitan(ConfigWriter& writing) {
     writing.put("parallelism.data_parallel_shard_degree",
                 Value::integer(data / std::max<std::int64_t>(1, replicate)),
                 "ranks that divide parameters");
+    if (writing.word("wrap.ends", "apart") == "root")
+      writing.lose("wrap.ends", "torchtitan wraps embedding and head apart since 0.2");
+    const bool always =
+        stages > 1 || writing.word("parallel.reshard_after_forward", "default") == "always";
     writing.put("parallelism.fsdp_reshard_after_forward",
-                writing.count("parallel.zero_stage", 3) == 2 ? "never" : "always",
-                "always is ZeRO-3, never ZeRO-2");
+                writing.count("parallel.zero_stage", 3) == 2 ? "never"
+                : always                                     ? "always"
+                                                             : "default",
+                "always is ZeRO-3, default keeps norm and head, never is ZeRO-2");
     if (writing.truth("parallel.sync_each_micro_batch", stages == 1) != (stages == 1))
       writing.refuse("parallel.sync_each_micro_batch",
                      "torchtitan reduces every micro-batch, or with a pipeline the last alone");
