@@ -36,6 +36,8 @@ OTHER_CODE = ("ms-swift-v2", "hf-bert-large")
 EIGHT_BITS = ("megatron-bridge",)
 # Their orders were searched for and are not printed: the ones that are weighed in their place need not keep as much.
 UNKNOWN_ORDER = ("-ZB-1p", "-ZB-2p")
+# A page's sample of a log, from a device that it does not name; a row of a full table with more memory says the opposite.
+SAMPLES = "torchao-tut-"
 PEAKS = ("allocated", "later forward", "later backward", "later optimizer")
 WORKING_OF_RESERVED, SLACK_OF_RESERVED = "working of what is reserved", "slack of what is reserved"
 OF_STATES = ("resident", "optimizer phase", *PEAKS)
@@ -47,7 +49,8 @@ def judged(binary, folders):
         raise SystemExit(done.stderr)
     for source in json.loads(done.stdout)["sources"]:
         for row in source["judged"]:
-            unknown = source["source"] in HELD_BACK + OTHER_CODE + EIGHT_BITS or row["id"].endswith(UNKNOWN_ORDER)
+            unknown = (source["source"] in HELD_BACK + OTHER_CODE + EIGHT_BITS or row["id"].endswith(UNKNOWN_ORDER)
+                       or row["id"].startswith(SAMPLES))
             if "readings" in row and not unknown:
                 yield source["source"], row
 

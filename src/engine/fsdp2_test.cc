@@ -36,6 +36,36 @@ TEST(Fsdp2, TheLastLayerIsGatheredBeforeTheLoss) {
             0);
 }
 
+// Before 0.2 torchtitan's root has the ends, and the last layer stays from forward to backward; since then its last norm and
+// head do. Behind the loss only what computes last is there, then, and one layer more.
+TEST(Fsdp2, TorchtitanHasWrappedItsEndsInTwoWays) {
+  const std::string titan = "implementation = \"torchtitan\"\n";
+  const auto gathered = [](const Job& job, const char* owner) {
+    return alive(job, Phase::kBackward, owner, "gathered parameters");
+  };
+  const Job now = job(titan, 8, "false");
+  EXPECT_TRUE(now.wrapping.ends_apart);
+  EXPECT_EQ(gathered(now, "embedding"), 0);
+  EXPECT_EQ(gathered(now, "layer"), 0);
+  EXPECT_EQ(gathered(now, "head"), 1);
+  const Job before = job(titan + "environment.torchtitan = \"0.1\"\n", 8, "false");
+  EXPECT_FALSE(before.wrapping.ends_apart);
+  EXPECT_EQ(gathered(before, "embedding"), 1);
+  EXPECT_EQ(gathered(before, "layer"), 1);
+  EXPECT_EQ(gathered(before, "head"), 1);
+  const Job always = job(titan + "parallel.reshard_after_forward = \"always\"\n", 8, "false");
+  EXPECT_EQ(gathered(always, "head"), 0);
+  for (const Job& at : {now, before, always}) expect_sound(at);
+}
+
+// With tied weights they are one group, wrapped apart or not.
+TEST(Fsdp2, TiedEndsAreOneGroup) {
+  const Job tied = job("wrap.ends = \"apart\"\n", 8);
+  EXPECT_EQ(alive(tied, Phase::kBackward, "embedding", "gathered parameters"), 1);
+  EXPECT_EQ(alive(tied, Phase::kBackward, "layer", "all-gather output"), 0);
+  expect_sound(tied);
+}
+
 // PyTorch 2.11 on an H200: 15,160 and 59,856 bytes for a layer over 8 ranks, 30,008 and 238,032 over 2; 33,184 and
 // 1,026,168 for a norm and a head over 2.
 TEST(Fsdp2, TablesOfTheCopiesAsRecorded) {

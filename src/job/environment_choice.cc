@@ -48,6 +48,8 @@ constexpr Version kNewestTransformers{5, 17};
 // The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
 // nanotron itself asks for 1.13.
 constexpr Version kOfNanotron{2, 1};
+// pytorch pull request 177974: before it ROCm's build warns, and takes ordinary segments.
+constexpr Version kExpandableOnRocm{2, 12};
 
 std::optional<Version> read_version(std::string_view text) {
   Version version;
@@ -89,7 +91,8 @@ TorchRmsNorm rms_norm_of(const Version& version) {
   return version < Version{2, 9} ? TorchRmsNorm::kWeighedInFloat32 : TorchRmsNorm::kOneKernel;
 }
 
-void choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
+// The version that runs.
+Version choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   const bool of_nanotron = job.engine == Engine::kNanotron;
   Version version = of_nanotron ? kOfNanotron : kNewest;
@@ -102,12 +105,11 @@ void choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   job.rms_norm = rms_norm_of(version);
   job.foreach_lists = version < Version{2, 1} ? 2 : 1;
   const Value* avoid = named(document, "TORCH_NCCL_AVOID_RECORD_STREAMS");
-  if (avoid == nullptr) return;
-  if (!avoid->is_string()) {
+  if (avoid != nullptr && !avoid->is_string())
     problems.push_back(not_text(*avoid, "environment.TORCH_NCCL_AVOID_RECORD_STREAMS", "1"));
-    return;
-  }
-  if (avoid->as_string() != "0") job.recorded = RecordedCollectives::kNone;
+  else if (avoid != nullptr && avoid->as_string() != "0")
+    job.recorded = RecordedCollectives::kNone;
+  return version;
 }
 
 void choose_transformers(Draft& draft, const Value& document, Diagnostics& problems) {
@@ -154,8 +156,11 @@ void choose_flash_attn(Draft& draft, const Value& document, Diagnostics& problem
   if (version) draft.job().first_flash_attention = *version < Version{2, 0};
 }
 
-void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems) {
+void choose_allocator(Draft& draft, const Value& document, const Version& torch,
+                      Diagnostics& problems) {
   Job& job = draft.job();
+  const Device* device = job.cluster.device.get();
+  const bool expands = device == nullptr || !device->is_amd() || torch >= kExpandableOnRocm;
   for (const std::string_view name : kAllocatorNames) {
     const Value* value = named(document, name);
     if (value == nullptr) continue;
@@ -173,9 +178,15 @@ void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems
       return;
     }
     job.allocator = *settings;
+    if (job.allocator.expandable_segments && !expands) {
+      job.allocator.expandable_segments = false;
+      problems.push_back({Severity::kWarning, "E220", "expandable_segments on " + device->name,
+                          value->place(), "ROCm has them since torch 2.12: weighed without",
+                          "environment.torch = \"2.12\", where that runs"});
+    }
     return;
   }
-  if (job.implementation != Implementation::kTorchtitan) return;
+  if (job.implementation != Implementation::kTorchtitan || !expands) return;
   job.allocator.expandable_segments = true;
   job.assumptions.push_back({"environment.PYTORCH_ALLOC_CONF", std::string(kTorchtitanSettings),
                              "torchtitan's launch script sets it"});
@@ -184,14 +195,14 @@ void choose_allocator(Draft& draft, const Value& document, Diagnostics& problems
 }  // namespace
 
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
-  choose_torch(draft, document, problems);
+  const Version torch = choose_torch(draft, document, problems);
   choose_transformers(draft, document, problems);
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
   choose_torchtitan(draft, document, problems);
   choose_scaling(draft, document, problems);
   choose_flash_attn(draft, document, problems);
-  choose_allocator(draft, document, problems);
+  choose_allocator(draft, document, torch, problems);
 }
 
 }  // namespace steelyard

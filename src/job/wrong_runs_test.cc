@@ -409,6 +409,7 @@ const std::vector<Wrong>& wrong_runs() {
        "strategy megatron-fsdp of megatron with zero_stage 0",
        "zero_stage"},
       {{{"parallel.quantized_gather", "true"}}, "E216", "quantized_gather = true", "16 bits"},
+      {{{"wrap.ends", "\"apart\""}}, "E216", "ddp wraps no ends apart", "leave it out"},
       {{{"wrap.policy", "\"size\""}}, "E320", "not weighed yet: wrap.policy = \"size\"", "block"},
       {{{"training.method", "\"dpo\""}},
        "E320",

@@ -55,6 +55,7 @@ struct Device {
   DeviceRates rates;
   std::vector<std::string> short_forms;  // "h100"
 
+  bool is_amd() const { return architecture.starts_with("gfx"); }
   // NVIDIA's generations that have neither bf16 units nor FlashAttention 2.
   bool is_before_ampere() const { return architecture == "sm_70" || architecture == "sm_75"; }
 };

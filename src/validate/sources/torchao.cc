@@ -63,10 +63,12 @@ void map_torch(const MeasuredRow& row, MappedRun& mapped) {
                   "not printed; the tables came to torchao's repository in February 2025");
 }
 
-// "torchtitan 0.0.2" of early 2025; pull request 778 is of January.
+// "torchtitan 0.0.2" of early 2025; pull request 778 is of January. Commits and logs between two versions have a day.
 void map_torchtitan(const MeasuredRow& row, MappedRun& mapped) {
   if (row.says("framework.version", "torchtitan 0.0")) {
     mapped.set("environment.torchtitan", "0.0");
+  } else if (row.says("framework.version", "2025-06")) {
+    mapped.set("environment.torchtitan", "0.1");
   } else if (row.text("framework.version").empty()) {
     mapped.assume("environment.torchtitan", "0.0",
                   "not printed; its integration is of January 2025 (pull request 778)");
