@@ -14,11 +14,20 @@ ParameterCount count_of(const Unit<Checked>& unit) {
   return {static_cast<double>(plain(unit.elements)) - experts, experts};
 }
 
+// A module's bias is not another one's.
+double modules_of(const Unit<Checked>& unit) {
+  std::int64_t modules = 0;
+  for (const TensorShare<Checked>& share : unit.tensors)
+    if (!share.tensor->name.ends_with("bias")) modules += share.copies;
+  return static_cast<double>(modules);
+}
+
 std::vector<HeldParameters> held_by(const StagePrograms<Checked>& programs, bool divided) {
   const ModelUnits<Checked>&whole = programs.units(), &trained = programs.trained_units();
   std::vector<HeldParameters> held;
   const auto add = [&](const Unit<Checked>& of_whole, const Unit<Checked>& of_trained) {
-    held.push_back({count_of(of_whole), count_of(of_trained)});
+    held.push_back({count_of(of_whole), count_of(of_trained),
+                    static_cast<double>(of_whole.tensor_count), modules_of(of_whole)});
   };
   add(whole.embedding, trained.embedding);
   for (std::size_t kind = 0; kind < whole.kinds.size(); ++kind)

@@ -61,6 +61,7 @@ class Passage {
     // The half product more of a fused attention's backward makes its scores again: no work of the model.
     const double again = kernel.kind == Kernel::kAttention && kernel.backward ? 0.2 : 0.0;
     if (!kernel.again) all_.model_flops += kernel.flops * (1 - again);
+    all_.again = all_.again || kernel.again;
     if (const Beside beside = beside_of(kernel); beside != Beside::kNothing) hide(beside, seconds);
   }
 
@@ -249,14 +250,19 @@ WorkTime StretchClock::time(const StretchPassages& passages, const HeldParameter
                 passages.forward.hidden, passages.backward.hidden, passages.model_flops,
                 passages.executed_flops};
   work.hidden_backward += passages.weights.hidden;
-  const auto stream = [&](double seconds, const StretchPassages::OneWay& way, TimeTerms& terms,
-                          TimeTerms& hidden) {
-    shown_beside(seconds, std::max(way.device, way.host), overlap_slowdown, term, terms, hidden);
+  // `hooks`: operators of the host beside those that are launched.
+  const auto stream = [&](double seconds, const StretchPassages::OneWay& way, double hooks,
+                          TimeTerms& terms, TimeTerms& hidden) {
+    const double on_host = way.host + hooks * host_launch;
+    terms[TimeTerm::kHost] = std::max(0.0, on_host - way.device);
+    shown_beside(seconds, std::max(way.device, on_host), overlap_slowdown, term, terms, hidden);
   };
-  stream(gather(data.gather_forward, groups.data), passages.forward, work.forward,
+  const double forward = host.forward.of(held);
+  const double backward = host.backward.of(held) + (passages.again ? host.again.of(held) : 0);
+  stream(gather(data.gather_forward, groups.data), passages.forward, forward, work.forward,
          work.hidden_forward);
   stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward,
-         work.backward, work.hidden_backward);
+         backward, work.backward, work.hidden_backward);
   if (splits_backward) work.backward += work.weight_turn;
   return work;
 }

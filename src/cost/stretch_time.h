@@ -1,7 +1,7 @@
 // Seconds of one micro-batch on one stretch of the model (embedding, a layer, head), term by term.
 //
 //   device   products, attention, reads and writes, exchanges that nothing hides
-//   host     launches of all of them; the stretch takes the longer of both
+//   host     launches of all of them, and hooks; the stretch takes the longer of both
 //   beside   gathers and scatters of parameters; exchanges that run beside a product: what is longer, and the slowdown
 //            that both have from each other
 #pragma once
@@ -9,6 +9,7 @@
 #include "cost/collective_time.h"
 #include "cost/data_exchange.h"
 #include "cost/held_parameters.h"
+#include "cost/host_work.h"
 #include "cost/kernel_time.h"
 #include "cost/time_terms.h"
 #include "engine/stage_program.h"
@@ -49,6 +50,7 @@ struct StretchPassages {
   OneWay forward, backward;
   OneWay weights;  // of backward, where it is split
   double model_flops = 0, executed_flops = 0;
+  bool again = false;  // backward runs some of forward again
 };
 
 // What each stretch is timed with.
@@ -60,6 +62,8 @@ struct StretchClock {
   double overlap_slowdown = 0;
   double host_link = 0;  // bytes a second, where parameters come from the host; 0: they do not
   double data_ranks = 1;
+  HostWork host;
+  double host_launch = 0;        // seconds of the host for an operator
   bool splits_backward = false;  // the gradients of weights have a turn of their own
   // Of a step's passages, those whose expert exchanges run beside another micro-batch's computing the other way
   // (overlap.expert).

@@ -144,6 +144,7 @@ TEST(DeviceData, EveryFactHasItsOwnSource) {
       }
   }
   expect_sourced(nlohmann::json::parse(*embedded_text("runtime.json")), "runtime.json", false);
+  expect_sourced(nlohmann::json::parse(*embedded_text("host_work.json")), "host_work.json", false);
 }
 
 TEST(DeviceData, EveryAmountHasAUnitThatReads) {

@@ -1,0 +1,62 @@
+#include "cost/host_work.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "data/embedded.h"
+#include "data/fact.h"
+#include "job/engine_rules.h"
+
+namespace steelyard {
+namespace {
+
+struct OfEngine {
+  std::string engine;
+  std::array<bool, 4> stages{};  // of ZeRO
+  HostWork work;
+};
+
+std::vector<OfEngine> read_engines() {
+  constexpr std::string_view kPath = "host_work.json";
+  const auto text = embedded_text(kPath);
+  if (!text) throw DataError("host_work.json is not among the data files");
+  const FactFile file(kPath, *text);
+  const Fact root = file.root();
+  const double one = root["operator"]["microseconds"].number();
+  const auto hooks = [&](const Fact& engine, const char* key) {
+    if (!engine.has(key)) return HostWork::Hooks{};
+    const Fact fact = engine[key];
+    return HostWork::Hooks{fact.number_or("unit_microseconds", 0) / one,
+                           fact.number_or("tensor_microseconds", 0) / one,
+                           fact.number_or("module_microseconds", 0) / one};
+  };
+  std::vector<OfEngine> engines;
+  for (const Fact& fact : root["hooks"].items()) {
+    OfEngine& engine = engines.emplace_back();
+    engine.engine = fact["engine"].text();
+    for (const Fact& stage : fact["zero_stages"].items())
+      engine.stages.at(static_cast<std::size_t>(stage.integer())) = true;
+    engine.work = {hooks(fact, "forward"), hooks(fact, "backward"), hooks(fact, "again")};
+  }
+  return engines;
+}
+
+// One rank alone divides nothing, and only ZeRO wraps it all the same.
+bool has_hooks(const Job& job) {
+  return job.engine == Engine::kDeepSpeed || job.parallel.data * job.parallel.context > 1;
+}
+
+}  // namespace
+
+HostWork host_work_of(const Job& job) {
+  static const std::vector<OfEngine> engines = read_engines();
+  if (has_hooks(job))
+    for (const OfEngine& known : engines)
+      if (known.engine == name_of(job.engine) &&
+          known.stages[static_cast<std::size_t>(job.parallel.zero_stage)])
+        return known.work;
+  return {};
+}
+
+}  // namespace steelyard

@@ -1,0 +1,31 @@
+// What an engine's own Python does beside the operators that it launches: the hooks that gather, reduce and let go.
+//
+//   a layer of Llama, in operators      forward   backward
+//   ddp                                       0          3
+//   fsdp2                                    36         55
+//   ZeRO-3: every module has its own        169        156
+//
+// Timed on one host with plain code beside (truth/host_times.py), and said in its operators: a host that is slow at the one is
+// slow at the other. Data: data/host_work.json.
+#pragma once
+
+#include "cost/held_parameters.h"
+#include "job/job.h"
+
+namespace steelyard {
+
+struct HostWork {
+  // In operators: of a unit of parameters, of each tensor in it, and of each module that has some.
+  struct Hooks {
+    double of_unit = 0, of_tensor = 0, of_module = 0;
+    double of(const HeldParameters& held) const {
+      return (held.tensors > 0 ? of_unit : 0) + of_tensor * held.tensors + of_module * held.modules;
+    }
+  };
+  Hooks forward, backward;
+  Hooks again;  // of a forward that backward repeats
+};
+
+HostWork host_work_of(const Job& job);
+
+}  // namespace steelyard

@@ -1,0 +1,56 @@
+// What hooks take of the host.
+#include "cost/host_work.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cost/step_time.h"
+#include "document/read.h"
+#include "job/read.h"
+
+namespace steelyard {
+namespace {
+
+// Twelve tensors of six modules.
+const HeldParameters kLayer{{}, {}, 12, 6};
+
+// A model so small that the host decides.
+Job job_of(const std::string& engine, int devices, const std::string& more = "") {
+  const std::string text =
+      "model = \"gpt2\"\nengine = \"" + engine +
+      "\"\n[cluster]\ndevice = \"h100-sxm-80gb\"\ndevices = " + std::to_string(devices) +
+      "\n[training]\nsequence_length = 128\nmicro_batch = 1\n" + more;
+  const auto document = read_toml(text.c_str(), "run.toml");
+  EXPECT_TRUE(document) << text;
+  auto job = read_job(*document);
+  EXPECT_TRUE(job) << text << (job ? "" : job.error().front().message);
+  return *job;
+}
+
+double host_seconds(const Job& job) {
+  return step_time(job, *usual_machine(*job.cluster.device)).terms[TimeTerm::kHost];
+}
+
+TEST(HostWork, OneRankHasHooksUnderZeroAlone) {
+  EXPECT_EQ(host_work_of(job_of("ddp", 1)).backward.of(kLayer), 0);
+  EXPECT_EQ(host_work_of(job_of("fsdp2", 1)).forward.of(kLayer), 0);
+  EXPECT_GT(host_work_of(job_of("fsdp2", 8)).forward.of(kLayer), 0);
+  EXPECT_GT(host_work_of(job_of("deepspeed", 1, "[parallel]\nzero_stage = 3\n")).forward.of(kLayer),
+            0);
+}
+
+TEST(HostWork, AUnitWithoutTensorsHasNoHooks) {
+  EXPECT_EQ(host_work_of(job_of("fsdp2", 8)).forward.of({}), 0);
+}
+
+// Each hook of ZeRO-3 is Python; FSDP has one set for a layer, DDP one for a gradient.
+TEST(HostWork, MoreHooksTakeMoreOfTheHost) {
+  const double ddp = host_seconds(job_of("ddp", 8)), fsdp = host_seconds(job_of("fsdp2", 8));
+  const double zero = host_seconds(job_of("deepspeed", 8, "[parallel]\nzero_stage = 3\n"));
+  EXPECT_LT(ddp, fsdp);
+  EXPECT_LT(fsdp, zero);
+}
+
+}  // namespace
+}  // namespace steelyard

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Time that a training loop's own Python takes, layer by layer: host_times.py [--out host_times.json]
+
+On paper kernels take no time (README.md), so that what a step lasts is its host's: operators, autograd, hooks of engines, checkpoints.
+Each row is a case with 4 and with 12 layers; what eight layers more take, divided by eight, is a layer's. The shortest of many steps
+counts: everything else that runs on the machine only makes it longer. What the numbers say is how much an engine's hooks take beside
+plain code on the same host; data/host_work.json has them so, and the host of a run scales both.
+"""
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LAYERS = (4, 12)
+STEPS, WARM = 40, 6
+MIXED = {"cluster.devices": 8, "training.precision": "bf16-mixed"}
+FUSED = {**MIXED, "engine": "deepspeed", "training.optimizer_form": "fused"}
+FULL = {"recompute.mode": "full"}
+ENGINES = {
+    "plain": {}, "plain, full": FULL, "plain, autocast": {"training.precision": "bf16-autocast"},
+    "ddp": {"engine": "ddp", "cluster.devices": 8},
+    "fsdp1": {**MIXED, "engine": "fsdp1"}, "fsdp1, full": {**MIXED, **FULL, "engine": "fsdp1"},
+    "fsdp2": {**MIXED, "engine": "fsdp2"}, "fsdp2, full": {**MIXED, **FULL, "engine": "fsdp2"},
+    **{f"deepspeed {stage}": {**FUSED, "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+    "deepspeed 3, full": {**FUSED, **FULL, "parallel.zero_stage": 3},
+    "deepspeed 3, one rank": {**FUSED, "parallel.zero_stage": 3, "cluster.devices": 1},
+    "lora": {"adapter.rank": 8, "adapter.type": "bf16"},
+}
+MODELS = {"llama": "num_hidden_layers", "family-gpt2": "n_layer", "family-qwen3-0.6b": "num_hidden_layers"}
+
+
+class Timed:
+    """Stands where training.py expects its recorder."""
+    models, inputs = (), ()
+
+    def __init__(self):
+        self.best = {}
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        start = time.perf_counter()
+        yield
+        self.now[name] = self.now.get(name, 0.0) + time.perf_counter() - start
+
+    def steps(self, model, optimizer):
+        for step in range(STEPS):
+            self.now = {}
+            yield step
+            if step >= WARM:
+                for name, seconds in self.now.items():
+                    self.best[name] = min(seconds, self.best.get(name, seconds))
+
+    now: dict = {}
+
+
+def time_one(case, changes):
+    sys.path.insert(0, str(HERE))
+    from cases import cases, changed
+    from recorder import paper
+    run = changed(cases()[case], changes)
+    paper.load(device_bytes=2 * 10**12)
+    import training
+    timed = Timed()
+    gc.disable()
+    training.train_one(timed, run, 0)
+    print(json.dumps(timed.best))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=HERE / "host_times.json")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        time_one(arguments.one[0], json.loads(arguments.one[1]))
+    rows = []
+    for case, layers_key in MODELS.items():
+        for engine, changes in ENGINES.items():
+            best = []
+            for layers in LAYERS:
+                asked = json.dumps({**changes, f"model.{layers_key}": layers})
+                done = subprocess.run([sys.executable, __file__, "--one", case, asked], capture_output=True, text=True, check=False)
+                best.append(json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None)
+            if None in best:
+                print(f"{case:20} {engine:22} did not run")
+                continue
+            few, many = best
+            row = {"case": case, "engine": engine, "changes": changes}
+            for phase in ("forward", "backward"):
+                row[f"{phase}_us_per_layer"] = round(1e6 * (many[phase] - few[phase]) / (LAYERS[1] - LAYERS[0]), 1)
+                row[f"{phase}_us_of_ends"] = round(1e6 * few[phase] - LAYERS[0] * row[f"{phase}_us_per_layer"], 1)
+            rows.append(row)
+            print(f"{case:20} {engine:22} forward {row['forward_us_per_layer']:8.1f}  backward {row['backward_us_per_layer']:8.1f} us a layer",
+                  flush=True)
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    arguments.out.write_text('{\n "schema": "steelyard.host-times/1",\n "rows": [\n' + lines + "\n ]\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
