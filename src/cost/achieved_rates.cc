@@ -57,6 +57,7 @@ constexpr NamedWaves kWaves[] = {
     {"attention_backward_waves", &AchievedRates::attention_backward_waves}};
 
 constexpr const char* kPower = "product_power";
+constexpr const char *kHost = "host_launch", *kFast = "fast", *kSlow = "slow";
 
 struct Entry {
   AchievedRates rates;
@@ -71,6 +72,9 @@ Entry read_entry(const Fact& fact) {
   for (const auto& [name, value, otherwise] : kFractions)
     rates.*value = read_fraction(fact[otherwise == nullptr || fact.has(name) ? name : otherwise]);
   for (const auto& [name, value] : kSeconds) rates.*value = read_microseconds(fact[name]);
+  const Fact host = fact[kHost];
+  rates.host_launch_fast = host.number_or(kFast, 1);
+  rates.host_launch_slow = host.number_or(kSlow, 1);
   for (const auto& [name, value] : kWaves) rates.*value = fact[name]["waves"].number();
   if (fact.has(kPower)) {
     rates.watts_of_product = fact[kPower]["watts_per_teraflop"].number();
@@ -141,6 +145,8 @@ std::string rates_text(const AchievedRates& rates,
   }
   for (const auto& [name, value] : kSeconds)
     json[name] = {{"microseconds", (rates.*value).value() * 1e6}, {"source", source_of(name)}};
+  json[kHost][kFast] = rates.host_launch_fast;
+  json[kHost][kSlow] = rates.host_launch_slow;
   for (const auto& [name, value] : kWaves)
     json[name] = {{"waves", rates.*value}, {"source", source_of(name)}};
   if (rates.watts_of_product > 0)
@@ -160,6 +166,13 @@ double at(const Fraction& fraction, Outlook outlook) {
       break;
   }
   return fraction.expected;
+}
+
+Seconds host_launch_at(const AchievedRates& rates, Outlook outlook) {
+  const double part = outlook == Outlook::kSlow   ? rates.host_launch_slow
+                      : outlook == Outlook::kFast ? rates.host_launch_fast
+                                                  : 1.0;
+  return Seconds(rates.host_launch.value() * part);
 }
 
 }  // namespace steelyard

@@ -46,7 +46,8 @@ struct AchievedRates {
   Fraction overlap_slowdown;  // of the shorter one, when communication runs beside compute
   Seconds kernel_start{};     // between two kernels on the device
   Seconds host_launch{};      // of the host, for each operator of eager code
-  Seconds exchange_start{};   // of a collective, whatever its ranks
+  double host_launch_fast = 1, host_launch_slow = 1;  // parts of it: what has been seen
+  Seconds exchange_start{};                           // of a collective, whatever its ranks
   Seconds exchange_inside{};  // each of its steps from a rank to one of the same machine
   Seconds exchange_across{};  // and of another
 };
@@ -77,5 +78,6 @@ std::string rates_text(const AchievedRates& rates,
 // How sure a time is asked to be: every fraction at its slow end, as expected, or at its fast end.
 enum class Outlook : std::uint8_t { kSlow, kExpected, kFast };
 double at(const Fraction& fraction, Outlook outlook);
+Seconds host_launch_at(const AchievedRates& rates, Outlook outlook);
 
 }  // namespace steelyard

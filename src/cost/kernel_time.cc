@@ -121,7 +121,7 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
 }
 
 Seconds KernelClock::host_time(const Kernel& kernel) const {
-  return Seconds(rates_.host_launch.value() * kernel.launches);
+  return Seconds(host_launch_at(rates_, outlook_).value() * kernel.launches);
 }
 
 }  // namespace steelyard

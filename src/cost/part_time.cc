@@ -23,7 +23,7 @@ StretchClock stretch_clock(const StepWork& work, const Device& device, const Ker
           from_host ? device.host_link.value() * at(rates.host_link, outlook) : 0,
           static_cast<double>(work.groups.data.ranks.value()),
           host_work_of(work.job),
-          rates.host_launch.value(),
+          host_launch_at(rates, outlook).value(),
           splits,
           work.paired_share()};
 }
