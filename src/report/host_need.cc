@@ -12,6 +12,12 @@
 
 namespace steelyard {
 
+std::optional<Bytes> lacking_host_memory(const Job& job, const Prediction& prediction) {
+  const Machine* machine = usual_machine(*job.cluster.device);
+  if (machine == nullptr || machine->host_memory >= prediction.host_of_node) return std::nullopt;
+  return machine->host_memory;
+}
+
 std::vector<std::string> with_host(std::vector<std::string> known, const Job& job,
                                    const Prediction& prediction, const Style& style) {
   if (prediction.holdings.empty()) return known;
@@ -20,9 +26,8 @@ std::vector<std::string> with_host(std::vector<std::string> known, const Job& jo
   if (prediction.pinned > Bytes())
     text += fmt::format(", {} a rank pinned", amount(prediction.pinned));
   if (prediction.nvme > Bytes()) text += fmt::format(", NVMe {} a rank", amount(prediction.nvme));
-  const Machine* machine = usual_machine(*job.cluster.device);
-  if (machine != nullptr && machine->host_memory < prediction.host_of_node)
-    text += fmt::format(": {} has {}", machine->name, amount(machine->host_memory));
+  if (const auto has = lacking_host_memory(job, prediction))
+    text += fmt::format(": {} has {}", usual_machine(*job.cluster.device)->name, amount(*has));
   known.push_back(std::move(text));
   return known;
 }

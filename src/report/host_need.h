@@ -8,6 +8,7 @@
 // usual one has is said where it is less.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 
 namespace steelyard {
 
+// What the usual machine of the run's device has, where that is less than the run keeps on it.
+std::optional<Bytes> lacking_host_memory(const Job& job, const Prediction& prediction);
 // The facts of a screen, and that one behind them where something is kept there.
 std::vector<std::string> with_host(std::vector<std::string> known, const Job& job,
                                    const Prediction& prediction, const Style& style);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "report/amount.h"
 #include "report/host_need.h"
@@ -124,7 +125,8 @@ std::string question_text(const FirstQuestion& first, const Style& style) {
   return moves.empty() ? text : text + "       " + facts(style, moves, 7) + "\n";
 }
 
-// Those that help, fastest first; then the names of those that do not.
+// Those that help, fastest first, behind the others those that ask more of the host than the usual machine has; then the names
+// of those that do not.
 std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
   std::vector<const WayOut*> open;
   std::vector<std::string> closed;
@@ -134,8 +136,12 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
     else
       closed.push_back(way.change);
   }
-  std::stable_sort(open.begin(), open.end(), [](const WayOut* a, const WayOut* b) {
-    return a->row->time.step < b->row->time.step;
+  const auto lacks = [](const WayOut* way) {
+    return lacking_host_memory(way->row->job, way->row->prediction);
+  };
+  std::stable_sort(open.begin(), open.end(), [&](const WayOut* a, const WayOut* b) {
+    return std::pair(lacks(a).has_value(), a->row->time.step) <
+           std::pair(lacks(b).has_value(), b->row->time.step);
   });
   const bool hosts = std::any_of(open.begin(), open.end(), [](const WayOut* way) {
     return !way->row->prediction.holdings.empty();
@@ -149,8 +155,11 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
   for (const WayOut* way : open) {
     const Prediction& prediction = way->row->prediction;
     std::vector<std::string> cells = {way->change, memory(prediction.peak.device, style)};
-    if (hosts)
-      cells.push_back(prediction.holdings.empty() ? "-" : memory(prediction.host_of_node, style));
+    if (hosts) {
+      std::string host = prediction.holdings.empty() ? "-" : memory(prediction.host_of_node, style);
+      if (const auto has = lacks(way)) host += " of " + memory(*has, style);
+      cells.push_back(std::move(host));
+    }
     cells.push_back(print_seconds(way->row->time.step));
     cells.push_back(words_of(way->row->layout, " "));
     table.add(std::move(cells));
