@@ -41,7 +41,7 @@ class Timed:
     models, inputs = (), ()
 
     def __init__(self):
-        self.best = {}
+        self.best, self.now = {}, {}
 
     @contextlib.contextmanager
     def phase(self, name):
@@ -56,8 +56,6 @@ class Timed:
             if step >= WARM:
                 for name, seconds in self.now.items():
                     self.best[name] = min(seconds, self.best.get(name, seconds))
-
-    now: dict = {}
 
 
 def time_one(case, changes):

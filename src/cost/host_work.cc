@@ -1,21 +1,29 @@
 #include "cost/host_work.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
 
 #include "data/embedded.h"
 #include "data/fact.h"
-#include "job/engine_rules.h"
+#include "job/keys.h"
 
 namespace steelyard {
 namespace {
 
 struct OfEngine {
-  std::string engine;
+  Engine engine{};
   std::array<bool, 4> stages{};  // of ZeRO
   HostWork work;
 };
+
+Engine read_engine(const Fact& fact) {
+  const auto& names = key_of(KeyId::kEngine).names;
+  const auto known = std::find(names.begin(), names.end(), fact.text());
+  if (known == names.end()) fact.fail("is no engine");
+  return static_cast<Engine>(known - names.begin());
+}
 
 std::vector<OfEngine> read_engines() {
   constexpr std::string_view kPath = "host_work.json";
@@ -34,7 +42,7 @@ std::vector<OfEngine> read_engines() {
   std::vector<OfEngine> engines;
   for (const Fact& fact : root["hooks"].items()) {
     OfEngine& engine = engines.emplace_back();
-    engine.engine = fact["engine"].text();
+    engine.engine = read_engine(fact["engine"]);
     for (const Fact& stage : fact["zero_stages"].items())
       engine.stages.at(static_cast<std::size_t>(stage.integer())) = true;
     engine.work = {hooks(fact, "forward"), hooks(fact, "backward"), hooks(fact, "again")};
@@ -53,7 +61,7 @@ HostWork host_work_of(const Job& job) {
   static const std::vector<OfEngine> engines = read_engines();
   if (has_hooks(job))
     for (const OfEngine& known : engines)
-      if (known.engine == name_of(job.engine) &&
+      if (known.engine == job.engine &&
           known.stages[static_cast<std::size_t>(job.parallel.zero_stage)])
         return known.work;
   return {};

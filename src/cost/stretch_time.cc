@@ -46,6 +46,11 @@ double shown_beside(double seconds, double behind, double slowdown, TimeTerm ter
   return shows;
 }
 
+// What of the host's time the device does not hide.
+double shown_of_host(double seconds, const StretchPassages::OneWay& way) {
+  return std::max(0.0, seconds - way.device);
+}
+
 // One direction of a stretch, kernel by kernel.
 class Passage {
  public:
@@ -68,7 +73,6 @@ class Passage {
   StretchPassages::OneWay end() {
     for (std::size_t beside = 0; beside < waiting_.size(); ++beside)
       hide(static_cast<Beside>(beside), 0);
-    way_.terms[TimeTerm::kHost] = std::max(0.0, way_.host - way_.device);
     return way_;
   }
 
@@ -127,7 +131,6 @@ void pair(StretchPassages& all, double paired, double slowdown) {
     if (way.beside_other > 0)
       way.device += shown_beside(way.beside_other, behind, slowdown, TimeTerm::kExpert, way.terms,
                                  way.hidden);
-    way.terms[TimeTerm::kHost] = std::max(0.0, way.host - way.device);
   };
   show(all.forward, backward);
   show(all.backward, forward);
@@ -254,7 +257,7 @@ WorkTime StretchClock::time(const StretchPassages& passages, const HeldParameter
   const auto stream = [&](double seconds, const StretchPassages::OneWay& way, double hooks,
                           TimeTerms& terms, TimeTerms& hidden) {
     const double on_host = way.host + hooks * host_launch;
-    terms[TimeTerm::kHost] = std::max(0.0, on_host - way.device);
+    terms[TimeTerm::kHost] = shown_of_host(on_host, way);
     shown_beside(seconds, std::max(way.device, on_host), overlap_slowdown, term, terms, hidden);
   };
   const double forward = host.forward.of(held);
@@ -263,6 +266,7 @@ WorkTime StretchClock::time(const StretchPassages& passages, const HeldParameter
          work.hidden_forward);
   stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward,
          backward, work.backward, work.hidden_backward);
+  work.weight_turn[TimeTerm::kHost] = shown_of_host(passages.weights.host, passages.weights);
   if (splits_backward) work.backward += work.weight_turn;
   return work;
 }

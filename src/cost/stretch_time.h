@@ -43,7 +43,7 @@ struct WorkTime {
 // A stretch before anything streams beside it: the same however many data ranks there are.
 struct StretchPassages {
   struct OneWay {
-    TimeTerms terms, hidden;
+    TimeTerms terms, hidden;  // but for what shows of the host
     double device = 0, host = 0;
     double beside_other = 0;  // exchanges that wait for nothing of their own micro-batch
   };

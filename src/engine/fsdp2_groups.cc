@@ -102,7 +102,10 @@ SlotSet Fsdp2Groups<N>::padded_set(const char* name, const char* rule, Pile pile
   const std::vector<const Unit<N>*> units = this->all_units(of);
   for (const Unit<N>* unit : units) set.slots.push_back(slot(unit->name, elements(*unit)));
   // One group's parameters are gathered and reduced in one piece.
-  if (joins_ends()) set.root = slot("root", elements(joined("root", ends_of(units))));
+  if (joins_ends()) {
+    const std::vector<const Unit<N>*> ends = ends_of(units);
+    set.root = slot("root", elements(*ends.front()) + elements(*ends.back()));
+  }
   return set;
 }
 

@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::string_view kSyncEachBatch =
     "accelerator_config.gradient_accumulation_kwargs.sync_each_batch";
+constexpr const char* kEndsApart = "Accelerate wraps embedding and head apart since 1.14";
 
 }  // namespace
 
@@ -21,8 +22,7 @@ void write_sync(ConfigWriter& writing) {
 }
 
 void write_ends(ConfigWriter& writing) {
-  if (writing.word("wrap.ends", "apart") == "root")
-    writing.lose("wrap.ends", "Accelerate wraps embedding and head apart since 1.14");
+  if (writing.word("wrap.ends", "apart") == "root") writing.lose("wrap.ends", kEndsApart);
 }
 
 bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key) {
@@ -41,8 +41,7 @@ bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key) {
                          "Accelerate reduces gradients with the last micro-batch (no_sync)");
   if (const Value* engine = reading.said("engine");
       engine != nullptr && word_of(*engine) == "fsdp2")
-    reading.take_default("wrap.ends", Value::string("apart"),
-                         "Accelerate wraps embedding and head apart since 1.14");
+    reading.take_default("wrap.ends", Value::string("apart"), kEndsApart);
   if (const Value* again = on("activation_checkpointing"))
     reading.say("recompute.mode", "full", *again);
   const Value* save = key("state_dict_type");
