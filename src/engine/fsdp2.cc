@@ -252,8 +252,8 @@ class Fsdp2 final : public Fsdp2Groups<N> {
 
   template <class Visit>
   void for_each_gradient_list(Ends which, const Stage<N>& stage, Visit visit) const {
-    if (stage.embedding && which != Ends::kHead) visit(this->context_.gradients_of_embedding);
-    if (stage.head && which != Ends::kEmbedding) visit(this->context_.gradients_of_head);
+    if (this->has_embedding(which, stage)) visit(this->context_.gradients_of_embedding);
+    if (this->has_head(which, stage)) visit(this->context_.gradients_of_head);
   }
   bool trains_embedding() const { return !this->context_.gradients_of_embedding.empty(); }
   bool keeps_last(int unit) const {
@@ -306,9 +306,8 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     const std::vector<SlotId>& of_head = this->context_.gradients_of_head;
     const Architecture& model = *this->job_.model;
     SlotId last = -1;
-    if (stage.embedding && which != Ends::kHead)
-      last = last_of(model.embedding_parameters, of_embedding);
-    if (stage.head && which != Ends::kEmbedding) {
+    if (this->has_embedding(which, stage)) last = last_of(model.embedding_parameters, of_embedding);
+    if (this->has_head(which, stage)) {
       const SlotId here = last_of(model.head_parameters, of_head);
       if (here >= 0) last = here;
       // The copy of a tied weight stands behind the last norm.

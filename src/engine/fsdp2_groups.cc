@@ -158,8 +158,8 @@ void Fsdp2Groups<N>::ends(const SlotSet& set, Ends which, const Stage<N>& stage,
     if (slot >= 0) events.push_back({slot, count});
   };
   if (set.root >= 0) return put(set.root);
-  if (stage.embedding && which != Ends::kHead) put(set.slots.front());
-  if (!stage.head || which == Ends::kEmbedding) return;
+  if (has_embedding(which, stage)) put(set.slots.front());
+  if (!has_head(which, stage)) return;
   put(set.slots[set.slots.size() - 2]);
   if (!stage.embedding && this->job_.model->tied_head) put(set.slots.back());
 }

@@ -43,6 +43,12 @@ class Fsdp2Groups : public EngineModel<N> {
   enum class Ends : std::uint8_t { kAll, kEmbedding, kHead };
   Ends first_ends() const { return ends_apart_ ? Ends::kEmbedding : Ends::kAll; }
   Ends last_ends() const { return ends_apart_ ? Ends::kHead : Ends::kAll; }
+  static bool has_embedding(Ends which, const Stage<N>& stage) {
+    return stage.embedding && which != Ends::kHead;
+  }
+  static bool has_head(Ends which, const Stage<N>& stage) {
+    return stage.head && which != Ends::kEmbedding;
+  }
   // Those of them that stand on this stage.
   void ends(const SlotSet& set, Ends which, const Stage<N>& stage, Events& events,
             std::int32_t count) const;

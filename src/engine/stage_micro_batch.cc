@@ -71,11 +71,12 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     decoder_returns(finish);
   else if (stage.embedding)
     for (SlotId slot : embedding_.named) finish.push_back({slot, -1});
+  const bool returns_logits = stage.head && calls_loss();
   if (stage.head) {
     const auto logits = head_.forward.begin() + static_cast<std::ptrdiff_t>(head_.logits);
     finish.insert(finish.end(), returns, logits);
     engine_->after_head(stage, finish);
-    if (calls_loss()) engine_->end_forward(stage, last, first, finish);
+    if (returns_logits) engine_->end_forward(stage, last, first, finish);
     finish.insert(finish.end(), logits, head_.forward.end());
   } else if (keeps_outputs_ ? !first && lets_output_go_in_forward(stage)
                             : torch_pipeline_ == chunk.hands_on)
@@ -128,7 +129,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   }
   if (labels_go_in_forward() && reads_labels(stage)) finish.push_back({labels_, -1});
   if (ids_go_in_forward(stage) && reads_ids(stage)) finish.push_back({ids_, -1});
-  if (!stage.head || !calls_loss()) engine_->end_forward(stage, last, first, finish);
+  if (!returns_logits) engine_->end_forward(stage, last, first, finish);
   const NodeId at_start =
       program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start);
   const NodeId at_end = program.tape(Phase::kForward, stage.head ? "loss" : "send", finish);
