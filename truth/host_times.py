@@ -34,6 +34,23 @@ ENGINES = {
     "lora": {"adapter.rank": 8, "adapter.type": "bf16"},
 }
 MODELS = {"llama": "num_hidden_layers", "family-gpt2": "n_layer", "family-qwen3-0.6b": "num_hidden_layers"}
+ONE_BATCH = {"training.gradient_accumulation": 1}
+MEGATRON = {
+    "megatron": {**ONE_BATCH, "cluster.devices": 8}, "megatron, full": {**ONE_BATCH, **FULL, "cluster.devices": 8},
+    "megatron, distributed": {**ONE_BATCH, "cluster.devices": 8, "parallel.zero_stage": 1},
+    "megatron, tensor 2": {**ONE_BATCH, "cluster.devices": 8, "parallel.tensor": 2},
+    **{f"megatron, fsdp {stage}": {**ONE_BATCH, "cluster.devices": 8, "parallel.strategy": "megatron-fsdp", "parallel.zero_stage": stage}
+       for stage in (2, 3)},
+}
+PROCESSES = 3  # of each: where two threads take turns, one process is not like the other
+
+
+def runs():
+    for case, layers_key in MODELS.items():
+        for engine, changes in ENGINES.items():
+            yield case, layers_key, engine, changes
+    for engine, changes in MEGATRON.items():
+        yield "megatron-1", "num_hidden_layers", engine, changes
 
 
 class Timed:
@@ -53,6 +70,8 @@ class Timed:
         for step in range(STEPS):
             self.now = {}
             yield step
+            if "whole" in self.now:  # a schedule's forward and backward
+                self.now["backward"] = self.now.pop("whole") - self.now["forward"]
             if step >= WARM:
                 for name, seconds in self.now.items():
                     self.best[name] = min(seconds, self.best.get(name, seconds))
@@ -66,6 +85,8 @@ def time_one(case, changes):
     paper.load(device_bytes=2 * 10**12)
     import training
     timed = Timed()
+    if run["engine"] == "megatron":
+        time_forward(timed)
     gc.disable()
     training.train_one(timed, run, 0)
     print(json.dumps(timed.best))
@@ -73,32 +94,57 @@ def time_one(case, changes):
     os._exit(0)
 
 
+def time_forward(timed):
+    """Megatron's schedules run forward and backward, which training.py has as one phase: the model's forward is timed in it."""
+    from megatron.core.models.gpt import GPTModel
+    inner, phase = GPTModel.forward, timed.phase
+
+    def forward(self, *args, **kwargs):
+        with phase("forward"):
+            return inner(self, *args, **kwargs)
+    GPTModel.forward = forward
+    timed.phase = lambda name: phase("whole" if name == "backward" else name)
+
+
+def least(case, asked):
+    """The least time of each phase; None: it did not run."""
+    best = {}
+    for _ in range(PROCESSES):
+        done = subprocess.run([sys.executable, __file__, "--one", case, asked], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return None
+        for phase, seconds in json.loads(done.stdout.splitlines()[-1]).items():
+            best[phase] = min(seconds, best.get(phase, seconds))
+    return best
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=HERE / "host_times.json")
+    parser.add_argument("--only", help="rows whose engine has this in its name; the others stay as they are in the file")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         time_one(arguments.one[0], json.loads(arguments.one[1]))
+    known = {}
+    if arguments.only and arguments.out.exists():
+        known = {(row["case"], row["engine"]): row for row in json.loads(arguments.out.read_text(encoding="utf-8"))["rows"]}
     rows = []
-    for case, layers_key in MODELS.items():
-        for engine, changes in ENGINES.items():
-            best = []
-            for layers in LAYERS:
-                asked = json.dumps({**changes, f"model.{layers_key}": layers})
-                done = subprocess.run([sys.executable, __file__, "--one", case, asked], capture_output=True, text=True, check=False)
-                best.append(json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None)
-            if None in best:
-                print(f"{case:20} {engine:22} did not run")
-                continue
-            few, many = best
-            row = {"case": case, "engine": engine, "changes": changes}
-            for phase in ("forward", "backward"):
-                row[f"{phase}_us_per_layer"] = round(1e6 * (many[phase] - few[phase]) / (LAYERS[1] - LAYERS[0]), 1)
-                row[f"{phase}_us_of_ends"] = round(1e6 * few[phase] - LAYERS[0] * row[f"{phase}_us_per_layer"], 1)
-            rows.append(row)
-            print(f"{case:20} {engine:22} forward {row['forward_us_per_layer']:8.1f}  backward {row['backward_us_per_layer']:8.1f} us a layer",
-                  flush=True)
+    for case, layers_key, engine, changes in runs():
+        if arguments.only and arguments.only not in engine:
+            rows += [known[case, engine]] if (case, engine) in known else []
+            continue
+        few, many = (least(case, json.dumps({**changes, f"model.{layers_key}": layers})) for layers in LAYERS)
+        if few is None or many is None:
+            print(f"{case:20} {engine:22} did not run")
+            continue
+        row = {"case": case, "engine": engine, "changes": changes}
+        for phase in ("forward", "backward"):
+            row[f"{phase}_us_per_layer"] = round(1e6 * (many[phase] - few[phase]) / (LAYERS[1] - LAYERS[0]), 1)
+            row[f"{phase}_us_of_ends"] = round(1e6 * few[phase] - LAYERS[0] * row[f"{phase}_us_per_layer"], 1)
+        rows.append(row)
+        print(f"{case:20} {engine:22} forward {row['forward_us_per_layer']:8.1f}  backward {row['backward_us_per_layer']:8.1f} us a layer",
+              flush=True)
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
     arguments.out.write_text('{\n "schema": "steelyard.host-times/1",\n "rows": [\n' + lines + "\n ]\n}\n", encoding="utf-8")
 

@@ -1,7 +1,7 @@
 // The parameters of a stretch, a part or a rank, as a step's time asks for them.
 //
 //   held.whole      what is computed with, and gathered for it         held.trained    what has gradients and is stepped
-//   held.tensors    how many there are, and of how many modules: engines hang their hooks on them
+//   held.tensors    how many there are, of how many modules and layers: engines hang their hooks on them
 //
 // Of both, experts apart: fewer ranks share them.
 #pragma once
@@ -30,22 +30,25 @@ struct ParameterCount {
 
 struct HeldParameters {
   ParameterCount whole, trained;
-  double tensors = 0, modules = 0;
+  double tensors = 0, modules = 0, layers = 0;
   HeldParameters& operator+=(const HeldParameters& other) {
     whole += other.whole;
     trained += other.trained;
     tensors += other.tensors;
     modules += other.modules;
+    layers += other.layers;
     return *this;
   }
   friend HeldParameters operator*(const HeldParameters& held, double times) {
-    return {held.whole * times, held.trained * times, held.tensors * times, held.modules * times};
+    return {held.whole * times, held.trained * times, held.tensors * times, held.modules * times,
+            held.layers * times};
   }
   void raise_to(const HeldParameters& other) {
     whole.raise_to(other.whole);
     trained.raise_to(other.trained);
     tensors = std::max(tensors, other.tensors);
     modules = std::max(modules, other.modules);
+    layers = std::max(layers, other.layers);
   }
 };
 

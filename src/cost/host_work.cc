@@ -36,6 +36,7 @@ std::vector<OfEngine> read_engines() {
     if (!engine.has(key)) return HostWork::Hooks{};
     const Fact fact = engine[key];
     return HostWork::Hooks{fact.number_or("unit_microseconds", 0) / one,
+                           fact.number_or("layer_microseconds", 0) / one,
                            fact.number_or("tensor_microseconds", 0) / one,
                            fact.number_or("module_microseconds", 0) / one};
   };
@@ -50,9 +51,10 @@ std::vector<OfEngine> read_engines() {
   return engines;
 }
 
-// One rank alone divides nothing, and only ZeRO wraps it all the same.
+// One rank alone divides nothing, and only ZeRO wraps it all the same. Megatron's are its own layers.
 bool has_hooks(const Job& job) {
-  return job.engine == Engine::kDeepSpeed || job.parallel.data * job.parallel.context > 1;
+  return job.engine == Engine::kDeepSpeed || job.engine == Engine::kMegatron ||
+         job.parallel.data * job.parallel.context > 1;
 }
 
 }  // namespace

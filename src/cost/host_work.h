@@ -1,9 +1,11 @@
-// What an engine's own Python does beside the operators that it launches: the hooks that gather, reduce and let go.
+// What an engine's own Python does beside the operators that it launches: the hooks that gather, reduce and let go, and the
+// code of layers that are its own.
 //
 //   a layer of Llama, in operators      forward   backward
 //   ddp                                       0          3
 //   fsdp2                                    36         55
 //   ZeRO-3: every module has its own        169        156
+//   megatron: its layers' own code           25         17
 //
 // Timed on one host with plain code beside (truth/host_times.py), and said in its operators: a host that is slow at the one is
 // slow at the other. Data: data/host_work.json.
@@ -15,11 +17,12 @@
 namespace steelyard {
 
 struct HostWork {
-  // In operators: of a unit of parameters, of each tensor in it, and of each module that has some.
+  // In operators: of a unit of parameters, of a layer, of each tensor, and of each module that has some.
   struct Hooks {
-    double of_unit = 0, of_tensor = 0, of_module = 0;
+    double of_unit = 0, of_layer = 0, of_tensor = 0, of_module = 0;
     double of(const HeldParameters& held) const {
-      return (held.tensors > 0 ? of_unit : 0) + of_tensor * held.tensors + of_module * held.modules;
+      return (held.tensors > 0 ? of_unit : 0) + of_layer * held.layers + of_tensor * held.tensors +
+             of_module * held.modules;
     }
   };
   Hooks forward, backward;

@@ -13,7 +13,7 @@ namespace steelyard {
 namespace {
 
 // Twelve tensors of six modules.
-const HeldParameters kLayer{{}, {}, 12, 6};
+const HeldParameters kLayer{{}, {}, 12, 6, 1};
 
 // A model so small that the host decides.
 Job job_of(const std::string& engine, int devices, const std::string& more = "") {
@@ -38,6 +38,15 @@ TEST(HostWork, OneRankHasHooksUnderZeroAlone) {
   EXPECT_GT(host_work_of(job_of("fsdp2", 8)).forward.of(kLayer), 0);
   EXPECT_GT(host_work_of(job_of("deepspeed", 1, "[parallel]\nzero_stage = 3\n")).forward.of(kLayer),
             0);
+}
+
+// Its layers' code is its own, on one rank as on many; the embedding is nearly plain code.
+TEST(HostWork, MegatronsIsOfItsLayers) {
+  const HostWork work = host_work_of(job_of("megatron", 1));
+  EXPECT_GT(work.forward.of(kLayer), 0);
+  EXPECT_EQ(work.forward.of({{}, {}, 1, 1, 0}), 0);
+  const double plain = host_seconds(job_of("ddp", 1)), own = host_seconds(job_of("megatron", 1));
+  EXPECT_LT(0.5 * plain, own);  // of fewer operators
 }
 
 TEST(HostWork, AUnitWithoutTensorsHasNoHooks) {

@@ -25,13 +25,14 @@ double modules_of(const Unit<Checked>& unit) {
 std::vector<HeldParameters> held_by(const StagePrograms<Checked>& programs, bool divided) {
   const ModelUnits<Checked>&whole = programs.units(), &trained = programs.trained_units();
   std::vector<HeldParameters> held;
-  const auto add = [&](const Unit<Checked>& of_whole, const Unit<Checked>& of_trained) {
+  const auto add = [&](const Unit<Checked>& of_whole, const Unit<Checked>& of_trained,
+                       double layers = 0) {
     held.push_back({count_of(of_whole), count_of(of_trained),
-                    static_cast<double>(of_whole.tensor_count), modules_of(of_whole)});
+                    static_cast<double>(of_whole.tensor_count), modules_of(of_whole), layers});
   };
   add(whole.embedding, trained.embedding);
   for (std::size_t kind = 0; kind < whole.kinds.size(); ++kind)
-    add(whole.kinds[kind], trained.kinds[kind]);
+    add(whole.kinds[kind], trained.kinds[kind], 1);
   add(whole.head, trained.head);
   if (divided) add(whole.vocabulary_rows, trained.vocabulary_rows);
   return held;

@@ -108,15 +108,22 @@ std::string fsdp2_python(ConfigWriter& writing) {
         "reduce_dtype=torch.float32),\n";
   if (offload) text += "    offload_policy=CPUOffloadPolicy(),\n";
   text += ")\nfor layer in layers:\n    fully_shard(layer, **options)\n";
-  text += writing.word("wrap.ends", "root") == "apart"
-              ? "if not config.tie_word_embeddings:\n"
-                "    fully_shard(model.model.embed_tokens, **options)\n"
-                "last = [model.model.norm, model.lm_head]  # stays gathered until its backward\n"
-                "if config.tie_word_embeddings:\n"
-                "    last.insert(1, model.model.embed_tokens)  # one weight, one unit\n"
-                "fully_shard(last, **{**options, \"reshard_after_forward\": False})\n"
-                "fully_shard(model, **{**options, \"reshard_after_forward\": None})\n"
-              : "fully_shard(model, **options)\n";
+  const bool apart = writing.word("wrap.ends", "root") == "apart";
+  const bool always = writing.word("parallel.reshard_after_forward", "default") == "always";
+  if (apart)
+    text += fmt::format(
+        "if not config.tie_word_embeddings:\n"
+        "    fully_shard(model.model.embed_tokens, **options)\n"
+        "last = [model.model.norm, model.lm_head]{}\n"
+        "if config.tie_word_embeddings:\n"
+        "    last.insert(1, model.model.embed_tokens)  # one weight, one unit\n"
+        "fully_shard(last, **{})\n",
+        always ? "" : "  # stays gathered until its backward",
+        always ? "options" : "{**options, \"reshard_after_forward\": False}");
+  // PyTorch since June 2025 heeds what it is told of the root, too, and keeps it gathered where it is told nothing.
+  text += always || (stage == 2 && !apart)
+              ? "fully_shard(model, **options)\n"
+              : "fully_shard(model, **{**options, \"reshard_after_forward\": None})\n";
   text += "model.to_empty(device=\"cuda\")  # then load or initialise the weights\n\n";
   std::string how;
   if (optimizer != "sgd" || form != "loop")

@@ -22,7 +22,8 @@ void write_sync(ConfigWriter& writing) {
 }
 
 void write_ends(ConfigWriter& writing) {
-  if (writing.word("wrap.ends", "apart") == "root") writing.lose("wrap.ends", kEndsApart);
+  const bool second = writing.look_word("engine") != "fsdp1";
+  if (writing.word("wrap.ends", "apart") == "root" && second) writing.lose("wrap.ends", kEndsApart);
 }
 
 bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key) {
