@@ -24,12 +24,35 @@ TEST(Xtuner, ExpertsByLayout) {
   EXPECT_EQ(row.mapped().step_seconds, std::optional(29.276));
 }
 
-TEST(Xtuner, ItsComparisonsPrintTooLittle) {
-  const LiteralRow row(R"row({"id": "xtuner-llama3-8b-2", "source": {"repo": "InternLM/xtuner"},
-        "model": {"name": "Llama3 8B"}, "hardware": {"gpu": "A100 80GB", "gpu_memory_gib": 80, "gpus": 8},
-        "train": {"seq_len": 8192}, "parallel": {"dp": 8}, "measured": {"tokens_per_s_per_gpu": 2771.2}})row");
+TEST(Xtuner, FineTunesByLength) {
+  const LiteralRow row(R"row({"id": "xtuner-llama3-8b-4", "source": {"repo": "InternLM/xtuner",
+        "path": "xtuner/configs/llama/llama3_8b/README.md", "commit_or_date": "2024", "table": "Speed"},
+        "model": {"name": "Llama3 8B"}, "hardware": {"gpu": "A100 80GB", "gpu_memory_gib": 80, "gpus": 8, "nodes": 1},
+        "framework": {"name": "XTuner", "version": "2024"}, "train": {"mode": "full finetune", "seq_len": 32768},
+        "parallel": {"dp": 2, "fsdp_zero_stage": 3, "sp": 4},
+        "measured": {"oom": false, "tokens_per_s_per_gpu": 1870.2, "tflops_per_gpu": 186.6}})row");
   EXPECT_EQ(row.source(), "xtuner");
-  EXPECT_EQ(row.left_out(), "prints no train.micro_batch, no train.recompute");
+  EXPECT_EQ(row.says("engine"), R"("deepspeed")");
+  EXPECT_EQ(row.says("parallel.context"), "4");
+  EXPECT_EQ(row.says("parallel.context_method"), R"("ulysses")");
+  EXPECT_EQ(row.says("parallel.data"), "2");
+  EXPECT_EQ(row.says("training.gradient_accumulation"), "4");
+  EXPECT_EQ(row.says("recompute.mode"), R"("full")");
+  EXPECT_EQ(row.mapped().tokens_per_second, std::optional(1870.2));
+}
+
+// Whose attention stays within short documents says nothing of a long sequence's time, and whether it fits all the same.
+TEST(Xtuner, PackedDocumentsHaveNoTime) {
+  const LiteralRow row(
+      R"row({"id": "xtuner-llama2-7b-256k-XT", "source": {"repo": "InternLM/xtuner",
+        "path": "docs/zh_cn/accelerate/benchmark.md", "commit_or_date": "186a421c7a1d", "table": "speed benchmark"},
+        "model": {"name": "Llama2-7B"},
+        "hardware": {"gpu": "A100-SXM4-80GB", "gpu_memory_gib": 80, "gpus": 8, "nodes": 1},
+        "framework": {"name": "XTuner", "version": "xtuner 2024"},
+        "train": {"mode": "full finetune", "seq_len": 262144, "packing": "packed to max length"},
+        "parallel": {"dp": 1, "sp": 8}, "measured": {"oom": false, "tokens_per_s_per_gpu": 2250.4}})row");
+  EXPECT_EQ(row.mapped().tokens_per_second, std::nullopt);
+  EXPECT_EQ(row.mapped().out_of_memory, std::optional(false));
 }
 
 }  // namespace
