@@ -5,7 +5,7 @@ import re
 import torch
 
 
-def quantise(model, base, double):
+def quantise(model, base, double, compute):
     """Every linear module but the head becomes bitsandbytes' own; the weights are quantised on their way to the device."""
     import bitsandbytes as bnb
     for name, module in list(model.named_modules()):
@@ -13,7 +13,7 @@ def quantise(model, base, double):
             continue
         bias = module.bias is not None
         if base == "nf4":
-            new = bnb.nn.Linear4bit(module.in_features, module.out_features, bias, compute_dtype=torch.bfloat16,
+            new = bnb.nn.Linear4bit(module.in_features, module.out_features, bias, compute_dtype=compute,
                                     compress_statistics=double, quant_type="nf4", device="meta")
             new.weight = bnb.nn.Params4bit(module.weight.data, requires_grad=False, compress_statistics=double,
                                            quant_type="nf4", module=new)
@@ -28,10 +28,11 @@ def quantise(model, base, double):
     setattr(model, "is_loaded_in_4bit" if base == "nf4" else "is_loaded_in_8bit", True)
 
 
-def adapt(adapter, model):
+def adapt(adapter, model, compute):
+    """`compute`: what products of quantised weights are computed in."""
     from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
     if adapter.get("base") in ("nf4", "int8"):
-        quantise(model, adapter["base"], adapter.get("double_quantization", False))
+        quantise(model, adapter["base"], adapter.get("double_quantization", False), compute)
         if adapter.get("upcast", True):
             model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     targets = adapter.get("target_modules", "all-linear")

@@ -558,6 +558,20 @@ QLORA = {
     "lora-8-int8": {**NF4, "adapter.base": "int8", "adapter.upcast": False},
 }
 
+# Trainer's fp16 and Accelerate's: autocast, and a GradScaler around loss and step.
+HALF = {P: "fp16-autocast"}
+SCALED = {
+    **{f"scaled{name}": {**HALF, **changes} for name, changes in {
+        "": {}, "-eager": {A: "eager"}, "-full": {**FULL, "recompute.reentrant": False}, "-fused": {F: "fused"}, "-loop": {F: "loop"},
+        "-accumulation": {"training.gradient_accumulation": 4}, "-clipped": {"training.gradient_clip": 1.0},
+        "-clipped-fused": {"training.gradient_clip": 1.0, F: "fused"}, "-small-vocabulary": {"model.vocab_size": 8000},
+        "-small-vocabulary-clipped": {"model.vocab_size": 8000, "training.gradient_clip": 1.0},
+        "-sgd": {O: "sgd"}, "-short": {"training.sequence_length": 32, "training.micro_batch": 1}}.items()},
+    "scaled-ddp-8": {**HALF, "cluster.devices": 8}, "scaled-lora-8": {**HALF, "adapter.rank": 8, "model.vocab_size": 8000},
+    "scaled-lora-8-base-bf16": {**HALF, "adapter.rank": 8, "adapter.base": "bf16", "model.vocab_size": 8000},
+    "scaled-qlora-8-full": {**NF4, **HALF, **FULL, "recompute.reentrant": False},
+}
+
 # torchtune's own model code and loop. One key/value head: expanded, and copied all the same.
 SMALL = {"model.vocab_size": 8000}
 SENT = {"offload.activations": "cpu"}
@@ -720,7 +734,7 @@ def cases():
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **APART, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE, **VISION, **PAIRS}.items():
         table[name] = changed(ONE_DEVICE, changes)
-    for name, changes in {**LORA, **QLORA, **TORCHTUNE}.items():
+    for name, changes in {**LORA, **QLORA, **SCALED, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name in EXPANDABLE:
         kind, stage, number = name.partition("-stage-")

@@ -25,7 +25,8 @@ def value(run, path, otherwise=None):
 
 def parameter_type(run):
     precision = value(run, "training.precision", "bf16-mixed")
-    types = {"fp32": torch.float32, "tf32": torch.float32, "bf16-autocast": torch.float32, "bf16-pure": torch.bfloat16}
+    types = {"fp32": torch.float32, "tf32": torch.float32, "bf16-autocast": torch.float32,
+             "fp16-autocast": torch.float32, "bf16-pure": torch.bfloat16}
     if precision in types:
         return types[precision]
     if value(run, "engine") in ("fsdp1", "fsdp2") and precision in ("bf16-mixed", "bf16-mixed-fp32-gradients", *FLOAT8_RECIPES):
@@ -115,12 +116,17 @@ def translates(config):
     return bool(getattr(config, "is_encoder_decoder", False))
 
 
+def narrow_type(run):
+    """What products are computed in."""
+    return torch.float16 if value(run, "training.precision") == "fp16-autocast" else torch.bfloat16
+
+
 def base_type(run):
     """Of what is frozen and not quantised: with adapters under autocast the checkpoint's own 16 bits."""
     adapter = run.get("adapter")
-    if adapter is None or value(run, "training.precision") != "bf16-autocast":
+    if adapter is None or not value(run, "training.precision", "").endswith("-autocast"):
         return parameter_type(run)
-    return DTYPES.get(adapter.get("base", "bf16"), torch.bfloat16)
+    return DTYPES.get(adapter.get("base"), narrow_type(run))
 
 
 def version_of(package):
@@ -157,7 +163,7 @@ def build_model(run, kind=None):
             model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     if run.get("adapter") is not None:
         from adapters import adapt
-        model = adapt(run["adapter"], model)
+        model = adapt(run["adapter"], model, narrow_type(run))
     for name, parameter in model.named_parameters():
         if any(fnmatchcase(name, pattern) for pattern in value(run, "training.frozen", [])):
             parameter.requires_grad_(False)
@@ -250,9 +256,24 @@ def keep_embeddings_wide(model):
 
 
 def autocast(run):
-    if value(run, "training.precision") == "bf16-autocast":
-        return torch.autocast("cuda", torch.bfloat16)
+    if value(run, "training.precision", "").endswith("-autocast"):
+        return torch.autocast("cuda", narrow_type(run))
     return contextlib.nullcontext()
+
+
+class Unscaled:
+    """What a GradScaler does where nothing is scaled."""
+    def scale(self, loss):
+        return loss
+
+    def unscale_(self, optimizer):
+        pass
+
+    def step(self, optimizer):
+        optimizer.step()
+
+    def update(self):
+        pass
 
 
 def activations_on_the_host(run):
@@ -353,6 +374,7 @@ def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, a
     accumulation = value(run, "training.gradient_accumulation", 1)
     norm = value(run, "training.gradient_clip", False)
     loss = loss or loss_of
+    scaler = torch.amp.GradScaler("cuda") if value(run, "training.precision") == "fp16-autocast" else Unscaled()
     config = getattr(model, "module", model).config
     with attention_kernel(run):
         for _ in recorder.steps(model, optimizer):
@@ -372,16 +394,19 @@ def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, a
                             value_of_loss = value_of_loss / accumulation
                 with recorder.phase("backward"):
                     with no_sync(last) if no_sync else contextlib.nullcontext():
-                        value_of_loss.backward()
+                        scaler.scale(value_of_loss).backward()
                     stack.close()
                     recorder.inputs = []
                     del value_of_loss, ids, labels
             with recorder.phase("optimizer"):
+                if norm:
+                    scaler.unscale_(optimizer)
                 if clip:
                     clip(float(norm))
                 elif norm:
                     torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], float(norm))
-                optimizer.step()
+                scaler.step(optimizer)
+                scaler.update()
                 optimizer.zero_grad()
 
 

@@ -118,7 +118,7 @@ void choose_base(Draft& draft) {
     draft.refuse(KeyId::kAdapterBase, "E225",
                  fmt::format("a base in {} and a run of {}", adapter.base, precision.name),
                  "bitsandbytes is weighed with products in 16 bits",
-                 "precision = \"bf16-mixed\" or \"bf16-autocast\"");
+                 "precision = \"bf16-mixed\", \"bf16-autocast\" or \"fp16-autocast\"");
   const bool torchtune = job.implementation == Implementation::kTorchtune;
   adapter.double_quantization =
       torchtune && adapter.linear == ElementType::kNormalFloat4

@@ -116,9 +116,11 @@ void choose_precision(Draft& draft) {
   if (const std::string* given = draft.settings().text(KeyId::kPrecision)) {
     name = *given;
     if (old && name.starts_with("bf16"))
-      draft.warn(
-          KeyId::kPrecision, "E220", fmt::format("{} has no bf16 units", job.cluster.device->name),
-          "runs, many times slower", "precision = \"fp16-mixed\" is what this device is used with");
+      draft.warn(KeyId::kPrecision, "E220",
+                 fmt::format("{} has no bf16 units", job.cluster.device->name),
+                 "runs, many times slower",
+                 fmt::format("precision = \"fp16-{}\" is what this device is used with",
+                             name == "bf16-autocast" ? "autocast" : "mixed"));
   } else {
     name = old ? "fp16-mixed" : "bf16-mixed";
     draft.assume(KeyId::kPrecision, name,

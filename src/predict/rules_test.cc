@@ -114,6 +114,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "siglip-so400m-patch14-896-gemma3", "engine": "ddp", "training": {"precision": "bf16-pure"})",
       R"("model": "clip-vit-base-patch32", "engine": "ddp", "training": {"precision": "bf16-pure", "micro_batch": 2})",
       R"("model": "clip-vit-base-patch32", "engine": "ddp", "training": {"attention": "eager", "micro_batch": 2})",
+      R"("model": "t5-small", "engine": "ddp", "training": {"precision": "fp16-autocast", "optimizer_form": "fused"})",
       R"("model": "siglip-base-patch16-224", "engine": "ddp", "training": {"precision": "bf16-autocast", "micro_batch": 2})",
       R"("model": "t5-small", "engine": "ddp", "training": {"precision": "bf16-autocast", "sequence_length": 500}, "recompute": {"mode": "full"})",
       R"("model": "mixtral-8x7b", "engine": "nanotron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512})",

@@ -27,19 +27,10 @@ TEST(RecipeData, OptimizersInTheOrderOfTheList) {
 }
 
 TEST(RecipeData, PrecisionsInTheOrderOfTheList) {
-  const std::vector<std::string> expected = {"fp32",
-                                             "tf32",
-                                             "fp16-mixed",
-                                             "bf16-mixed",
-                                             "bf16-mixed-fp32-gradients",
-                                             "bf16-pure",
-                                             "bf16-autocast",
-                                             "fp8-delayed",
-                                             "fp8-tensorwise",
-                                             "fp8-rowwise",
-                                             "fp8-blockwise",
-                                             "mxfp8",
-                                             "fp8-nanotron"};
+  const std::vector<std::string> expected = {
+      "fp32",        "tf32",          "fp16-mixed",    "bf16-mixed",  "bf16-mixed-fp32-gradients",
+      "bf16-pure",   "bf16-autocast", "fp16-autocast", "fp8-delayed", "fp8-tensorwise",
+      "fp8-rowwise", "fp8-blockwise", "mxfp8",         "fp8-nanotron"};
   EXPECT_EQ(names_of(precisions()), expected);
 }
 

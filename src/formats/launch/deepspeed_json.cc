@@ -108,7 +108,11 @@ void read_precision(ConfigReader& reading, Launch& launch) {
                    "keep one");
   const Value* accumulate = reading.take("data_types.grad_accum_dtype");
   if (autocast != nullptr) {
-    reading.say("training.precision", "bf16-autocast", *autocast);
+    const Value* dtype = reading.take("torch_autocast.dtype");
+    const std::string type = dtype == nullptr ? "bfloat16" : word_of(*dtype);
+    const bool narrow = type == "float16" || type == "torch.float16" || type == "fp16";
+    reading.say("training.precision", narrow ? "fp16-autocast" : "bf16-autocast",
+                narrow ? *dtype : *autocast);
   } else if (brain != nullptr) {
     const bool single = accumulate != nullptr && word_of(*accumulate) == "fp32";
     reading.say("training.precision", single ? "bf16-mixed-fp32-gradients" : "bf16-mixed",
@@ -232,9 +236,9 @@ void write_deepspeed(ConfigWriter& writing) {
   writing.put("bf16.enabled", Value::boolean(precision.starts_with("bf16-mixed")));
   writing.put("fp16.enabled", Value::boolean(precision == "fp16-mixed"));
   if (precision == "bf16-mixed-fp32-gradients") writing.put("data_types.grad_accum_dtype", "fp32");
-  if (precision == "bf16-autocast") {
+  if (precision.ends_with("-autocast")) {
     writing.put("torch_autocast.enabled", Value::boolean(true));
-    writing.put("torch_autocast.dtype", "bfloat16");
+    writing.put("torch_autocast.dtype", precision == "fp16-autocast" ? "float16" : "bfloat16");
   }
   if (precision == "bf16-pure")
     writing.refuse("training.precision", "DeepSpeed keeps fp32 master weights");

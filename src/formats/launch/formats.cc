@@ -195,7 +195,7 @@ void conclude(Launch& launch) {
   const bool narrow = halves && !reading.has("adapter.base");
   std::string precision = "fp32";
   if (mixed == "bf16") precision = whole ? (narrow ? "bf16-pure" : "bf16-autocast") : "bf16-mixed";
-  if (mixed == "fp16") precision = whole ? "bf16-autocast" : "fp16-mixed";
+  if (mixed == "fp16") precision = whole ? "fp16-autocast" : "fp16-mixed";
   if (mixed == "fp8") precision = "fp8-delayed";
   if (mixed == "no" && halves && engine != "deepspeed") precision = "bf16-pure";
   const Value& at = mixed == "no" ? launch.load : launch.mixed;
@@ -204,9 +204,6 @@ void conclude(Launch& launch) {
                          "neither bf16 nor fp16 is said");
   else
     reading.say("training.precision", precision, at);
-  if (mixed == "fp16" && whole)
-    reading.warn(launch.mixed, "fp16 autocast",
-                 "weighed as bf16-autocast, whose tensors are as large");
 }
 
 }  // namespace steelyard

@@ -186,13 +186,14 @@ HalfPrecision half_precision(ConfigWriter& writing) {
   if (precision == "fp32" || precision == "tf32") return {"no", "float32"};
   if (precision == "bf16-pure") return {"no", "bfloat16"};
   if (precision == "bf16-autocast") return {"bf16", "float32"};
+  if (precision == "fp16-autocast" && whole) return {"fp16", "float32"};
   if (precision == "bf16-mixed" && !whole) return {"bf16", "float32"};
   if (precision == "fp16-mixed" && !whole) return {"fp16", "float32"};
   if (precision == "bf16-mixed-fp32-gradients" && engine == "deepspeed") return {"bf16", "float32"};
   writing.refuse("training.precision",
                  fmt::format("a Trainer with {} has no precision {}",
                              engine.empty() ? "ddp" : engine, precision),
-                 whole ? "bf16-autocast, bf16-pure and fp32 are what it has" : "");
+                 whole ? "bf16-autocast, fp16-autocast, bf16-pure and fp32 are what it has" : "");
   return {"no", "float32"};
 }
 

@@ -1,7 +1,7 @@
 // What stacks on Hugging Face's Trainer have in common: optimizers, precision, models, adapters.
 //
 //   optim: paged_adamw_8bit        optimizer = "adamw-paged-8bit"
-//   bf16: true                     precision = "bf16-autocast" under DDP, "bf16-mixed" under FSDP
+//   bf16: true                     precision = "bf16-autocast" under DDP, "bf16-mixed" under FSDP; so for fp16
 #pragma once
 
 #include <optional>

@@ -20,7 +20,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   mapped.set("training.gradient_accumulation", row.need("train.grad_accum"));
   if (row.says("train.precision", "fp16")) {
-    mapped.assume("training.precision", "bf16-autocast", "fp16 autocast; the same widths");
+    mapped.set("training.precision", "fp16-autocast");
   } else {
     mapped.set("training.precision", "fp32");
   }
