@@ -10,11 +10,18 @@
 namespace steelyard {
 namespace {
 
-bool has_eager_only_attention(const Architecture& model) {
-  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& layer) {
+bool runs_eager_attention_alone(const Job& job) {
+  if (job.model == nullptr || job.implementation != Implementation::kTransformers) return false;
+  return std::any_of(job.model->kinds.begin(), job.model->kinds.end(), [](const Layer& layer) {
     const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
     return grouped != nullptr && grouped->eager_only;
   });
+}
+bool takes_no_flash_attention(const Job& job) {
+  return job.model != nullptr && follows_encoder(*job.model);
+}
+bool is_before_ampere(const Job& job) {
+  return job.cluster.device && job.cluster.device->is_before_ampere();
 }
 
 // megatron-core's transformer_impl = local: DotProductAttention is written out.
@@ -36,49 +43,43 @@ void check_local_layers(Draft& draft) {
 
 }  // namespace
 
+LeanestAttention leanest_attention(const Job& job) {
+  if (runs_eager_attention_alone(job))
+    return {AttentionKernel::kEager, "transformers has no other kernel for this model"};
+  if (takes_no_flash_attention(job))
+    return {AttentionKernel::kEfficient, "flash attention takes no relative positions"};
+  if (job.training.precision.compute == ElementType::kFloat32)
+    return {AttentionKernel::kEfficient, "flash attention has no fp32 form"};
+  if (is_before_ampere(job))
+    return {AttentionKernel::kEfficient, "flash attention needs an Ampere device or a newer one"};
+  return {AttentionKernel::kFlash, "the kernel with the smallest memory"};
+}
+
 void choose_attention(Draft& draft) {
   Job& job = draft.job();
-  const bool single = job.training.precision.compute == ElementType::kFloat32;
-  const bool old = job.cluster.device && job.cluster.device->is_before_ampere();
-  const bool eager_only = job.model != nullptr &&
-                          job.implementation == Implementation::kTransformers &&
-                          has_eager_only_attention(*job.model);
-  const bool takes_no_flash = job.model != nullptr && follows_encoder(*job.model);
-  auto usual = AttentionKernel::kFlash;
-  std::string_view reason = "the kernel with the smallest memory";
-  if (eager_only) {
-    usual = AttentionKernel::kEager;
-    reason = "transformers has no other kernel for this model";
-  } else if (takes_no_flash) {
-    usual = AttentionKernel::kEfficient;
-    reason = "flash attention takes no relative positions";
-  } else if (single) {
-    usual = AttentionKernel::kEfficient;
-    reason = "flash attention has no fp32 form";
-  } else if (old) {
-    usual = AttentionKernel::kEfficient;
-    reason = "flash attention needs an Ampere device or a newer one";
-  }
+  const auto [usual, reason] = leanest_attention(job);
   job.training.attention = draft.name_or(KeyId::kAttention, usual, reason);
   if (job.training.attention == AttentionKernel::kEager) return;
-  if (eager_only) {
+  if (runs_eager_attention_alone(job)) {
     draft.refuse(KeyId::kAttention, "E220",
                  fmt::format("{} has eager attention only", job.model->name),
                  "transformers has no other kernel for it", "attention = \"eager\"");
-  } else if (job.training.attention == AttentionKernel::kFlash && takes_no_flash) {
+  } else if (job.training.attention != AttentionKernel::kFlash) {
+    return;
+  } else if (takes_no_flash_attention(job)) {
     draft.refuse(
         KeyId::kAttention, "E220",
         fmt::format("{} has relative positions, which flash attention does not take",
                     job.model->name),
         "they are added to the scores",
         "attention = \"efficient\" is what transformers runs (sdpa); \"eager\" is weighed too");
-  } else if (job.training.attention == AttentionKernel::kFlash && single) {
+  } else if (job.training.precision.compute == ElementType::kFloat32) {
     draft.refuse(
         KeyId::kAttention, "E220",
         fmt::format("flash attention does not compute in {}", job.training.precision.name),
         "needs bf16 or fp16",
         "attention = \"efficient\" computes in fp32; precision = \"bf16-mixed\" keeps flash");
-  } else if (job.training.attention == AttentionKernel::kFlash && old) {
+  } else if (is_before_ampere(job)) {
     draft.warn(KeyId::kAttention, "E220",
                fmt::format("{} runs no flash attention 2", job.cluster.device->name),
                "weighed as if it did", "attention = \"efficient\" is what it runs");

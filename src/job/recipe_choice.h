@@ -13,6 +13,12 @@ void choose_recipe(Draft& draft, bool config_states_dropout);
 void choose_precision(Draft& draft);
 void choose_optimizer(Draft& draft);
 void choose_attention(Draft& draft);
+// Of the kernels that model code, device and precision run, the one that keeps least; and why it is that one.
+struct LeanestAttention {
+  AttentionKernel kernel{};
+  std::string_view reason;
+};
+LeanestAttention leanest_attention(const Job& job);
 void choose_loss(Draft& draft);
 void choose_kernels(Draft& draft);
 void choose_types(Draft& draft);  // beside the precision, as Megatron's code can be told

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "job/engine_rules.h"
+#include "job/recipe_choice.h"
 
 namespace steelyard {
 
@@ -56,15 +57,16 @@ Move fused_optimizer() {
           }};
 }
 
-Move flash_attention() {
-  return {"attention = flash", "nothing", "a fused kernel: scores are never stored", 0,
-          [](Job& job, auto& edits) {
-            if (job.training.attention == AttentionKernel::kFlash ||
-                job.training.precision.compute == ElementType::kFloat32)
+// Where the device and the model's code run it: the other of the two is no move then.
+Move fused_attention(AttentionKernel kernel) {
+  return {fmt::format("attention = {}", name_of(kernel)), "nothing",
+          "a fused kernel: scores are never stored", 0, [kernel](Job& job, auto& edits) {
+            if (job.training.attention == kernel || leanest_attention(job).kernel != kernel ||
+                job.training.kernels == KernelLibrary::kLocal)
               return false;
-            edits.push_back(
-                {"training.attention", std::string(name_of(job.training.attention)), "flash"});
-            job.training.attention = AttentionKernel::kFlash;
+            edits.push_back({"training.attention", std::string(name_of(job.training.attention)),
+                             std::string(name_of(kernel))});
+            job.training.attention = kernel;
             return true;
           }};
 }
@@ -215,7 +217,8 @@ Move pure_sixteen_bit() {
   return {"precision = bf16-pure", "accuracy", "updates smaller than 1/256 of a weight are lost", 8,
           [](Job& job, auto& edits) {
             const Precision* pure = find_precision("bf16-pure");
-            if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job))
+            if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job) ||
+                (job.cluster.device && job.cluster.device->is_before_ampere()))
               return false;
             edits.push_back({"training.precision", job.training.precision.name, "bf16-pure"});
             job.training.precision = *pure;
@@ -317,11 +320,21 @@ Move shorter_sequence() {
 }  // namespace
 
 std::vector<Move> moves() {
-  std::vector<Move> all = {fused_optimizer(),     flash_attention(),     fused_loss(),
-                           selective_recompute(), smaller_micro_batch(), higher_zero_stage(1),
-                           higher_zero_stage(2),  sharded_by_fsdp(),     recompute_every_second(),
-                           full_recompute(),      higher_zero_stage(3),  more_tensor(2),
-                           more_tensor(4),        more_tensor(8)};
+  std::vector<Move> all = {fused_optimizer(),
+                           fused_attention(AttentionKernel::kFlash),
+                           fused_attention(AttentionKernel::kEfficient),
+                           fused_loss(),
+                           selective_recompute(),
+                           smaller_micro_batch(),
+                           higher_zero_stage(1),
+                           higher_zero_stage(2),
+                           sharded_by_fsdp(),
+                           recompute_every_second(),
+                           full_recompute(),
+                           higher_zero_stage(3),
+                           more_tensor(2),
+                           more_tensor(4),
+                           more_tensor(8)};
   for (std::int64_t devices : {2, 4, 8, 16, 32, 64, 128, 256}) all.push_back(more_devices(devices));
   all.push_back(states_on_the_host());
   all.push_back(eight_bit_optimizer());

@@ -73,7 +73,8 @@ Value random_run(std::string_view target, Dice& dice) {
   put(run, "training.gradient_clip",
       dice.number(3) == 0 ? Value::boolean(false) : Value::number(dice.heads() ? 1.0 : 0.5));
   if (engine == "ddp")
-    put(run, "training.precision", dice.one_of({"bf16-autocast", "bf16-pure", "fp32"}));
+    put(run, "training.precision",
+        dice.one_of({"bf16-autocast", "fp16-autocast", "bf16-pure", "fp32"}));
   else if (engine == "deepspeed")
     put(run, "training.precision",
         dice.one_of({"bf16-mixed", "fp16-mixed", "bf16-mixed-fp32-gradients"}));
