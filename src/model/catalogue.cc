@@ -46,25 +46,6 @@ std::string_view hub_id_in(std::string_view text) {
   return text.substr(start, text.find('"', start) - start);
 }
 
-// Whether the file says that `written`, a hub id or its name alone, has this shape, too: `"same_shape": ["...", "..."]`.
-bool shares_shape(std::string_view text, std::string_view written) {
-  text = text.substr(
-      0, text.find("\"config\""));  // it stands before the shape itself: a search reads names often
-  constexpr std::string_view kKey = "\"same_shape\": [";
-  const std::size_t key = text.find(kKey);
-  if (key == std::string_view::npos) return false;
-  std::string_view list = text.substr(key + kKey.size());
-  list = list.substr(0, list.find(']'));
-  for (std::size_t at = list.find('"'); at != std::string_view::npos; at = list.find('"')) {
-    list.remove_prefix(at + 1);
-    const std::string_view id = list.substr(0, list.find('"'));
-    list.remove_prefix(id.size() + 1);
-    if (equal_but_for_capitals(id, written)) return true;
-    if (equal_but_for_capitals(id.substr(id.find('/') + 1), written)) return true;
-  }
-  return false;
-}
-
 const EmbeddedFile* file_of(std::string_view name) {
   for (const EmbeddedFile& file : embedded_files_in("models"))
     if (equal_but_for_capitals(name_of_file(file), name)) return &file;
@@ -102,29 +83,49 @@ std::optional<FoundModel> read_found(std::string_view name, std::string understo
   return FoundModel{std::move(found), std::move(understood)};
 }
 
-// Tuned versions keep the shape: "Llama-3.1-8B-Instruct" is a Llama-3.1-8B.
-std::string_view without_tuning(std::string_view hub_id) {
-  constexpr std::array<std::string_view, 6> kTuned = {"-instruct", "-chat-hf", "-chat",
-                                                      "-it",       "-base",    "-hf"};
-  for (const std::string_view end : kTuned)
-    if (hub_id.size() > end.size() &&
-        equal_but_for_capitals(hub_id.substr(hub_id.size() - end.size()), end))
-      return hub_id.substr(0, hub_id.size() - end.size());
-  return hub_id;
+// What tuned, quantised and republished checkpoints keep of the name of the one whose shape they have, without its owner:
+// "unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit" is a llama-3.1-8b.
+std::string plain_name(std::string_view written) {
+  std::string name(written.substr(written.rfind('/') + 1));
+  std::transform(name.begin(), name.end(), name.begin(), lower);
+  constexpr std::string_view kOwner = "meta-";
+  if (name.starts_with(kOwner)) name.erase(0, kOwner.size());
+  constexpr std::array<std::string_view, 14> kEnds = {
+      "-bnb-4bit", "-unsloth", "-fp16", "-bf16", "-2507", "-instruct", "-thinking",
+      "-chat",     "-it",      "-base", "-hf",   "-pt",   "-deduped",  "-1m"};
+  const auto ends = [&](std::string_view end) {
+    return name.size() > end.size() && name.ends_with(end);
+  };
+  for (auto end = kEnds.begin(); end != kEnds.end();) {
+    if (!ends(*end)) {
+      ++end;
+      continue;
+    }
+    name.resize(name.size() - end->size());
+    end = kEnds.begin();
+  }
+  for (const std::string_view word : {"-instruct-", "-chat-", "-base-"})  // before a version
+    if (const std::size_t at = name.find(word); at != std::string::npos)
+      name.erase(at, word.size() - 1);
+  return name;
 }
 
-// A preset whose hub id, or whose name, is the written one but for the ending of a tuned version; or that says so.
-std::optional<std::string_view> preset_of_tuned(std::string_view written) {
-  const std::string_view plain = without_tuning(written);
-  for (const EmbeddedFile& file : embedded_files_in("models")) {
-    const std::string_view id = hub_id_in(file.text);
-    if (!id.empty() && equal_but_for_capitals(without_tuning(id), plain)) return name_of_file(file);
-    if (shares_shape(file.text, written)) return name_of_file(file);
+// Whether the file says that a checkpoint of this plain name has its shape, too: `"same_shape": ["...", "..."]`.
+bool shares_shape(std::string_view text, std::string_view plain) {
+  text = text.substr(
+      0, text.find("\"config\""));  // it stands before the shape itself: a search reads names often
+  constexpr std::string_view kKey = "\"same_shape\": [";
+  const std::size_t key = text.find(kKey);
+  if (key == std::string_view::npos) return false;
+  std::string_view list = text.substr(key + kKey.size());
+  list = list.substr(0, list.find(']'));
+  for (std::size_t at = list.find('"'); at != std::string_view::npos; at = list.find('"')) {
+    list.remove_prefix(at + 1);
+    const std::string_view id = list.substr(0, list.find('"'));
+    list.remove_prefix(id.size() + 1);
+    if (plain_name(id) == plain) return true;
   }
-  if (plain.size() == written.size()) return std::nullopt;
-  const EmbeddedFile* file = file_of(plain);
-  if (file == nullptr) return std::nullopt;
-  return name_of_file(*file);
+  return false;
 }
 
 // One preset at the distance of one forgotten separator: llama3-8b is llama-3-8b.
@@ -195,6 +196,25 @@ std::optional<std::string_view> preset_of_hub_id(std::string_view hub_id) {
   return std::nullopt;
 }
 
+std::optional<std::string_view> preset_like(std::string_view written) {
+  if (std::count(written.begin(), written.end(), '/') > 1) return std::nullopt;
+  // A search reads the same name thousands of times.
+  thread_local std::pair<std::string, std::string_view> last;
+  if (!last.second.empty() && last.first == written) return last.second;
+  const auto found = [&](const EmbeddedFile& file) {
+    last = {std::string(written), name_of_file(file)};
+    return last.second;
+  };
+  const std::string plain = plain_name(written);
+  for (const EmbeddedFile& file : embedded_files_in("models")) {
+    if (shares_shape(file.text, plain)) return found(file);
+    if (equal_but_for_capitals(name_of_file(file), plain)) return found(file);
+    const std::string_view id = hub_id_in(file.text);
+    if (!id.empty() && plain_name(id) == plain) return found(file);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> hub_id_of_link(std::string_view link) {
   for (const std::string_view scheme : {"https://", "http://"})
     if (starts_with(link, scheme)) link.remove_prefix(scheme.size());
@@ -232,7 +252,7 @@ std::optional<FoundModel> find_model(std::string_view written, const Place& plac
     std::string rule = model->guess_rule;
     return FoundModel{std::make_shared<const Architecture>(std::move(*model)), std::move(rule)};
   }
-  preset = preset_of_tuned(name);
+  preset = preset_like(name);
   if (preset)
     return read_found(*preset, fmt::format("{} (the shape of {})", *preset, name), diagnostics);
   preset = preset_but_for_a_dash(name);

@@ -43,6 +43,10 @@ std::optional<Preset> find_preset(std::string_view name);
 // The preset of "meta-llama/Llama-3.1-8B"; its name, or nothing.
 std::optional<std::string_view> preset_of_hub_id(std::string_view hub_id);
 
+// The preset whose shape a checkpoint has that was tuned, quantised or republished under its name; or that the preset's own
+// file names ("same_shape").
+std::optional<std::string_view> preset_like(std::string_view written);
+
 // "meta-llama/Llama-3.1-8B" of a link in any form (blob, resolve, tree, raw, with or without the
 // scheme), or nothing.
 std::optional<std::string> hub_id_of_link(std::string_view link);

@@ -56,6 +56,25 @@ TEST(Catalogue, KnowsModelsOfAnothersShape) {
   }
 }
 
+// Tuned, quantised, republished: what is left of the name is that of the shape.
+TEST(Catalogue, KnowsRepublishedAndTunedNames) {
+  const std::vector<std::pair<const char*, const char*>> known = {
+      {"unsloth/Llama-3.2-1B", "llama-3.2-1b"},
+      {"NousResearch/Meta-Llama-3-8B", "llama-3-8b"},
+      {"unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama-3.1-8b"},
+      {"Qwen/Qwen3-4B-Instruct-2507", "qwen3-4b"},
+      {"mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"},
+      {"EleutherAI/pythia-1.4b-deduped", "pythia-1.4b"},
+      {"deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "llama-3.1-8b"},
+      {"Qwen/Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"},
+      {"01-ai/Yi-34B-Chat", "yi-1.5-34b"},
+  };
+  for (const auto& [written, name] : known) EXPECT_EQ(ask(written).name, name) << written;
+  // A version of its own shape, and a folder that only ends like a name.
+  EXPECT_EQ(ask("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B").problems.size(), 1U);
+  EXPECT_EQ(ask("a/b/llama-3.1-8b").problems.size(), 1U);
+}
+
 TEST(Catalogue, SuggestsTheNearestName) {
   const Answer answer = ask("lama-3.1-8b");
   EXPECT_TRUE(answer.name.empty());

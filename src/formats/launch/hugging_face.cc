@@ -26,34 +26,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::string_view last_part(std::string_view path) {
-  while (path.ends_with("/")) path.remove_suffix(1);
-  return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
-}
-
-// Names under which others republish a checkpoint of the same sizes.
-std::string plain_name(std::string_view name) {
-  std::string word = lower(last_part(name));
-  for (const std::string_view prefix : {"meta-"})
-    if (word.starts_with(prefix)) word.erase(0, prefix.size());
-  for (const std::string_view suffix : {"-bnb-4bit", "-fp16", "-bf16", "-instruct-2507",
-                                        "-instruct", "-chat", "-it", "-base", "-hf"})
-    if (word.ends_with(suffix)) word.resize(word.size() - suffix.size());
-  return word;
-}
-
 }  // namespace
-
-std::optional<std::string> preset_like(std::string_view name) {
-  const std::string wanted = plain_name(name);
-  for (const std::string_view preset : preset_names()) {
-    if (lower(preset) == wanted) return std::string(preset);
-    const auto found = find_preset(preset);
-    if (found && !found->hub_id.empty() && plain_name(found->hub_id) == wanted)
-      return std::string(preset);
-  }
-  return std::nullopt;
-}
 
 void read_optim(ConfigReader& reading, std::string_view path) {
   const Value* value = reading.take(path);
@@ -93,9 +66,10 @@ void say_model(ConfigReader& reading, const Value& value) {
   const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../");
   if (!path)
     if (const auto like = preset_like(name)) {
-      reading.say("model", *like, value);
+      reading.say("model", std::string(*like), value);
       reading.into().unsaid.push_back(
-          {"model", *like, fmt::format("{} is taken to have the sizes of this preset", name)});
+          {"model", std::string(*like),
+           fmt::format("{} is taken to have the sizes of this preset", name)});
       return;
     }
   reading.say("model", name, value);

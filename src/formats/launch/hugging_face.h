@@ -16,9 +16,6 @@ namespace steelyard {
 void read_optim(ConfigReader& reading, std::string_view path);
 void write_optim(ConfigWriter& writing, std::string_view path);
 
-// The preset whose sizes another publisher's or an older name has: "unsloth/Meta-Llama-3.1-8B-bnb-4bit".
-std::optional<std::string> preset_like(std::string_view name);
-
 // A hub id, a path or a preset: said as the preset's name where it is one.
 void say_model(ConfigReader& reading, const Value& value);
 // The hub id or path of the run's model; a problem when it is neither.
