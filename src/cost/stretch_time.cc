@@ -57,7 +57,9 @@ class Passage {
   Passage(const StretchClock& clock, StretchPassages& all) : clock_(clock), all_(all) {}
 
   void add(const Kernel& kernel) {
-    way_.host += clock_.kernels.host_time(kernel).value();
+    const double launched = clock_.kernels.host_time(kernel).value();
+    way_.host += launched;
+    if (kernel.again) all_.again += launched;
     if (kernel.kind == Kernel::kExchange) return exchange(kernel);
     const double seconds = not_yet_moved(kernel, clock_.kernels.device_time(kernel).value());
     way_.terms[kernel.again ? TimeTerm::kRecompute : TimeTerm::kCompute] += seconds;
@@ -66,7 +68,6 @@ class Passage {
     // The half product more of a fused attention's backward makes its scores again: no work of the model.
     const double again = kernel.kind == Kernel::kAttention && kernel.backward ? 0.2 : 0.0;
     if (!kernel.again) all_.model_flops += kernel.flops * (1 - again);
-    all_.again = all_.again || kernel.again;
     if (const Beside beside = beside_of(kernel); beside != Beside::kNothing) hide(beside, seconds);
   }
 
@@ -216,6 +217,7 @@ StretchPassages StretchClock::passages(const PipelineWork::Stretch& stretch) con
     (splits_backward && kernel.of_weights ? weights : backward).add(kernel);
   all.backward = backward.end();
   if (splits_backward) all.weights = weights.end();
+  all.again = all.forward.host > 0 ? std::min(1.0, all.again / all.forward.host) : 0;
   if (paired > 0) pair(all, paired, overlap_slowdown);
   return all;
 }
@@ -261,7 +263,7 @@ WorkTime StretchClock::time(const StretchPassages& passages, const HeldParameter
     shown_beside(seconds, std::max(way.device, on_host), overlap_slowdown, term, terms, hidden);
   };
   const double forward = host.forward.of(held);
-  const double backward = host.backward.of(held) + (passages.again ? host.again.of(held) : 0);
+  const double backward = host.backward.of(held) + passages.again * host.again.of(held);
   stream(gather(data.gather_forward, groups.data), passages.forward, forward, work.forward,
          work.hidden_forward);
   stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward,

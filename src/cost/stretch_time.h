@@ -50,7 +50,7 @@ struct StretchPassages {
   OneWay forward, backward;
   OneWay weights;  // of backward, where it is split
   double model_flops = 0, executed_flops = 0;
-  bool again = false;  // backward runs some of forward again
+  double again = 0;  // the share of forward's launches that backward repeats
 };
 
 // What each stretch is timed with.
