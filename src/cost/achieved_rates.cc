@@ -56,6 +56,14 @@ constexpr NamedWaves kWaves[] = {
     {"attention_forward_waves", &AchievedRates::attention_forward_waves},
     {"attention_backward_waves", &AchievedRates::attention_backward_waves}};
 
+struct NamedKeys {
+  const char* name;
+  double AchievedRates::*value;
+};
+constexpr NamedKeys kStarts[] = {
+    {"attention_forward_start", &AchievedRates::attention_forward_start},
+    {"attention_backward_start", &AchievedRates::attention_backward_start}};
+
 constexpr const char* kPower = "product_power";
 constexpr const char *kHost = "host_launch", *kFast = "fast", *kSlow = "slow";
 
@@ -76,6 +84,8 @@ Entry read_entry(const Fact& fact) {
   rates.host_launch_fast = host.number_or(kFast, 1);
   rates.host_launch_slow = host.number_or(kSlow, 1);
   for (const auto& [name, value] : kWaves) rates.*value = fact[name]["waves"].number();
+  for (const auto& [name, value] : kStarts)
+    if (fact.has(name)) rates.*value = fact[name]["keys"].number();
   if (fact.has(kPower)) {
     rates.watts_of_product = fact[kPower]["watts_per_teraflop"].number();
     rates.limited_by_power = fact[kPower].texts_or_none("architectures");
@@ -149,6 +159,8 @@ std::string rates_text(const AchievedRates& rates,
   json[kHost][kSlow] = rates.host_launch_slow;
   for (const auto& [name, value] : kWaves)
     json[name] = {{"waves", rates.*value}, {"source", source_of(name)}};
+  for (const auto& [name, value] : kStarts)
+    if (rates.*value > 0) json[name] = {{"keys", rates.*value}, {"source", source_of(name)}};
   if (rates.watts_of_product > 0)
     json[kPower] = {{"watts_per_teraflop", rates.watts_of_product},
                     {"architectures", rates.limited_by_power},

@@ -38,6 +38,8 @@ struct AchievedRates {
   Fraction cudnn_attention_forward, cudnn_attention_backward;
   // Waves of blocks of 128 queries, one for each multiprocessor, that the ends of such a kernel cost.
   double attention_forward_waves = 0, attention_backward_waves = 0;
+  // What FlashAttention 2 takes for each query whatever its keys, in keys: of short rows it is most. 0: not known apart.
+  double attention_forward_start = 0, attention_backward_start = 0;
   Fraction memory;            // of the memory's bandwidth, for kernels that only read and write
   Fraction ring;              // of the device's link, as bus bandwidth of large rings
   Fraction network;           // of the interface, as bus bandwidth across machines

@@ -94,7 +94,17 @@ double KernelClock::attention_fraction(const Kernel& kernel) const {
   const Rate rate = kRates[static_cast<std::size_t>(kernel.arithmetic.code)][kernel.backward];
   const double waves =
       kernel.backward ? rates_.attention_backward_waves : rates_.attention_forward_waves;
-  return at(rates_.*rate, outlook_) * filling(kernel.arithmetic, device_.multiprocessors, waves);
+  return at(rates_.*rate, outlook_) * filling(kernel.arithmetic, device_.multiprocessors, waves) *
+         share_of_keys(kernel);
+}
+
+// As a product's inner dimension fills and drains its tiles, a query's keys do a block's.
+double KernelClock::share_of_keys(const Kernel& kernel) const {
+  if (kernel.arithmetic.code != AttentionCode::kFlash) return 1;
+  const double keys =
+      static_cast<double>(kernel.arithmetic.columns) * (kernel.arithmetic.causal ? 0.5 : 1.0);
+  return keys / (keys + (kernel.backward ? rates_.attention_backward_start
+                                         : rates_.attention_forward_start));
 }
 
 Seconds KernelClock::device_time(const Kernel& kernel) const {

@@ -1,7 +1,7 @@
 // Seconds that one kernel takes on the device.
 //
 //   product     flops / (peak · fraction · tiles), at least its bytes / bandwidth
-//   attention   flops / (peak · fraction of the kernel and direction · filling)
+//   attention   flops / (peak · fraction of the kernel and direction · filling · keys / (keys + start))
 //   traffic     bytes / (bandwidth · fraction)
 //
 // Tiles: the result is cut into tiles that multiprocessors work on in waves; what the last wave and the edges waste, and
@@ -38,6 +38,7 @@ class KernelClock {
 
  private:
   double attention_fraction(const Kernel& kernel) const;
+  double share_of_keys(const Kernel& kernel) const;
   double start_of(ElementType type) const;
 
   const Device& device_;
