@@ -31,6 +31,7 @@ const std::vector<RowSource>& row_sources() {
       kPytorchBlog,
       kFmsFsdp,
       kXtuner,
+      kAlst,
   };
   return kSources;
 }

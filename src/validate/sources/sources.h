@@ -37,5 +37,6 @@ extern const RowSource kZhao2023;
 extern const RowSource kPytorchBlog;
 extern const RowSource kFmsFsdp;
 extern const RowSource kXtuner;
+extern const RowSource kAlst;
 
 }  // namespace steelyard
