@@ -261,21 +261,6 @@ def autocast(run):
     return contextlib.nullcontext()
 
 
-class Unscaled:
-    """What a GradScaler does where nothing is scaled."""
-    def scale(self, loss):
-        return loss
-
-    def unscale_(self, optimizer):
-        pass
-
-    def step(self, optimizer):
-        optimizer.step()
-
-    def update(self):
-        pass
-
-
 def activations_on_the_host(run):
     if value(run, "offload.activations", "none") == "cpu":
         return torch.autograd.graph.save_on_cpu(pin_memory=value(run, "offload.pinned", True))
@@ -374,7 +359,7 @@ def train(recorder, run, model, optimizer, no_sync=None, loss=None, clip=None, a
     accumulation = value(run, "training.gradient_accumulation", 1)
     norm = value(run, "training.gradient_clip", False)
     loss = loss or loss_of
-    scaler = torch.amp.GradScaler("cuda") if value(run, "training.precision") == "fp16-autocast" else Unscaled()
+    scaler = torch.amp.GradScaler("cuda", enabled=value(run, "training.precision") == "fp16-autocast")
     config = getattr(model, "module", model).config
     with attention_kernel(run):
         for _ in recorder.steps(model, optimizer):

@@ -48,21 +48,16 @@ constexpr NamedSeconds kSeconds[] = {{"kernel_start", &AchievedRates::kernel_sta
                                      {"exchange_inside", &AchievedRates::exchange_inside},
                                      {"exchange_across", &AchievedRates::exchange_across}};
 
-struct NamedWaves {
-  const char* name;
+struct NamedAmount {
+  const char *name, *unit;
   double AchievedRates::*value;
+  bool always = true;  // otherwise 0 where it was not measured apart
 };
-constexpr NamedWaves kWaves[] = {
-    {"attention_forward_waves", &AchievedRates::attention_forward_waves},
-    {"attention_backward_waves", &AchievedRates::attention_backward_waves}};
-
-struct NamedKeys {
-  const char* name;
-  double AchievedRates::*value;
-};
-constexpr NamedKeys kStarts[] = {
-    {"attention_forward_start", &AchievedRates::attention_forward_start},
-    {"attention_backward_start", &AchievedRates::attention_backward_start}};
+constexpr NamedAmount kAmounts[] = {
+    {"attention_forward_waves", "waves", &AchievedRates::attention_forward_waves},
+    {"attention_backward_waves", "waves", &AchievedRates::attention_backward_waves},
+    {"attention_forward_start", "keys", &AchievedRates::attention_forward_start, false},
+    {"attention_backward_start", "keys", &AchievedRates::attention_backward_start, false}};
 
 constexpr const char* kPower = "product_power";
 constexpr const char *kHost = "host_launch", *kFast = "fast", *kSlow = "slow";
@@ -83,9 +78,8 @@ Entry read_entry(const Fact& fact) {
   const Fact host = fact[kHost];
   rates.host_launch_fast = host.number_or(kFast, 1);
   rates.host_launch_slow = host.number_or(kSlow, 1);
-  for (const auto& [name, value] : kWaves) rates.*value = fact[name]["waves"].number();
-  for (const auto& [name, value] : kStarts)
-    if (fact.has(name)) rates.*value = fact[name]["keys"].number();
+  for (const auto& [name, unit, value, always] : kAmounts)
+    if (always || fact.has(name)) rates.*value = fact[name][unit].number();
   if (fact.has(kPower)) {
     rates.watts_of_product = fact[kPower]["watts_per_teraflop"].number();
     rates.limited_by_power = fact[kPower].texts_or_none("architectures");
@@ -157,10 +151,9 @@ std::string rates_text(const AchievedRates& rates,
     json[name] = {{"microseconds", (rates.*value).value() * 1e6}, {"source", source_of(name)}};
   json[kHost][kFast] = rates.host_launch_fast;
   json[kHost][kSlow] = rates.host_launch_slow;
-  for (const auto& [name, value] : kWaves)
-    json[name] = {{"waves", rates.*value}, {"source", source_of(name)}};
-  for (const auto& [name, value] : kStarts)
-    if (rates.*value > 0) json[name] = {{"keys", rates.*value}, {"source", source_of(name)}};
+  for (const auto& [name, unit, value, always] : kAmounts)
+    if (always || rates.*value > 0)
+      json[name] = {{unit, rates.*value}, {"source", source_of(name)}};
   if (rates.watts_of_product > 0)
     json[kPower] = {{"watts_per_teraflop", rates.watts_of_product},
                     {"architectures", rates.limited_by_power},

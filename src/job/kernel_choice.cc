@@ -20,9 +20,6 @@ bool runs_eager_attention_alone(const Job& job) {
 bool takes_no_flash_attention(const Job& job) {
   return job.model != nullptr && follows_encoder(*job.model);
 }
-bool is_before_ampere(const Job& job) {
-  return job.cluster.device && job.cluster.device->is_before_ampere();
-}
 
 // megatron-core's transformer_impl = local: DotProductAttention is written out.
 void check_local_layers(Draft& draft) {

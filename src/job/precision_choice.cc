@@ -111,7 +111,7 @@ void choose_eight_bit_parameters(Draft& draft) {
 
 void choose_precision(Draft& draft) {
   Job& job = draft.job();
-  const bool old = job.cluster.device && job.cluster.device->is_before_ampere();
+  const bool old = is_before_ampere(job);
   std::string name;
   if (const std::string* given = draft.settings().text(KeyId::kPrecision)) {
     name = *given;

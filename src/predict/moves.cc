@@ -218,7 +218,7 @@ Move pure_sixteen_bit() {
           [](Job& job, auto& edits) {
             const Precision* pure = find_precision("bf16-pure");
             if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job) ||
-                (job.cluster.device && job.cluster.device->is_before_ampere()))
+                is_before_ampere(job))
               return false;
             edits.push_back({"training.precision", job.training.precision.name, "bf16-pure"});
             job.training.precision = *pure;

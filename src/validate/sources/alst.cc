@@ -2,22 +2,13 @@
 // sequence that fitted, found by its authors. Lengths are printed rounded: "160K". Their recipes (snowflakedb/ArcticTraining,
 // projects/sequence-parallelism) have what the tables leave out.
 #include <algorithm>
-#include <charconv>
 
+#include "quantity/parse.h"
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
 
 namespace steelyard {
 namespace {
-
-// "32K", in 1,024 tokens.
-std::optional<std::int64_t> length_of(const std::string& printed) {
-  std::int64_t thousands = 0;
-  const char* end = printed.data() + printed.size();
-  const auto [stop, fault] = std::from_chars(printed.data(), end, thousands);
-  if (fault != std::errc() || end - stop != 1 || *stop != 'K') return std::nullopt;
-  return thousands * 1024;
-}
 
 bool has_feature(const MeasuredRow& row, std::string_view wanted) {
   const Value* features = row.at("measured.extra.features");
@@ -34,7 +25,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("model", "llama-3.1-8b");
   mapped.set("engine", "deepspeed");
   map_cluster(row, mapped);
-  if (const auto length = length_of(row.text("train.seq_len")))
+  if (const auto length = parse_count(row.text("train.seq_len"), CountSuffix::kBinary))
     mapped.set("training.sequence_length", *length);
   else
     row.miss("train.seq_len in thousands");
