@@ -46,7 +46,8 @@ std::vector<OfEngine> read_engines() {
     engine.engine = read_engine(fact["engine"]);
     for (const Fact& stage : fact["zero_stages"].items())
       engine.stages.at(static_cast<std::size_t>(stage.integer())) = true;
-    engine.work = {hooks(fact, "forward"), hooks(fact, "backward"), hooks(fact, "again")};
+    engine.work = {hooks(fact, "forward"), hooks(fact, "backward"), hooks(fact, "again"),
+                   root["graph"]["operators"].number()};
   }
   return engines;
 }

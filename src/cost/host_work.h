@@ -26,7 +26,8 @@ struct HostWork {
     }
   };
   Hooks forward, backward;
-  Hooks again;  // of a forward that backward repeats
+  Hooks again;        // of a forward that backward repeats
+  double replay = 0;  // operators of a captured module's launch
 };
 
 HostWork host_work_of(const Job& job);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cost/step_time.h"
+#include "cost/stretch_time.h"
 #include "document/read.h"
 #include "job/read.h"
 
@@ -59,6 +60,38 @@ TEST(HostWork, MoreHooksTakeMoreOfTheHost) {
   const double zero = host_seconds(job_of("deepspeed", 8, "[parallel]\nzero_stage = 3\n"));
   EXPECT_LT(ddp, fsdp);
   EXPECT_LT(fsdp, zero);
+}
+
+// A graph of a whole iteration has no host, one of modules a launch for each layer.
+TEST(HostWork, GraphsReplayWhatTheHostLaunched) {
+  const auto of = [](const char* graphs) {
+    return host_seconds(job_of("megatron\"\ncuda_graphs = \"" + std::string(graphs), 1));
+  };
+  EXPECT_LT(of("module"), 0.2 * of("none"));
+  EXPECT_GT(of("module"), 0);
+  EXPECT_EQ(of("iteration"), 0);
+}
+
+// Grace takes longer than x86 for what Python does.
+TEST(HostWork, IsOfTheMachinesHost) {
+  const Job job = job_of("megatron", 1);
+  Machine machine = *usual_machine(*job.cluster.device);
+  const double usual = step_time(job, machine).terms[TimeTerm::kHost];
+  machine.host_operator = 2;
+  EXPECT_GT(step_time(job, machine).terms[TimeTerm::kHost], 1.5 * usual);
+  EXPECT_EQ(find_machine("hgx-b200")->host_operator, 1);
+  EXPECT_GT(find_machine("gb200-nvl72")->host_operator, 2);
+}
+
+// Dropless experts have no fixed shapes: attention and router alone are replayed.
+TEST(HostWork, ExpertsAreLaunchedOneByOne) {
+  const GraphCapture modules{CudaGraphs::kModule};
+  EXPECT_TRUE(captures(modules, LayerPart::kAttention));
+  EXPECT_TRUE(captures(modules, LayerPart::kRouter));
+  EXPECT_FALSE(captures(modules, LayerPart::kExperts));
+  EXPECT_FALSE(captures(modules, LayerPart::kNone));
+  EXPECT_TRUE(captures({CudaGraphs::kIteration}, LayerPart::kExperts));
+  EXPECT_FALSE(captures({}, LayerPart::kAttention));
 }
 
 }  // namespace

@@ -130,8 +130,4 @@ Seconds KernelClock::device_time(const Kernel& kernel) const {
   return Seconds(0);
 }
 
-Seconds KernelClock::host_time(const Kernel& kernel) const {
-  return Seconds(host_launch_at(rates_, outlook_).value() * kernel.launches);
-}
-
 }  // namespace steelyard

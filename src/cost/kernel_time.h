@@ -34,7 +34,6 @@ class KernelClock {
   KernelClock(const Device& device, Outlook outlook);
   // Of the device; exchanges take none of it.
   Seconds device_time(const Kernel& kernel) const;
-  Seconds host_time(const Kernel& kernel) const;
 
  private:
   double attention_fraction(const Kernel& kernel) const;

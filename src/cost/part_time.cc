@@ -11,8 +11,9 @@ PartSeconds seconds_of(const WorkTime& work) {
 
 namespace {
 
-StretchClock stretch_clock(const StepWork& work, const Device& device, const KernelClock& kernels,
-                           const ExchangeClock& exchanges, Outlook outlook, bool splits) {
+StretchClock stretch_clock(const StepWork& work, const Device& device, const Machine& machine,
+                           const KernelClock& kernels, const ExchangeClock& exchanges,
+                           Outlook outlook, bool splits) {
   const AchievedRates& rates = achieved_rates(device);
   const bool from_host = work.job.offload.parameters != OffloadTarget::kNone;
   return {kernels,
@@ -23,7 +24,8 @@ StretchClock stretch_clock(const StepWork& work, const Device& device, const Ker
           from_host ? device.host_link.value() * at(rates.host_link, outlook) : 0,
           static_cast<double>(work.groups.data.ranks.value()),
           host_work_of(work.job),
-          host_launch_at(rates, outlook).value(),
+          work.job.graphs,
+          host_launch_at(rates, outlook).value() * machine.host_operator,
           splits,
           work.paired_share()};
 }
@@ -35,7 +37,7 @@ PartClock::PartClock(const StepWork& work, const Device& device, const Machine& 
     : work_(work),
       kernels_(device, outlook),
       exchanges_(device, machine, outlook),
-      clock_(stretch_clock(work, device, kernels_, exchanges_, outlook, splits)) {
+      clock_(stretch_clock(work, device, machine, kernels_, exchanges_, outlook, splits)) {
   const StepWork::Settled* settled = work.settled.get();
   if (settled != nullptr && settled->device == &device && settled->machine == &machine &&
       outlook == Outlook::kExpected) {

@@ -46,6 +46,11 @@ double shown_beside(double seconds, double behind, double slowdown, TimeTerm ter
   return shows;
 }
 
+// Of a way's launches, those that the host makes one by one: so much of the code around them runs, too.
+double share_launched(const StretchPassages::OneWay& way) {
+  return way.captured > 0 ? way.host / (way.host + way.captured) : 1;
+}
+
 // What of the host's time the device does not hide.
 double shown_of_host(double seconds, const StretchPassages::OneWay& way) {
   return std::max(0.0, seconds - way.device);
@@ -57,8 +62,8 @@ class Passage {
   Passage(const StretchClock& clock, StretchPassages& all) : clock_(clock), all_(all) {}
 
   void add(const Kernel& kernel) {
-    const double launched = clock_.kernels.host_time(kernel).value();
-    way_.host += launched;
+    const double launched = clock_.host_launch * kernel.launches;
+    (captures(clock_.graphs, kernel.part) ? way_.captured : way_.host) += launched;
     if (kernel.again) all_.again += launched;
     if (kernel.kind == Kernel::kExchange) return exchange(kernel);
     const double seconds = not_yet_moved(kernel, clock_.kernels.device_time(kernel).value());
@@ -74,6 +79,9 @@ class Passage {
   StretchPassages::OneWay end() {
     for (std::size_t beside = 0; beside < waiting_.size(); ++beside)
       hide(static_cast<Beside>(beside), 0);
+    // Captured modules of a layer are neighbours, and one graph.
+    if (way_.captured > 0 && clock_.graphs.of == CudaGraphs::kModule)
+      way_.host += clock_.host.replay * clock_.host_launch;
     return way_;
   }
 
@@ -155,6 +163,22 @@ const Group& RankGroups::on(Axis axis) const {
   return data;
 }
 
+bool captures(const GraphCapture& graphs, LayerPart part) {
+  if (graphs.of != CudaGraphs::kModule) return graphs.of == CudaGraphs::kIteration;
+  switch (part) {
+    case LayerPart::kAttention:
+      return graphs.attention;
+    case LayerPart::kMlp:
+      return graphs.mlp;
+    case LayerPart::kRouter:
+      return graphs.router;
+    case LayerPart::kExperts:
+    case LayerPart::kNone:
+      break;
+  }
+  return false;
+}
+
 RankGroups groups_of(const Job& job) {
   const Parallel& parallel = job.parallel;
   const Ranks per_node = job.cluster.devices_per_node;
@@ -217,7 +241,8 @@ StretchPassages StretchClock::passages(const PipelineWork::Stretch& stretch) con
     (splits_backward && kernel.of_weights ? weights : backward).add(kernel);
   all.backward = backward.end();
   if (splits_backward) all.weights = weights.end();
-  all.again = all.forward.host > 0 ? std::min(1.0, all.again / all.forward.host) : 0;
+  const double launched = all.forward.host + all.forward.captured;
+  all.again = launched > 0 ? std::min(1.0, all.again / launched) : 0;
   if (paired > 0) pair(all, paired, overlap_slowdown);
   return all;
 }
@@ -258,7 +283,7 @@ WorkTime StretchClock::time(const StretchPassages& passages, const HeldParameter
   // `hooks`: operators of the host beside those that are launched.
   const auto stream = [&](double seconds, const StretchPassages::OneWay& way, double hooks,
                           TimeTerms& terms, TimeTerms& hidden) {
-    const double on_host = way.host + hooks * host_launch;
+    const double on_host = way.host + hooks * host_launch * share_launched(way);
     terms[TimeTerm::kHost] = shown_of_host(on_host, way);
     shown_beside(seconds, std::max(way.device, on_host), overlap_slowdown, term, terms, hidden);
   };

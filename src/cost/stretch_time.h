@@ -1,7 +1,7 @@
 // Seconds of one micro-batch on one stretch of the model (embedding, a layer, head), term by term.
 //
 //   device   products, attention, reads and writes, exchanges that nothing hides
-//   host     launches of all of them, and hooks; the stretch takes the longer of both
+//   host     launches of all of them, and hooks, or of the graphs that replay them; the stretch takes the longer of both
 //   beside   gathers and scatters of parameters; exchanges that run beside a product: what is longer, and the slowdown
 //            that both have from each other
 #pragma once
@@ -45,6 +45,7 @@ struct StretchPassages {
   struct OneWay {
     TimeTerms terms, hidden;  // but for what shows of the host
     double device = 0, host = 0;
+    double captured = 0;      // of the host, but for a graph that is replayed
     double beside_other = 0;  // exchanges that wait for nothing of their own micro-batch
   };
   OneWay forward, backward;
@@ -52,6 +53,9 @@ struct StretchPassages {
   double model_flops = 0, executed_flops = 0;
   double again = 0;  // the share of forward's launches that backward repeats
 };
+
+// Whether CUDA graphs replay what an operator launches.
+bool captures(const GraphCapture& graphs, LayerPart part);
 
 // What each stretch is timed with.
 struct StretchClock {
@@ -63,6 +67,7 @@ struct StretchClock {
   double host_link = 0;  // bytes a second, where parameters come from the host; 0: they do not
   double data_ranks = 1;
   HostWork host;
+  GraphCapture graphs;
   double host_launch = 0;        // seconds of the host for an operator
   bool splits_backward = false;  // the gradients of weights have a turn of their own
   // Of a step's passages, those whose expert exchanges run beside another micro-batch's computing the other way

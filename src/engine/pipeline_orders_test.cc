@@ -9,6 +9,7 @@ struct Asked {
   const char* schedule = "interleaved";
   int pipeline = 4, chunks = 2, layers = 8, micro_batches = 8;
   std::string more = {};
+  std::string training = {};
 };
 
 Job job(const Asked& asked) {
@@ -21,7 +22,7 @@ Job job(const Asked& asked) {
       "[cluster]\ndevice = \"h100-sxm-80gb\"\ndevices = " +
       std::to_string(asked.pipeline) +
       "\n[training]\nsequence_length = 512\nmicro_batch = 1\ngradient_accumulation = " +
-      std::to_string(asked.micro_batches) + "\n[parallel]\npipeline = " +
+      std::to_string(asked.micro_batches) + "\n" + asked.training + "[parallel]\npipeline = " +
       std::to_string(asked.pipeline) + "\nvirtual_pipeline = " + std::to_string(asked.chunks) +
       "\nschedule = \"" + std::string(asked.schedule) + "\"\n" + asked.more);
 }
@@ -62,6 +63,18 @@ TEST(PipelineOrdersOnEngines, AreSound) {
                         .layers = std::string(row.engine) == "fsdp2" ? 7 * row.chunks : 8,
                         .more = more}));
     }
+}
+
+// Liger's kernels write gradients over what was kept; each turn of the weights makes that again, and nobody overwrites it.
+TEST(PipelineOrdersOnEngines, AreSoundWhereGradientsOverwrite) {
+  for (const char* recompute : {"", "[recompute]\nmode = \"full\"\n"})
+    for (const char* schedule : {"1f1b", "zb-h1"})
+      expect_sound(job({.engine = "fsdp2\"\nimplementation = \"transformers",
+                        .schedule = schedule,
+                        .chunks = 1,
+                        .layers = 7,
+                        .more = recompute,
+                        .training = "kernels = \"liger\"\n"}));
 }
 
 TEST(PipelineOrdersOnEngines, AreSoundWithADividedVocabulary) {

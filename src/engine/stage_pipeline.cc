@@ -289,6 +289,27 @@ typename Line::Part StagePrograms<N>::micro_batches(Line& line, std::int64_t ran
   return line.sequence("micro-batches", nodes);
 }
 
+// A steady step from the end of its passes on, with its checkpoint.
+template <class N>
+template <class Line>
+typename Line::Part StagePrograms<N>::stepped(Line& line, typename Line::Part passes,
+                                              const Parts& parts) {
+  if (job_.graphs.of != CudaGraphs::kIteration) {
+    const auto step = line.sequence(
+        "step", {passes, line.of(parts.reduce), line.of(parts.prepared), line.of(parts.optimizer)});
+    return line.sequence("", {step, line.of(parts.checkpoint)});
+  }
+  // All that forward and backward ever held is the graph's, and stays so while others run.
+  const auto captured = line.sequence("", {passes, line.of(parts.reduce)});
+  const std::int64_t room = line.height(captured) - line.change(captured);
+  const auto pool =
+      line.hold(Phase::kOptimizer, Pile::kActivations, room, [&] { return graph_pool(room); });
+  const auto step =
+      line.sequence("step", {captured, pool, line.of(parts.prepared), line.of(parts.optimizer)});
+  return line.sequence("",
+                       {step, line.of(parts.checkpoint), line.let_go(Phase::kCheckpoint, pool)});
+}
+
 // From nothing to the end of a steady step.
 template <class N>
 template <class Line>
@@ -298,18 +319,19 @@ typename StagePrograms<N>::template LaterStep<Line> StagePrograms<N>::later_step
   hold_gradients_of_received(rank, order, left);
   const auto held_later = line.sequence(
       "", {line.of(parts.held_later), line.tape(Phase::kBackward, "first step", left)});
-  const auto step =
-      line.sequence("step", {micro_batches(line, rank, parts, order, false), line.of(parts.reduce),
-                             line.of(parts.prepared), line.of(parts.optimizer)});
   LaterStep<Line> result;
-  result.later_step = line.sequence("", {step, line.of(parts.checkpoint)});
+  result.later_step = stepped(line, micro_batches(line, rank, parts, order, false), parts);
+  auto workspaces = line.of(parts.forward_workspaces);
+  if (job_.graphs.of == CudaGraphs::kIteration && reads_batch(stage_of(rank)))
+    workspaces = line.sequence(
+        "", {workspaces, line.hold(Phase::kForward, Pile::kActivations, graph_input_bytes(),
+                                   [&] { return graph_inputs(); })});
   if (engine_->makes_states_at_load()) {
-    result.start = line.sequence(
-        "", {line.of(parts.load), line.of(parts.states), line.of(parts.forward_workspaces)});
+    result.start = line.sequence("", {line.of(parts.load), line.of(parts.states), workspaces});
     result.root = line.sequence("", {result.start, held_later, result.later_step});
     return result;
   }
-  result.start = line.sequence("", {line.of(parts.load), line.of(parts.forward_workspaces)});
+  result.start = line.sequence("", {line.of(parts.load), workspaces});
   result.root = line.sequence("", {result.start, held_later, line.of(parts.states),
                                    line.of(parts.late_states), result.later_step});
   return result;

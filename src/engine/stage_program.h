@@ -117,6 +117,11 @@ class StagePrograms {
   // All tensors of one sort that backward leaves on this stage.
   void left_by_backward(std::vector<SlotId> Tapes::*of, const Stage<N>& stage, std::int32_t sign,
                         std::vector<Event>& events);
+  // --- a CUDA graph of the whole iteration (engine/stage_graphs.cc)
+  SlotId graph_pool(std::int64_t bytes);
+  N graph_input_words() const;
+  SlotId graph_inputs();
+  std::int64_t graph_input_bytes() const;
   // --- an encoder and a decoder (engine/stage_stacks.cc)
   // Whether layers run again in backward, whose checkpoints keep what they were given.
   bool checkpoints_stacks() const { return job_.recompute.mode == RecomputeMode::kFull; }
@@ -259,6 +264,8 @@ class StagePrograms {
   template <class Line>
   typename Line::Part torch_micro_batches(Line& line, const Chunk& chunk, NodeId first_backward,
                                           std::int64_t in_flight);
+  template <class Line>
+  typename Line::Part stepped(Line& line, typename Line::Part passes, const Parts& parts);
   template <class Line>
   struct LaterStep {
     typename Line::Part root{}, start{}, later_step{};  // as StageProgram has them

@@ -239,6 +239,14 @@ inline bool recomputes_layers(const Recompute& recompute) {
   return recomputes_layers(recompute.mode);
 }
 
+// What is launched once and replayed from then on. `kModule`: modules of each layer, each alone; `kIteration`: forward
+// and backward of all micro-batches, without the optimizer.
+enum class CudaGraphs : std::uint8_t { kNone, kModule, kIteration };
+struct GraphCapture {
+  CudaGraphs of = CudaGraphs::kNone;
+  bool attention = true, mlp = true, router = true;  // of kModule
+};
+
 struct Offload {
   OffloadTarget optimizer = OffloadTarget::kNone;
   OffloadTarget parameters = OffloadTarget::kNone;
@@ -308,6 +316,7 @@ struct Job {
   Experts experts;
   Wrapping wrapping;
   Recompute recompute;
+  GraphCapture graphs;
   Offload offload;
   std::optional<Adapter> adapter;
   bool trains_in_part() const {

@@ -12,6 +12,7 @@
 #include "job/draft.h"
 #include "job/environment_choice.h"
 #include "job/frozen_choice.h"
+#include "job/graph_capture_choice.h"
 #include "job/group_choice.h"
 #include "job/layout_choice.h"
 #include "job/prediction_choice.h"
@@ -107,6 +108,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_adapter(draft);
   choose_frozen(draft);
   choose_offload(draft);
+  choose_graphs(draft);
   choose_buffers(draft);
   choose_environment(draft, document, problems);
   choose_wrapping(draft);

@@ -224,6 +224,11 @@ void choose_buffers(Draft& draft) {
     draft.refuse(KeyId::kContiguousGradients, "E213",
                  "gradients without a buffer are megatron's of 2021, without ZeRO",
                  "not a way of this engine", "contiguous_gradients = true");
+  if (!buckets.contiguous_gradients && job.model != nullptr && !job.model->predictions.empty())
+    draft.refuse(KeyId::kContiguousGradients, "E216",
+                 "gradients without a buffer, and modules that predict further tokens",
+                 "Megatron-LM had left the one years before it had the other",
+                 "contiguous_gradients = true");
   buckets.double_buffer = draft.truth_or(KeyId::kDoubleBuffer, false);
   if (buckets.double_buffer && !(job.parallel.megatron_fsdp && job.parallel.zero_stage == 3))
     draft.refuse(KeyId::kDoubleBuffer, "E213", "double_buffer is of Megatron-FSDP",

@@ -24,16 +24,16 @@ struct OnlyValue {
   int also = -1;  // a second one
 };
 constexpr std::array kOnlyValues = {
-    OnlyValue{KeyId::kCudaGraphs, 0},      OnlyValue{KeyId::kPacking, 0, 1},
-    OnlyValue{KeyId::kMethod, 0, 1},       OnlyValue{KeyId::kPipelineMicroBatches},
-    OnlyValue{KeyId::kWeightShards},       OnlyValue{KeyId::kExpertWeightShards},
-    OnlyValue{KeyId::kRecomputeBudget, 1}, OnlyValue{KeyId::kRecomputeDistribute, 0},
-    OnlyValue{KeyId::kOffloadLayers},      OnlyValue{KeyId::kOffloadModules},
-    OnlyValue{KeyId::kAdapterSaved},       OnlyValue{KeyId::kDelayedWeightGradient, 0},
-    OnlyValue{KeyId::kOverlapPipeline, 0}, OnlyValue{KeyId::kWrapPolicy, 0},
-    OnlyValue{KeyId::kWrapClasses},        OnlyValue{KeyId::kWrapMinimum},
-    OnlyValue{KeyId::kTypeReduction},      OnlyValue{KeyId::kTypeTrainable},
-    OnlyValue{KeyId::kExpertGrouped, 1},   OnlyValue{KeyId::kExpertTensorSplit, 1},
+    OnlyValue{KeyId::kPacking, 0, 1},        OnlyValue{KeyId::kMethod, 0, 1},
+    OnlyValue{KeyId::kWeightShards},         OnlyValue{KeyId::kExpertWeightShards},
+    OnlyValue{KeyId::kRecomputeBudget, 1},   OnlyValue{KeyId::kRecomputeDistribute, 0},
+    OnlyValue{KeyId::kOffloadLayers},        OnlyValue{KeyId::kOffloadModules},
+    OnlyValue{KeyId::kAdapterSaved},         OnlyValue{KeyId::kDelayedWeightGradient, 0},
+    OnlyValue{KeyId::kOverlapPipeline, 0},   OnlyValue{KeyId::kWrapPolicy, 0},
+    OnlyValue{KeyId::kWrapClasses},          OnlyValue{KeyId::kWrapMinimum},
+    OnlyValue{KeyId::kTypeReduction},        OnlyValue{KeyId::kTypeTrainable},
+    OnlyValue{KeyId::kExpertGrouped, 1},     OnlyValue{KeyId::kExpertTensorSplit, 1},
+    OnlyValue{KeyId::kPipelineMicroBatches},
 };
 
 // Things asked for by what the job is.
@@ -50,6 +50,14 @@ bool name_from(const Draft& draft, KeyId key, int first) {
 }
 
 constexpr std::array kFeatures = {
+    Feature{KeyId::kCudaGraphs,
+            [](const Draft& d) {
+              const Job& job = d.job();
+              return job.graphs.of != CudaGraphs::kNone &&
+                     (job.engine != Engine::kMegatron || job.parallel.megatron_fsdp);
+            },
+            "CUDA graphs of this engine",
+            "Megatron's own are weighed: engine = \"megatron\" with zero_stage 0 or 1"},
     Feature{KeyId::kZeroStage,
             [](const Draft& d) {
               const Job& job = d.job();

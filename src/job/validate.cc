@@ -141,6 +141,13 @@ void check_order(Draft& draft) {
     draft.refuse(KeyId::kRecomputeModules, "E320",
                  fmt::format("not weighed yet: recomputation by module with {}", order.name),
                  "backward is split", "mode = \"full\" is weighed with it");
+  if (torch && order.splits_backward && job.recompute.mode != RecomputeMode::kNone &&
+      job.recompute.reentrant)
+    draft.refuse(KeyId::kReentrant, "E217",
+                 fmt::format("reentrant checkpoints with {}, which would not start", order.name),
+                 "torch's pipelining asks for the gradient of the input alone (autograd.grad), and "
+                 "such a checkpoint refuses to give it",
+                 "recompute.reentrant = false");
   if (torch && order.splits_backward && job.training.compile)
     draft.refuse(KeyId::kCompile, "E320",
                  fmt::format("not weighed yet: training.compile with {}", order.name),

@@ -64,6 +64,23 @@ Crest crest_of(const Program& program, Phase phase, std::span<const Event> event
   return crest;
 }
 
+Crest crest_of(Phase phase, Pile pile, std::int64_t bytes) {
+  Crest crest;
+  crest.net[static_cast<std::size_t>(pile)] = crest.change = crest.height = bytes;
+  crest.phase = phase;
+  crest.piles = crest.net;
+  return crest;
+}
+
+Crest opposite(Phase phase, const Crest& held) {
+  Crest crest;
+  crest.net = times(held.net, -1);
+  crest.change = -held.change;
+  crest.height = 0;
+  crest.phase = phase;
+  return crest;
+}
+
 void join(Crest& first, const Crest& second) {
   if (second.height != kNoPeak) {
     const std::int64_t height = sum(first.change, second.height);

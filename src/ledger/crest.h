@@ -27,6 +27,9 @@ Piles piles_at(const Crest& crest);
 Crest crest_of(const Program& program, NodeId node);
 // Of a tape that stands in no program.
 Crest crest_of(const Program& program, Phase phase, std::span<const Event> events);
+// Of so many bytes of one pile, which appear, and of the end of them.
+Crest crest_of(Phase phase, Pile pile, std::int64_t bytes);
+Crest opposite(Phase phase, const Crest& held);
 // `first`, then `second`.
 void join(Crest& first, const Crest& second);
 Crest repeated(const Crest& body, std::int64_t times);
@@ -50,6 +53,19 @@ class NodeLine {
   Part repeat(const char* label, Part body, std::int64_t times) {
     return program_.repeat(label, body, times);
   }
+  std::int64_t height(Part part) const { return program_.span(part).highest(); }
+  std::int64_t change(Part part) const { return program_.span(part).change; }
+  // One instance of the slot that `make` gives, and then it goes.
+  template <class MakeSlot>
+  Part hold(Phase phase, Pile, std::int64_t, MakeSlot make) {
+    const Event held{make(), 1};
+    return program_.tape(phase, "", {&held, 1});
+  }
+  Part let_go(Phase phase, Part held) {
+    Event event = program_.events(program_.node(held)).front();
+    event.count = -event.count;
+    return program_.tape(phase, "", {&event, 1});
+  }
   // `steps` in turn, `times` over, one by one.
   void append(std::vector<Part>& to, const std::vector<Part>& steps, std::int64_t times) {
     for (std::int64_t time = 0; time < times; ++time)
@@ -70,6 +86,14 @@ class CrestLine {
     return keep(crest_of(program_, phase, events));
   }
   Part sequence(const char* label, std::span<const Part> parts);
+  std::int64_t height(Part part) const { return part->height; }
+  std::int64_t change(Part part) const { return part->change; }
+  // Of so many bytes; no slot is made.
+  template <class MakeSlot>
+  Part hold(Phase phase, Pile pile, std::int64_t bytes, MakeSlot) {
+    return keep(crest_of(phase, pile, bytes));
+  }
+  Part let_go(Phase phase, Part held) { return keep(opposite(phase, *held)); }
   void append(std::vector<Part>& to, const std::vector<Part>& steps, std::int64_t times) {
     to.push_back(repeat("", sequence("", steps), times));
   }

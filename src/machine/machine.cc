@@ -21,6 +21,7 @@ Machine read_machine(const Fact& fact) {
   const Fact host = fact["host"];
   machine.host_memory = host["memory"].bytes();
   machine.host_memory_bandwidth = host["memory_bandwidth"].bytes_per_second();
+  if (host.has("operator")) machine.host_operator = host["operator"]["times"].number();
   machine.host_mark = host["mark"].text();
   machine.host_source = host["source"].text();
   return machine;

@@ -24,6 +24,8 @@ struct Machine {
   BytesPerSecond interface_bandwidth{};  // of each, per direction
   Bytes host_memory{};
   BytesPerSecond host_memory_bandwidth{};
+  double host_operator =
+      1;  // an operator takes its host so many times as long as the x86 hosts of data/efficiency
   std::string network_mark, network_source;
   std::string host_mark, host_source;
 

@@ -46,6 +46,7 @@ class DispatchedExperts {
     // Before the router, where nothing overlaps it with the dispatcher.
     const ValueId shared = mlp_.shared ? c_.shared_expert(x, mlp_, tokens_) : kNoValue;
     route(x);
+    graph_.enter(LayerPart::kExperts);
     ValueId sum =
         c_.style.experts.dispatcher == ExpertDispatcher::kAllToAll ? all_to_all(x) : all_gather(x);
     if (shared != kNoValue) sum = c_.add(sum, shared, {"mlp", "output", "op.add"});

@@ -53,6 +53,7 @@ void Graph<N>::add(const Operator& operation) {
     needed = needed || step.kind == BackwardStep::kParameterGradient;
   operators_.back().backward = steps;
   operators_.back().recorded = needed;
+  operators_.back().part = part_;
   // The first output is the result; those beside it (statistics, masks, indices) say for themselves.
   if (needed && !operation.outputs.empty()) values_[at(operation.outputs[0])].needs_gradient = true;
   if (!needed)

@@ -85,6 +85,7 @@ struct Operator {
   // What it saves are attributes of its node in the graph: backward reads them and lets nothing go, so they stay as long
   // as somebody has a name for the loss.
   bool saved_by_node = false;
+  LayerPart part = LayerPart::kNone;  // set by Graph::add
   bool recorded = true;  // set by Graph::add; false: nothing needs its gradient, nothing is kept
   bool stays = false;    // set by Graph::keep_chosen_outputs; its region does not run it again
 };
@@ -150,6 +151,8 @@ class Graph {
   // A view of `base`: other shape or part, same storage.
   ValueId view(ValueId base, const N& elements);
   void add(const Operator& operation);
+  // What is added from here on belongs to this module of a layer.
+  void enter(LayerPart part) { part_ = part; }
   // Python still holds `value` until the operator added last has run.
   void hold(ValueId value);
   // Something outside holds `value` until the whole forward has run: autocast's cache of cast weights.
@@ -333,6 +336,7 @@ class Graph {
   std::vector<Operator> operators_;
   std::vector<GradientSlots> parameters_;
   std::vector<Region> regions_;
+  LayerPart part_ = LayerPart::kNone;
   std::vector<int> region_of_;  // by operator; -1: none
   std::vector<Rerun> reruns_;   // by region
   // Copies from the host: of an operator's saved tensors, and of the inputs of a region (storages), with the operator

@@ -66,11 +66,12 @@ void BackwardPlayer<N>::let_graph_go(bool above) {
   for (const Deferred& deferred : deferred_) top = std::max(top, deferred.operation);
   for (std::size_t index = 0; index < graph_.storages_.size(); ++index) {
     const auto& storage = graph_.storages_[index];
+    // Also where the input's gradient has overwritten what the first of them was.
+    if (!above) let_copies_go(index);
     if (!goes_with_saver(index)) continue;
     const bool alone = is_of_weights_alone(index);
     if (storage.first_saver >= 0 && !alone && (storage.first_saver > top) == above)
       put(storage.slot, -1);
-    if (!above) let_copies_go(index);
   }
 }
 

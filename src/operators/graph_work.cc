@@ -61,6 +61,7 @@ void Graph<N>::run_forward(int index, bool again, Kernels& kernels) const {
   const Operator& operation = operators_[at(index)];
   Kernel kernel;
   kernel.label = operation.label;
+  kernel.part = operation.part;
   kernel.again = again;
   run_exchanges(operation.forward_exchanges, kernel, kernels);
   kernel.arithmetic = operation.arithmetic;
@@ -110,6 +111,7 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
   const Operator& operation = operators_[at(index)];
   Kernel kernel;
   kernel.label = operation.label;
+  kernel.part = operation.part;
   kernel.backward = true;
   run_exchanges(operation.backward_exchanges, kernel, kernels);
   if (!operation.outputs.empty()) kernel.type = values_[at(operation.outputs[0])].type;
@@ -120,6 +122,7 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
   const auto sum = [&](double bytes) {  // of two gradients that meet, into one of them
     Kernel adding;
     adding.label = "sum of gradients";
+    adding.part = operation.part;
     adding.backward = true;
     adding.bytes = 3 * bytes;
     kernels.push_back(adding);

@@ -13,18 +13,22 @@ class LayerWriter {
   LayerWriter(Composer<N>& composer, const Layer& layer) : composer_(composer), layer_(layer) {}
 
   ValueId attend(ValueId x) {
+    composer_.graph.enter(LayerPart::kAttention);
     const ValueId y = std::visit(
         [&](const auto& attention) { return composer_.attention(x, attention); }, layer_.attention);
     hold_argument(x);
     return composer_.dropout(y, composer_.style.residual_dropout, "attention");
   }
   ValueId feed(ValueId x) {
+    composer_.graph.enter(feeding());
     const ValueId y =
         std::visit([&](const auto& mlp) { return composer_.mlp(x, mlp); }, layer_.mlp);
     hold_argument(x);
     return composer_.dropout(y, composer_.style.residual_dropout, "mlp");
   }
   ValueId norm(std::size_t index, ValueId x) {
+    const bool of_attention = 2 * index < layer_.norms.size();
+    composer_.graph.enter(of_attention ? LayerPart::kAttention : feeding());
     return composer_.normalise(x, layer_.norms.at(index), composer_.sizes.shard_tokens,
                                composer_.sizes.hidden);
   }
@@ -48,6 +52,9 @@ class LayerWriter {
   }
 
  private:
+  LayerPart feeding() const {
+    return std::holds_alternative<ExpertMlp>(layer_.mlp) ? LayerPart::kRouter : LayerPart::kMlp;
+  }
   ValueId summed(ValueId x, ValueId y, ValueId normalised) {
     const ValueId sum = add(x, composer_.dropout(y, composer_.style.residual_dropout, "sublayer"));
     composer_.graph.hold(y);

@@ -65,10 +65,14 @@ struct Exchange {
   int pieces = 0;
 };
 
+// Which module of a layer an operator belongs to; experts are what follows from where the router sends tokens.
+enum class LayerPart : std::uint8_t { kNone, kAttention, kMlp, kRouter, kExperts };
+
 // One kernel, or a few short ones of one operator.
 struct Kernel {
   enum Kind : std::uint8_t { kProduct, kAttention, kTraffic, kExchange } kind = kTraffic;
   const char* label = "";
+  LayerPart part = LayerPart::kNone;
   ElementType type = ElementType::kBFloat16;
   Arithmetic arithmetic;    // of kProduct and kAttention
   bool of_weights = false;  // the weight's gradient: inner is the number of tokens

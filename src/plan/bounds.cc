@@ -241,7 +241,7 @@ Bounds::Need Bounds::least_need(const Layout& layout, const FormFacts& facts,
         layout.engine == Engine::kFsdp2 && layout.pipeline > 1
             ? std::min(allocated, static_cast<std::int64_t>(states) + passing.resident)
             : allocated;
-    const LaterReserve reserve = estimated_later_reserve(allocated, resident);
+    const LaterReserve reserve = estimated_later_reserve(allocated, resident, CudaGraphs::kNone);
     need.device = std::max(need.device, real(reserve.expected + context_.expected));
     need.high = std::max(need.high, real(reserve.most + context_.high) +
                                         static_cast<double>(allocated) * facts.error_above);

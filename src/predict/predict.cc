@@ -103,7 +103,8 @@ enum class ReserveBy : std::uint8_t { kSimulation, kEstimate };
 
 template <class Read>
 Prediction predict_with(const Job& job, Read read, ReserveBy by) {
-  const bool simulates = by == ReserveBy::kSimulation;
+  // The pools of graphs are estimated.
+  const bool simulates = by == ReserveBy::kSimulation && job.graphs.of == CudaGraphs::kNone;
   StagePrograms<Checked> stages(job, simulates ? SlotDetail::kTensors : SlotDetail::kSums);
   Prediction prediction;
   prediction.parameters = count_parameters(*job.model);
@@ -141,7 +142,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
                                launch_queue(job, stages.book().launches), &lengths);
     };
     const StageReserve reserve =
-        simulates ? simulated() : estimated_reserve(stages.program(), built);
+        simulates ? simulated() : estimated_reserve(stages.program(), built, job.graphs.of);
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
     const HostMemory host = stages.host(stage);

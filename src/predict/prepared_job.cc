@@ -37,7 +37,8 @@ LayoutNeed PreparedJob::need(bool only_if_it_fits) {
   LayoutNeed need;
   const auto look_at = [&](std::int64_t stage, const Crest& crest) {
     const Piles piles = piles_at(crest);
-    const LaterReserve reserve = estimated_later_reserve(crest.height, crest.change);
+    const LaterReserve reserve =
+        estimated_later_reserve(crest.height, crest.change, job_.graphs.of);
     const Bytes device = std::max(reserve.expected, Bytes(crest.height)) + runtime_.expected;
     const Band ends{reserve.least + runtime_.low, reserve.most + runtime_.high};
     need.high = std::max(need.high, observed_.needed(ends, piles).high);

@@ -23,6 +23,11 @@ constexpr std::int64_t kLeastRounds = 16;
 // times what is allocated.
 constexpr double kEstimatedShare = 0.10, kMostShare = 0.25;
 
+// Pools of graphs beside that: modules' add a few GB, a whole iteration's can need twice what comes and goes
+// (NVIDIA-NeMo/Megatron-Bridge, skills/nemo-mbridge-perf-cuda-graphs/SKILL.md, pitfalls).
+constexpr double kMostShareOfGraph = 1.0;
+constexpr Bytes kMostOfGraphedModules = 4_GiB;
+
 // Large segments come in multiples of 2 MiB (CUDACachingAllocator.cpp, kRoundLarge).
 Bytes segments(Bytes bytes) { return Bytes(round_up(bytes.value(), kLargeSegmentRounding)); }
 
@@ -46,14 +51,19 @@ void take(const ProgramReserve& played, StageReserve& reserve) {
 
 }  // namespace
 
-LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident) {
+LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident,
+                                     CudaGraphs graphs) {
   const Bytes allocated = at(highest);
   const Bytes moving = allocated - std::min(allocated, at(resident));
+  const bool whole = graphs == CudaGraphs::kIteration;
+  Bytes most = allocated + share(moving, whole ? kMostShareOfGraph : kMostShare);
+  if (graphs == CudaGraphs::kModule) most = most + kMostOfGraphedModules;
   return {segments(allocated), segments(allocated + share(moving, kEstimatedShare)),
-          segments(allocated + share(moving, kMostShare))};
+          segments(most)};
 }
 
-StageReserve estimated_reserve(const Program& program, const StageProgram& built) {
+StageReserve estimated_reserve(const Program& program, const StageProgram& built,
+                               CudaGraphs graphs) {
   const Span &later = program.span(built.root), &first = program.span(built.first_step);
   StageReserve reserve;
   const Bytes held = at(program.span(built.before_first_step).change);
@@ -67,7 +77,7 @@ StageReserve estimated_reserve(const Program& program, const StageProgram& built
         segments(loads ? peak : peak + share(peak - std::min(peak, held), kEstimatedShare)));
     reserve.first[phase] = before;
   }
-  const LaterReserve estimated = estimated_later_reserve(later.highest(), later.change);
+  const LaterReserve estimated = estimated_later_reserve(later.highest(), later.change, graphs);
   reserve.least = estimated.least;
   reserve.later = reserve.with_room = estimated.expected;
   reserve.most = estimated.most;
@@ -104,8 +114,8 @@ StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgra
     micro_batches = lengths->ordered(orders[orders.size() / 2].second);
   }
   const ProgramReserve free = play({}, {});
-  if (free.cut) return estimated_reserve(program, built);
-  StageReserve reserve = estimated_reserve(program, built);
+  StageReserve reserve = estimated_reserve(program, built, CudaGraphs::kNone);
+  if (free.cut) return reserve;
   reserve.simulated = true;
   take(free, reserve);
   // What the simulation does not see, the band of observed errors does (predict/band.h).

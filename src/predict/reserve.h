@@ -42,13 +42,15 @@ struct StageReserve {
 struct LaterReserve {
   Bytes least{}, expected{}, most{};
 };
-LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident);
+LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident,
+                                     CudaGraphs graphs);
 
 // With more events than a search of answers can wait for, the estimate stands instead (`simulated` is false).
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
                                const LaunchQueue& queue = {},
                                const VariedLengths* lengths = nullptr);
-StageReserve estimated_reserve(const Program& program, const StageProgram& built);
+StageReserve estimated_reserve(const Program& program, const StageProgram& built,
+                               CudaGraphs graphs);
 
 }  // namespace steelyard

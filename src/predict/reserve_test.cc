@@ -71,7 +71,7 @@ TEST_F(Reserve, SaysHowMuchIsMissing) {
 }
 
 TEST_F(Reserve, IsEstimatedForSearches) {
-  const StageReserve estimate = estimated_reserve(stages_.program(), built_);
+  const StageReserve estimate = estimated_reserve(stages_.program(), built_, CudaGraphs::kNone);
   EXPECT_FALSE(estimate.simulated);
   EXPECT_GE(estimate.later, estimate.least);
   EXPECT_GE(estimate.most, estimate.later);

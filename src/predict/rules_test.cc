@@ -109,6 +109,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "implementation": "torchtitan", "environment": {"torch": "2.8"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "attention": "eager", "kernels": "local"})",
       R"("model": "deepseek-v3", "engine": "megatron", "parallel": {"tensor": 2}, "training": {"sequence_length": 512, "prediction_layers": 1})",
+      R"("model": "llama-3.1-8b", "engine": "megatron", "cuda_graphs": "iteration", "parallel": {"zero_stage": 1}, "training": {"sequence_length": 512})",
       R"("model": "vit-base-patch16-224", "engine": "ddp", "training": {"precision": "bf16-pure"})",
       R"("model": "t5-small", "engine": "ddp", "training": {"attention": "eager", "sequence_length": 512})",
       R"("model": "siglip-so400m-patch14-896-gemma3", "engine": "ddp", "training": {"precision": "bf16-pure"})",

@@ -5,6 +5,16 @@
 
 namespace steelyard {
 
+namespace {
+// Below this part of a step nobody asks about the host.
+constexpr double kHostMatters = 0.01;
+
+bool can_be_captured(const Job& job) {
+  return job.engine == Engine::kMegatron && !job.parallel.megatron_fsdp &&
+         job.graphs.of != CudaGraphs::kIteration && job.offload.activations == OffloadTarget::kNone;
+}
+}  // namespace
+
 std::optional<StepTime> predict_time(const Job& job) {
   const Machine* machine = usual_machine(*job.cluster.device);
   if (machine == nullptr) return std::nullopt;
@@ -18,7 +28,8 @@ std::vector<WhatIf> what_would_help(const Job& job) {
   const Machine& machine = *usual;
   const Device& device = *job.cluster.device;
   const StepClock clock(job);
-  const double before = clock.read(device, machine, Outlook::kExpected).step.value();
+  const StepTime now = clock.read(device, machine, Outlook::kExpected);
+  const double before = now.step.value();
   const auto answer = [&](const char* change, Seconds step) {
     answers.push_back({change, step, 1 - step.value() / before});
   };
@@ -48,6 +59,17 @@ std::vector<WhatIf> what_would_help(const Job& job) {
           if (*rate) *rate = FlopsPerSecond((*rate)->value() * 2);
       }),
       machine);
+  if (now.terms[TimeTerm::kHost] > kHostMatters * before) {
+    Machine quicker = machine;
+    quicker.host_operator = machine.host_operator / 2;
+    ask("host 2x faster", device, quicker);
+    if (can_be_captured(job)) {
+      Job captured = job;
+      captured.graphs.of = CudaGraphs::kIteration;
+      answer("cuda_graphs = iteration",
+             StepClock(captured).read(device, machine, Outlook::kExpected).step);
+    }
+  }
   if (job.offload.optimizer != OffloadTarget::kNone ||
       job.offload.parameters != OffloadTarget::kNone) {
     Job held = job;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "report/bar.h"
@@ -74,9 +75,11 @@ std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_
               note_of(time, term, weighing.job) + "\n";
   }
   Table table({{"what would help"}, {"step", true}, {"gain", true}});
-  for (const WhatIf& answer : what_if)
+  for (const WhatIf& answer : what_if) {
+    const double percent = 100 * answer.gain;
     table.add({"  " + answer.change, print_seconds(answer.step),
-               fmt::format("{:.1f} %", 100 * answer.gain)});
+               fmt::format("{:.1f} %", std::abs(percent) < 0.05 ? 0.0 : percent)});
+  }
   if (budget) result += "\n" + budget_text(*budget, style);
   return without_trailing_blanks(result + "\n" + table.text(style));
 }

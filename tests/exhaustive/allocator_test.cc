@@ -67,8 +67,8 @@ TEST(AllocatorReplay, AsksForWhatTheProgramHolds) {
                                                        reserve.fragmentation.stuck);
       if (!settings.expandable_segments) {
         const double simulated = static_cast<double>(all.reserved.bytes.peak);
-        const auto estimated =
-            static_cast<double>(estimated_reserve(program, built).later.value().value());
+        const auto estimated = static_cast<double>(
+            estimated_reserve(program, built, CudaGraphs::kNone).later.value().value());
         errors.push_back((estimated - simulated) / simulated);
       }
       ++stages_played;

@@ -102,6 +102,8 @@ class JobWriter {
                (!parallel_.contains("zero_stage") || parallel_["zero_stage"] == 0)) {
       job["buckets"]["contiguous_gradients"] = false;
     }
+    if (engine_.engine == Engine::kMegatron && dice_.chance(20))
+      job["cuda_graphs"] = dice_.one_of<const char*>({"module", "iteration"});
     return job;
   }
 

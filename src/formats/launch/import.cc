@@ -274,8 +274,9 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
   // Sections in the order of a run file, with what stands at the top first.
   auto& members = launch.into.run.members();
   static constexpr std::string_view kOrder[] = {
-      "model",    "engine",    "implementation", "cuda_graphs", "cluster",   "training",
-      "parallel", "recompute", "offload",        "adapter",     "checkpoint"};
+      "model",   "engine",    "implementation", "cuda_graphs", "cuda_graph_modules",
+      "cluster", "training",  "parallel",       "recompute",   "offload",
+      "adapter", "checkpoint"};
   const auto rank = [](const std::string& key) {
     const auto found = std::find(std::begin(kOrder), std::end(kOrder), key);
     if (key == "carried") return std::ptrdiff_t{1000};

@@ -163,6 +163,23 @@ std::optional<std::string> ConfigReader::word(std::string_view path) {
   return word_of(*value);
 }
 
+std::vector<Value> ConfigReader::words(std::string_view path) {
+  const Value* value = take(path);
+  if (value == nullptr) return {};
+  if (value->is_array()) return value->items();
+  std::vector<Value> words;
+  std::string word;
+  for (const char c : word_of(*value) + " ") {
+    if (std::string_view(" ,[]").find(c) == std::string_view::npos) {
+      word.push_back(c);
+    } else if (!word.empty()) {
+      words.push_back(Value::string(std::exchange(word, {})));
+      words.back().set_mark(value->mark());
+    }
+  }
+  return words;
+}
+
 void ConfigReader::rows(std::span<const Row> rows) {
   for (const Row& row : rows) {
     const Value* value = take(row.theirs);

@@ -5,6 +5,7 @@
 
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/megatron_graphs.h"
 #include "formats/launch/megatron_model.h"
 #include "formats/launch/megatron_precision.h"
 #include "formats/launch/pipeline_layout.h"
@@ -60,18 +61,6 @@ constexpr std::pair<std::string_view, std::string_view> kGone[] = {
     {"moe_extended_tp", "--expert-tensor-parallel-size"},
 };
 
-// `mlp moe_act`, also `[mlp moe_act]` as Megatron-LM's tests write it in YAML.
-std::vector<std::string> names_in(std::string_view text) {
-  std::vector<std::string> names;
-  std::string name;
-  for (const char c : std::string(text) + " ")
-    if (std::string_view(" ,[]").find(c) == std::string_view::npos)
-      name.push_back(c);
-    else if (!name.empty())
-      names.push_back(std::exchange(name, {}));
-  return names;
-}
-
 void read_recompute(ConfigReader& reading) {
   const Value* selective = reading.on("recompute_activations");
   const Value* granularity = reading.take("recompute_granularity");
@@ -85,9 +74,8 @@ void read_recompute(ConfigReader& reading) {
   if (granularity == nullptr || word_of(*granularity) == "selective") {
     const Value& at = granularity == nullptr ? *selective : *granularity;
     reading.say("recompute.mode", "selective", at);
-    const Value* modules = reading.take("recompute_modules");
     Value names = Value::array();
-    const auto add = [&](const Value& word) {
+    for (const Value& word : reading.words("recompute_modules")) {
       static constexpr std::string_view kModules =
           "core_attn=core_attention|mlp=mlp|moe=experts|moe_act=expert_activation|layernorm=norms|"
           "mla_up_proj=mla_up_projection|shared_experts=shared_experts";
@@ -97,16 +85,8 @@ void read_recompute(ConfigReader& reading) {
         reading.refuse(
             word, fmt::format("no module {} to recompute", word_of(word)),
             "known are core_attn, mlp, moe, moe_act, layernorm, mla_up_proj and shared_experts");
-    };
-    if (modules != nullptr && modules->is_array())
-      for (const Value& item : modules->items()) add(item);
-    else if (modules != nullptr)
-      for (const std::string& name : names_in(word_of(*modules))) {
-        Value item = Value::string(name);
-        item.set_mark(modules->mark());
-        add(item);
-      }
-    if (modules != nullptr)
+    }
+    if (const Value* modules = reading.take("recompute_modules"))
       reading.say("recompute.modules", std::move(names), *modules);
     else
       names.items().push_back(Value::string("core_attention")),
@@ -281,6 +261,7 @@ void read_megatron(const Value& flags, Launch& launch) {
                    "the final batch is weighed");
   read_megatron_precision(reading);
   read_recompute(reading);
+  read_megatron_graphs(reading);
   read_clip(reading, "clip_grad", true);
   if (!reading.has("training.micro_batch"))
     reading.lacks("training.micro_batch", "--micro-batch-size is needed");
@@ -342,6 +323,7 @@ void write_megatron(ConfigWriter& writing) {
                    "its fork sail-sg/VocabularyParallelism divides it");
   write_megatron_precision(writing);
   write_recompute(writing);
+  write_megatron_graphs(writing);
   write_clip(writing, "clip_grad");
   const Value* both = writing.take("training.dropout");
   if (both != nullptr && both->is_number()) {

@@ -27,7 +27,8 @@ constexpr std::array kModels = {
 constexpr std::int64_t kRack = 64, kMachine = 8;
 
 // What the recipe of a row sets and its table does not print: those whose experts' exchanges run beside another micro-batch
-// (moe_a2a_overlap), and those that compute modules again (recompute_modules). NVIDIA-NeMo/Megatron-Bridge
+// (moe_a2a_overlap), those that compute modules again (recompute_modules), and what CUDA graphs replay (cuda_graph_impl,
+// cuda_graph_scope). NVIDIA-NeMo/Megatron-Bridge
 // scripts/performance/configs, *workload_base_configs.py; its v0.2.0 is the container 25.11, v0.3 26.02, v0.4 26.04, v0.5
 // 26.06, v0.6 26.08 (src/megatron/bridge/perf_recipes).
 struct Recipe {
@@ -56,6 +57,47 @@ constexpr std::array kRecomputing = {
     Recipe{"gpt-oss-120b", "DGX-GB200", "bf16-mixed", "25.11", "26.08"},
     Recipe{"gpt-oss-120b", "DGX-B200", "bf16-mixed", "25.11", "26.08"},
     Recipe{"gpt-oss-120b", "DGX-H100", "bf16-mixed", "25.11", "26.08"},
+};
+
+// Attention, router and what stands before the experts' exchange.
+constexpr std::array kGraphed = {
+    Recipe{"qwen3-235b-a22b", "DGX-GB200", "", "25.11", "26.04.01"},
+    Recipe{"qwen3-235b-a22b", "DGX-GB200", "bf16-mixed", "26.06", "26.08"},
+    Recipe{"qwen3-235b-a22b", "DGX-GB300", "", "26.02", "26.04.01"},
+    Recipe{"qwen3-235b-a22b", "DGX-GB300", "bf16-mixed", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB200", "bf16-mixed", "25.11", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-B200", "", "26.04", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-GB300", "bf16-mixed", "25.11", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-B300", "", "26.02", "26.08"},
+    Recipe{"deepseek-v3", "DGX-GB200", "", "26.02", "26.04.01"},
+    Recipe{"deepseek-v3", "DGX-GB200", "bf16-mixed", "26.06", "26.08"},
+    Recipe{"deepseek-v3", "DGX-GB300", "", "25.11", "25.11"},
+    Recipe{"deepseek-v3", "DGX-GB300", "bf16-mixed", "26.02", "26.08"},
+};
+// Without attention.
+constexpr std::array kRouterGraphed = {
+    Recipe{"qwen3-235b-a22b", "DGX-GB300", "", "25.11", "25.11"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB200", "mxfp8", "25.11", "26.04.01"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB300", "", "25.11", "26.04.01"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB300", "bf16-mixed", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-B300", "", "26.02", "26.04.01"},
+    Recipe{"qwen3-30b-a3b", "DGX-B300", "bf16-mixed", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-B200", "", "25.11", "26.02.01"},
+    Recipe{"qwen3-30b-a3b", "DGX-H100", "bf16-mixed", "25.11", "26.08"},
+    Recipe{"deepseek-v3", "DGX-GB200", "", "25.11", "25.11"},
+    Recipe{"kimi-k2", "DGX-GB200", "", "26.04", "26.08"},
+};
+// Forward and backward of all micro-batches.
+constexpr std::array kReplayed = {
+    Recipe{"qwen3-235b-a22b", "DGX-GB200", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-235b-a22b", "DGX-GB300", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB200", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-GB300", "mxfp8", "26.06", "26.08"},
+    Recipe{"qwen3-30b-a3b", "DGX-B300", "mxfp8", "26.06", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-GB200", "mxfp8", "26.06", "26.08"},
+    Recipe{"gpt-oss-120b", "DGX-GB300", "mxfp8", "26.06", "26.08"},
+    Recipe{"deepseek-v3", "DGX-GB200", "mxfp8", "26.06", "26.08"},
+    Recipe{"deepseek-v3", "DGX-GB300", "mxfp8", "26.06", "26.08"},
 };
 
 template <std::size_t N>
@@ -117,6 +159,14 @@ Mapped map(MeasuredRow& row) {
   if (again)
     mapped.set("recompute.modules",
                Value::array({Value::string("norms"), Value::string("expert_activation")}));
+  if (is_among(kReplayed, row, model->preset, *precision)) {
+    mapped.assume("cuda_graphs", "iteration", "as in its recipe, cuda_graph_impl");
+  } else if (is_among(kGraphed, row, model->preset, *precision)) {
+    mapped.assume("cuda_graphs", "module", "as in its recipe, cuda_graph_scope");
+  } else if (is_among(kRouterGraphed, row, model->preset, *precision)) {
+    mapped.assume("cuda_graphs", "module", "as in its recipe, cuda_graph_scope");
+    mapped.set("cuda_graph_modules", Value::array({Value::string("router")}));
+  }
   if (row.id().substr(0, 5) == "nemo-")
     mapped.assume("types.gradients", "bf16", "its recipes unset grad_reduce_in_fp32");
   mapped.assume("parallel.zero_stage", 1, "the distributed optimizer, as in its recipes");
