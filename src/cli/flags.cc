@@ -30,9 +30,10 @@ const std::vector<Flag>& flags() {
       {"price", 0, kValue, "AMOUNT", "", "weigh plan", "of one device for an hour"},
       {"why", 0, kRepeated, "LAYOUT", "", "plan",
        "why not tensor=4,pipeline=2: its fastest, or what excludes it"},
-      {"allow", 0, kRepeated, "CHANGE", "offload fp8 8-bit-optimizer bf16-pure", "plan",
-       "layouts may also have it: states on the host, products or moments in 8 bits, no master "
-       "weights"},
+      {"allow", 0, kRepeated, "CHANGE", "offload cuda-graphs fp8 8-bit-optimizer bf16-pure", "plan",
+       "layouts may also have it: states on the host, CUDA graphs, products or moments in 8 bits, "
+       "no "
+       "master weights"},
       {"published", 0, kSwitch, "", "", "plan",
        "layouts that experts published, and how fast they ran, against a plan of the same task"},
       {"seconds", 0, kValue, "N", "", "plan",

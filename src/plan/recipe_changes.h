@@ -3,6 +3,7 @@
 //
 //   plan --allow offload --allow fp8        each layout as asked; with the optimizer's states, parameters and activations on
 //                                           the host, in every combination; in 8 bits
+//   plan --allow cuda-graphs                as asked; with graphs of modules; with one of the iteration
 //
 // One at a time. When nothing fits, all of them are tried, and adapters.
 #pragma once
