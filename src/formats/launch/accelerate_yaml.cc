@@ -248,6 +248,7 @@ void read_accelerate(const Value& document, Launch& launch) {
   if (const Value* backend = reading.take("dynamo_config.dynamo_backend"))
     reading.say("training.compile",
                 Value::boolean(word_of(*backend) != "NO" && word_of(*backend) != "no"), *backend);
+  warn_of_compile_mode(reading, "dynamo_config.dynamo_mode");
   reading.carry_rest();
 }
 

@@ -127,6 +127,7 @@ void read_axolotl(const Value& document, Launch& launch) {
     reading.say("recompute.reentrant", *reentrant, *reentrant);
   if (const Value* offload = reading.on("activation_offloading"))
     reading.say("offload.activations", "cpu", *offload);
+  warn_of_compile_mode(reading, "torch_compile_mode");
   if (document.find("optimizer") != nullptr) {
     read_optim(reading, "optimizer");
   } else {

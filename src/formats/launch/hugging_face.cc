@@ -28,6 +28,16 @@ std::string lower(std::string_view text) {
 
 }  // namespace
 
+void warn_of_compile_mode(ConfigReader& reading, std::string_view path) {
+  const Value* mode = reading.theirs().at(path);
+  if (mode == nullptr) return;
+  const std::string word = word_of(*mode);
+  if (word == "reduce-overhead" || word == "max-autotune")
+    reading.warn(*mode, fmt::format("{} replays CUDA graphs", word),
+                 "weighed as compiled alone: without their pools, and with the host's time",
+                 "the modes default and max-autotune-no-cudagraphs have none");
+}
+
 void read_optim(ConfigReader& reading, std::string_view path) {
   const Value* value = reading.take(path);
   if (value == nullptr) return;

@@ -44,6 +44,9 @@ void read_targets(ConfigReader& reading, std::string_view path, std::string_view
 // What PEFT decides by itself: adapters in fp32, and what is upcast beside a quantised base.
 void take_peft_defaults(ConfigWriter& writing);
 
+// torch.compile's modes that replay CUDA graphs: a warning, and the mode stays unread.
+void warn_of_compile_mode(ConfigReader& reading, std::string_view path);
+
 // `deepspeed: file.json` or a mapping.
 void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view path);
 

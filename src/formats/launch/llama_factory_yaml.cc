@@ -102,6 +102,7 @@ void read_llama_factory(const Value& document, Launch& launch) {
       reading.say("training.optimizer", ours, *value);
       exotic = true;
     }
+  warn_of_compile_mode(reading, "torch_compile_mode");
   if (document.find("optim") != nullptr && !exotic) {
     read_optim(reading, "optim");
   } else if (!exotic) {

@@ -110,6 +110,7 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   if (const auto reentrant = reading.truth("gradient_checkpointing_kwargs.use_reentrant"))
     reading.say("recompute.reentrant", Value::boolean(*reentrant),
                 *document.at("gradient_checkpointing_kwargs.use_reentrant"));
+  warn_of_compile_mode(reading, "torch_compile_mode");
   if (document.at("optim") != nullptr)
     read_optim(reading, "optim");
   else {
