@@ -127,6 +127,7 @@ ValueId arranged(Composer<N>& composer, const Layer& layer, ValueId x) {
 template <class N>
 ValueId compose_layer(Composer<N>& composer, const Layer& layer, ValueId x) {
   const ValueId y = arranged(composer, layer, x);
+  composer.graph.enter(LayerPart::kNone);
   if (composer.attention_weights != kNoValue) composer.graph.hold(composer.attention_weights);
   return y;
 }
