@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -43,14 +44,17 @@ std::int64_t largest_head_count(const Architecture& model) {
 }
 
 std::string fitting_tensor(const Architecture& model, Engine engine, std::int64_t wanted) {
-  std::vector<std::int64_t> below, above;
-  for (std::int64_t t = 1; t <= std::min<std::int64_t>(largest_head_count(model), 1024); ++t)
-    if (tensor_fault(model, engine, t).empty()) (t < wanted ? below : above).push_back(t);
+  // The last three below, and the first above.
   std::vector<std::int64_t> fits;
-  if (below.size() > 3) below.erase(below.begin(), below.end() - 3);
-  if (above.size() > 1) above.resize(1);
-  fits.insert(fits.end(), below.begin(), below.end());
-  fits.insert(fits.end(), above.begin(), above.end());
+  std::ptrdiff_t most = 3;
+  for (std::int64_t t = 1; t <= std::min<std::int64_t>(largest_head_count(model), 1024); ++t) {
+    if (!tensor_fault(model, engine, t).empty()) continue;
+    fits.push_back(t);
+    if (t < wanted) continue;
+    ++most;
+    break;
+  }
+  if (std::ssize(fits) > most) fits.erase(fits.begin(), fits.end() - most);
   std::string text;
   for (std::size_t i = 0; i < fits.size(); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : i + 1 == fits.size() ? " or " : ", ", fits[i]);
