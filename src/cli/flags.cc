@@ -31,9 +31,8 @@ const std::vector<Flag>& flags() {
       {"why", 0, kRepeated, "LAYOUT", "", "plan",
        "why not tensor=4,pipeline=2: its fastest, or what excludes it"},
       {"allow", 0, kRepeated, "CHANGE", "offload cuda-graphs fp8 8-bit-optimizer bf16-pure", "plan",
-       "layouts may also have it: states on the host, CUDA graphs, products or moments in 8 bits, "
-       "no "
-       "master weights"},
+       "layouts may also have it: states on the host, CUDA graphs, products or moments in 8 "
+       "bits, no master weights"},
       {"published", 0, kSwitch, "", "", "plan",
        "layouts that experts published, and how fast they ran, against a plan of the same task"},
       {"seconds", 0, kValue, "N", "", "plan",

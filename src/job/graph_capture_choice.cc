@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <variant>
 
 #include "model/architecture.h"
 
@@ -11,12 +10,6 @@ namespace steelyard {
 namespace {
 
 enum class GraphModule : std::uint8_t { kAttention, kMlp, kRouter };
-
-template <class Mlp>
-bool some_layer_has(const Architecture& model) {
-  return std::any_of(model.kinds.begin(), model.kinds.end(),
-                     [](const Layer& layer) { return std::holds_alternative<Mlp>(layer.mlp); });
-}
 
 void choose_captured_modules(Draft& draft) {
   GraphCapture& graphs = draft.job().graphs;

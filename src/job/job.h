@@ -362,6 +362,11 @@ inline bool is_unsharded_fsdp2(const Job& job) {
   return job.engine == Engine::kFsdp2 && job.parallel.data == 1 && job.parallel.context == 1;
 }
 
+// Whose CUDA graphs are weighed.
+inline bool captures_graphs(const Job& job) {
+  return job.engine == Engine::kMegatron && !job.parallel.megatron_fsdp;
+}
+
 inline bool is_before_ampere(const Job& job) {
   return job.cluster.device && job.cluster.device->is_before_ampere();
 }

@@ -6,28 +6,10 @@
 #include <map>
 #include <string>
 
-#include "document/read.h"
+#include "job/run_text.h"
 
 namespace steelyard {
 namespace {
-
-ReadJob job_of(const std::string& text, const JobContext& context = {}) {
-  const auto document = read_document(text, "run.toml");
-  EXPECT_TRUE(document) << text;
-  return read_job(*document, context);
-}
-
-// A run that is right, in which each case below changes or adds keys.
-std::string run_with(const std::map<std::string, std::string>& changes) {
-  std::map<std::string, std::string> keys = {{"model", "\"llama-3.1-8b\""},
-                                             {"cluster.device", "\"h100-sxm-80gb\""},
-                                             {"cluster.devices", "8"}};
-  for (const auto& [key, value] : changes) keys[key] = value;
-  std::string text;
-  for (const auto& [key, value] : keys)
-    if (!value.empty()) text.append(key).append(" = ").append(value).append("\n");
-  return text;
-}
 
 const Assumption* assumed(const Job& job, std::string_view key) {
   const auto found = std::find_if(job.assumptions.begin(), job.assumptions.end(),

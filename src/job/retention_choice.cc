@@ -39,10 +39,8 @@ std::string_view missing(RecomputeModule module, const Architecture& model) {
   const auto any = [&](auto has) {
     return std::any_of(model.kinds.begin(), model.kinds.end(), has);
   };
-  const bool experts =
-      any([](const Layer& layer) { return std::holds_alternative<ExpertMlp>(layer.mlp); });
-  const bool dense =
-      any([](const Layer& layer) { return std::holds_alternative<DenseMlp>(layer.mlp); });
+  const bool experts = some_layer_has<ExpertMlp>(model);
+  const bool dense = some_layer_has<DenseMlp>(model);
   const bool latent = any(
       [](const Layer& layer) { return std::holds_alternative<LatentAttention>(layer.attention); });
   const bool shared = any([](const Layer& layer) {

@@ -52,9 +52,7 @@ bool name_from(const Draft& draft, KeyId key, int first) {
 constexpr std::array kFeatures = {
     Feature{KeyId::kCudaGraphs,
             [](const Draft& d) {
-              const Job& job = d.job();
-              return job.graphs.of != CudaGraphs::kNone &&
-                     (job.engine != Engine::kMegatron || job.parallel.megatron_fsdp);
+              return d.job().graphs.of != CudaGraphs::kNone && !captures_graphs(d.job());
             },
             "CUDA graphs of this engine",
             "Megatron's own are weighed: engine = \"megatron\" with zero_stage 0 or 1"},
@@ -166,11 +164,7 @@ constexpr std::array kFeatures = {
             [](const Draft& d) {
               const Job& job = d.job();
               if (job.recompute.mode != RecomputeMode::kOperators) return false;
-              const bool dense = job.model != nullptr &&
-                                 std::none_of(job.model->kinds.begin(), job.model->kinds.end(),
-                                              [](const Layer& layer) {
-                                                return std::holds_alternative<ExpertMlp>(layer.mlp);
-                                              });
+              const bool dense = job.model != nullptr && !some_layer_has<ExpertMlp>(*job.model);
               return !dense || job.parallel.tensor > 1 || job.parallel.context > 1 ||
                      job.parallel.pipeline > 1 || job.adapter ||
                      job.offload.activations != OffloadTarget::kNone || job.recompute.reentrant ||

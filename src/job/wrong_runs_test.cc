@@ -1,41 +1,8 @@
 // The table of wrong runs: what is written, and what is said about it.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "document/read.h"
-#include "job/read.h"
+#include "job/run_text.h"
 
 namespace steelyard {
 namespace {
-
-ReadJob job_of(const std::string& text, const JobContext& context = {}) {
-  const auto document = read_document(text, "run.toml");
-  EXPECT_TRUE(document) << text;
-  return read_job(*document, context);
-}
-
-// A run that is right, in which each case below changes or adds keys.
-std::string run_with(const std::map<std::string, std::string>& changes) {
-  std::map<std::string, std::string> keys = {{"model", "\"llama-3.1-8b\""},
-                                             {"cluster.device", "\"h100-sxm-80gb\""},
-                                             {"cluster.devices", "8"}};
-  for (const auto& [key, value] : changes) keys[key] = value;
-  std::string text;
-  for (const auto& [key, value] : keys)
-    if (!value.empty()) text.append(key).append(" = ").append(value).append("\n");
-  return text;
-}
-
-struct Wrong {
-  std::map<std::string, std::string> changes;
-  const char* code;
-  const char* message;  // how it starts
-  const char* help;     // part of it
-};
 
 const std::vector<Wrong>& wrong_runs() {
   static const std::vector<Wrong> cases = {
@@ -381,99 +348,11 @@ const std::vector<Wrong>& wrong_runs() {
        "E221",
        "lion has no fused form",
        ""},
-      // Known, not weighed yet.
-      {{{"adapter.rank", "16"}, {"parallel.tensor", "2"}},
-       "E320",
-       "not weighed yet: adapters with tensor",
-       "data ranks"},
-      {{{"adapter.target_modules", "[\"q_prj\"]"}}, "E226", "no linear module of", "\"q_proj\""},
-      {{{"adapter.base", "\"nf4\""}, {"adapter.upcast", "true"}, {"engine", "\"deepspeed\""}},
-       "E225",
-       "upcast with deepspeed",
-       "upcast = false"},
-      {{{"adapter.base", "\"int8\""}, {"adapter.double_quantization", "true"}},
-       "E225",
-       "double quantisation of a base in int8",
-       "nf4"},
-      {{{"training.frozen", "[\"embed*\"]"}}, "E222", "no tensor is called \"embed*\"", "letters"},
-      {{{"training.frozen", "[\"*\"]"}}, "E223", "nothing is left to train", "less"},
-      {{{"engine", "\"deepspeed\""},
-        {"parallel.pipeline", "2"},
-        {"training.frozen", "[\"model.embed_tokens.*\", \"model.layers.*\"]"}},
-       "E223",
-       "nothing is left to train on pipeline stage 0",
-       "pipeline_layout"},
-      {{{"training.loss", "\"chunked\""}, {"parallel.tensor", "2"}},
-       "E320",
-       "not weighed yet: chunked and fused losses",
-       "plain"},
-      {{{"offload.optimizer", "\"nvme\""}, {"engine", "\"fsdp2\""}},
-       "E213",
-       "fsdp2 offloads to the host, not to NVMe",
-       "cpu"},
-      {{{"offload.optimizer", "\"cpu\""}, {"engine", "\"deepspeed\""}},
-       "E213",
-       "deepspeed offloads what ZeRO divides",
-       "zero_stage = 2"},
-      {{{"offload.activations", "\"nvme\""}},
-       "E320",
-       "not weighed yet: offload of activations to NVMe",
-       "recompute"},
-      {{{"training.precision", "\"fp8-delayed\""}},
-       "E320",
-       "not weighed yet: 8-bit matrix products of this code",
-       "Transformer Engine"},
-      {{{"engine", "\"megatron\""},
-        {"parallel.zero_stage", "3"},
-        {"training.precision", "\"fp8-delayed\""}},
-       "E320",
-       "not weighed yet: Megatron-FSDP with",
-       "distributed optimizer"},
-      {{{"engine", "\"megatron\""},
-        {"parallel.zero_stage", "3"},
-        {"parallel.pipeline", "2"},
-        {"parallel.virtual_pipeline", "2"}},
-       "E320",
-       "not weighed yet: Megatron-FSDP with several chunks on a stage",
-       "virtual_pipeline = 1"},
-      {{{"engine", "\"megatron\""},
-        {"parallel.zero_stage", "0"},
-        {"parallel.strategy", "\"megatron-fsdp\""}},
-       "E216",
-       "strategy megatron-fsdp of megatron with zero_stage 0",
-       "zero_stage"},
-      {{{"parallel.quantized_gather", "true"}}, "E216", "quantized_gather = true", "16 bits"},
-      {{{"engine", "\"fsdp1\""}, {"wrap.ends", "\"apart\""}},
-       "E216",
-       "fsdp1 wraps no ends apart",
-       "leave it out"},
-      {{{"wrap.policy", "\"size\""}}, "E320", "not weighed yet: wrap.policy = \"size\"", "block"},
-      {{{"training.method", "\"dpo\""}},
-       "E320",
-       "not weighed yet: training.method = \"dpo\"",
-       "pretrain"},
   };
   return cases;
 }
 
-TEST(ReadJob, SaysWhatIsWrong) {
-  for (const Wrong& wrong : wrong_runs()) {
-    const std::string text = run_with(wrong.changes);
-    SCOPED_TRACE(text);
-    const auto job = job_of(text);
-    ASSERT_FALSE(job);
-    const auto found =
-        std::find_if(job.error().begin(), job.error().end(), [&](const Diagnostic& problem) {
-          return problem.code == wrong.code && problem.message.starts_with(wrong.message);
-        });
-    ASSERT_NE(found, job.error().end()) << job.error()[0].code << " " << job.error()[0].message;
-    EXPECT_NE(found->help.find(wrong.help), std::string::npos) << found->help;
-    EXPECT_EQ(found->place.source, "run.toml");
-    EXPECT_FALSE(found->label.empty());
-    for (const Diagnostic& problem : job.error())
-      EXPECT_EQ(problem.message.find("invalid"), std::string::npos);
-  }
-}
+TEST(ReadJob, SaysWhatIsWrong) { expect_said(wrong_runs()); }
 
 }  // namespace
 }  // namespace steelyard

@@ -13,6 +13,7 @@
 // heads x d, a = n x d, f feed-forward width, E experts, M width of one expert, L layers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -398,6 +399,13 @@ struct Architecture {
   std::string guess_rule;         // how, in one sentence; empty unless guessed
   std::int64_t adapter_rank = 0;  // of the adapters added; 0: none
 };
+
+// Of DenseMlp or ExpertMlp.
+template <class Mlp>
+bool some_layer_has(const Architecture& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(),
+                     [](const Layer& layer) { return std::holds_alternative<Mlp>(layer.mlp); });
+}
 
 // Whether the second stack follows a tower of vision, and then: reads patches among its words, or is compared with it; or an
 // encoder of text.

@@ -10,8 +10,8 @@ namespace {
 constexpr double kHostMatters = 0.01;
 
 bool can_be_captured(const Job& job) {
-  return job.engine == Engine::kMegatron && !job.parallel.megatron_fsdp &&
-         job.graphs.of != CudaGraphs::kIteration && job.offload.activations == OffloadTarget::kNone;
+  return captures_graphs(job) && job.graphs.of != CudaGraphs::kIteration &&
+         job.offload.activations == OffloadTarget::kNone;
 }
 }  // namespace
 

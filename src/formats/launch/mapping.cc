@@ -163,8 +163,7 @@ std::optional<std::string> ConfigReader::word(std::string_view path) {
   return word_of(*value);
 }
 
-std::vector<Value> ConfigReader::words(std::string_view path) {
-  const Value* value = take(path);
+std::vector<Value> words_of(const Value* value) {
   if (value == nullptr) return {};
   if (value->is_array()) return value->items();
   std::vector<Value> words;

@@ -57,6 +57,9 @@ struct Imported {
   bool failed() const;
 };
 
+// Each word of a list, or of a text: `mlp moe_act`, `mlp,moe_act`, `[mlp moe_act]`; of nothing none.
+std::vector<Value> words_of(const Value* value);
+
 // One document of theirs, while it is read into a run file.
 class ConfigReader {
  public:
@@ -72,8 +75,7 @@ class ConfigReader {
   std::optional<bool> truth(std::string_view path);  // also "true", "True", "yes", 1
   std::optional<std::int64_t> count(std::string_view path);
   std::optional<std::string> word(std::string_view path);  // numbers and switches as text, too
-  // Each word of a list, or of a text: `mlp moe_act`, `mlp,moe_act`, `[mlp moe_act]`.
-  std::vector<Value> words(std::string_view path);
+  std::vector<Value> words(std::string_view path) { return words_of(take(path)); }
   bool is(std::string_view path) { return truth(path).value_or(false); }
   // The value there when it says yes: who says so is where it was written.
   const Value* on(std::string_view path);

@@ -128,14 +128,9 @@ void write_recompute(ConfigWriter& writing) {
         "core_attn=core_attention|mlp=mlp|moe=experts|moe_act=expert_activation|layernorm=norms|"
         "mla_up_proj=mla_up_projection|shared_experts=shared_experts";
     Value names = Value::array();
-    const auto add = [&](const Value& item) {
+    for (const Value& item : words_of(modules))
       if (const auto theirs = theirs_of(kModules, word_of(item)))
         names.items().push_back(Value::string(*theirs));
-    };
-    if (modules->is_array())
-      for (const Value& item : modules->items()) add(item);
-    else
-      add(*modules);
     writing.put("recompute_modules", std::move(names));
   } else {
     writing.refuse("recompute.mode", fmt::format("Megatron-LM has no recompute mode {}", mode));

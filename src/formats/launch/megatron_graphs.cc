@@ -51,7 +51,7 @@ void read_megatron_graphs(ConfigReader& reading) {
 
 void write_megatron_graphs(ConfigWriter& writing) {
   const std::string graphs = writing.word("cuda_graphs", "none");
-  const Value* modules = writing.take("cuda_graph_modules");
+  const std::vector<Value> modules = words_of(writing.take("cuda_graph_modules"));
   if (graphs == "none") return;
   const bool whole = graphs == "iteration";
   writing.put("cuda_graph_impl", whole ? "local" : "transformer_engine");
@@ -60,9 +60,8 @@ void write_megatron_graphs(ConfigWriter& writing) {
     scopes.items().push_back(Value::string(std::string(scope)));
   };
   const auto captures = [&](std::string_view module, bool otherwise) {
-    if (modules == nullptr) return otherwise;
-    if (!modules->is_array()) return word_of(*modules) == module;
-    return std::any_of(modules->items().begin(), modules->items().end(),
+    if (modules.empty()) return otherwise;
+    return std::any_of(modules.begin(), modules.end(),
                        [&](const Value& name) { return word_of(name) == module; });
   };
   if (whole) {

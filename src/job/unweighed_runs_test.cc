@@ -1,0 +1,86 @@
+// Runs that are understood, and refused by name: what is weighed instead.
+#include "job/run_text.h"
+
+namespace steelyard {
+namespace {
+
+const std::vector<Wrong>& unweighed_runs() {
+  static const std::vector<Wrong> cases = {
+      {{{"adapter.rank", "16"}, {"parallel.tensor", "2"}},
+       "E320",
+       "not weighed yet: adapters with tensor",
+       "data ranks"},
+      {{{"adapter.target_modules", "[\"q_prj\"]"}}, "E226", "no linear module of", "\"q_proj\""},
+      {{{"adapter.base", "\"nf4\""}, {"adapter.upcast", "true"}, {"engine", "\"deepspeed\""}},
+       "E225",
+       "upcast with deepspeed",
+       "upcast = false"},
+      {{{"adapter.base", "\"int8\""}, {"adapter.double_quantization", "true"}},
+       "E225",
+       "double quantisation of a base in int8",
+       "nf4"},
+      {{{"training.frozen", "[\"embed*\"]"}}, "E222", "no tensor is called \"embed*\"", "letters"},
+      {{{"training.frozen", "[\"*\"]"}}, "E223", "nothing is left to train", "less"},
+      {{{"engine", "\"deepspeed\""},
+        {"parallel.pipeline", "2"},
+        {"training.frozen", "[\"model.embed_tokens.*\", \"model.layers.*\"]"}},
+       "E223",
+       "nothing is left to train on pipeline stage 0",
+       "pipeline_layout"},
+      {{{"training.loss", "\"chunked\""}, {"parallel.tensor", "2"}},
+       "E320",
+       "not weighed yet: chunked and fused losses",
+       "plain"},
+      {{{"offload.optimizer", "\"nvme\""}, {"engine", "\"fsdp2\""}},
+       "E213",
+       "fsdp2 offloads to the host, not to NVMe",
+       "cpu"},
+      {{{"offload.optimizer", "\"cpu\""}, {"engine", "\"deepspeed\""}},
+       "E213",
+       "deepspeed offloads what ZeRO divides",
+       "zero_stage = 2"},
+      {{{"offload.activations", "\"nvme\""}},
+       "E320",
+       "not weighed yet: offload of activations to NVMe",
+       "recompute"},
+      {{{"training.precision", "\"fp8-delayed\""}},
+       "E320",
+       "not weighed yet: 8-bit matrix products of this code",
+       "Transformer Engine"},
+      {{{"engine", "\"megatron\""},
+        {"parallel.zero_stage", "3"},
+        {"training.precision", "\"fp8-delayed\""}},
+       "E320",
+       "not weighed yet: Megatron-FSDP with",
+       "distributed optimizer"},
+      {{{"engine", "\"megatron\""},
+        {"parallel.zero_stage", "3"},
+        {"parallel.pipeline", "2"},
+        {"parallel.virtual_pipeline", "2"}},
+       "E320",
+       "not weighed yet: Megatron-FSDP with several chunks on a stage",
+       "virtual_pipeline = 1"},
+      {{{"engine", "\"megatron\""},
+        {"parallel.zero_stage", "0"},
+        {"parallel.strategy", "\"megatron-fsdp\""}},
+       "E216",
+       "strategy megatron-fsdp of megatron with zero_stage 0",
+       "zero_stage"},
+      {{{"parallel.quantized_gather", "true"}}, "E216", "quantized_gather = true", "16 bits"},
+      {{{"engine", "\"fsdp1\""}, {"wrap.ends", "\"apart\""}},
+       "E216",
+       "fsdp1 wraps no ends apart",
+       "leave it out"},
+      {{{"wrap.policy", "\"size\""}}, "E320", "not weighed yet: wrap.policy = \"size\"", "block"},
+      {{{"training.method", "\"dpo\""}},
+       "E320",
+       "not weighed yet: training.method = \"dpo\"",
+       "pretrain"},
+  };
+  return cases;
+}
+
+TEST(ReadJob, SaysWhatIsNotWeighed) { expect_said(unweighed_runs()); }
+
+}  // namespace
+}  // namespace steelyard
