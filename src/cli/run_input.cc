@@ -10,7 +10,9 @@
 #include "cli/read_invocation.h"
 #include "cli/said_value.h"
 #include "document/read.h"
+#include "machine/machine.h"
 #include "plan/recompute_choice.h"
+#include "quantity/parse.h"
 
 namespace steelyard {
 namespace {
@@ -84,6 +86,9 @@ std::string device_after_count(std::string_view device) {
   device.remove_prefix(std::min(device.find_first_not_of(' '), device.size()));
   return std::string(device);
 }
+
+// More is refused, as a number of devices.
+constexpr std::int64_t kMostMachines = 1'000'000'000;
 
 std::string shell_word(const std::string& word) {
   for (const char character : word) {
@@ -185,6 +190,17 @@ std::vector<KeyEdit> edits_of(const std::vector<SaidKey>& keys) {
     const Place place = place_of(said.flag, said.text);
     if (said.flag != "--on") {
       edits.push_back(placed_edit(said.key, said.text, place));
+      continue;
+    }
+    if (const Machine* machine = find_machine(device_after_count(said.text))) {
+      // 2xaws-p4de: so many machines, and the devices they are built with.
+      const std::string count = count_before_device(said.text);
+      const Parsed<std::int64_t> counted = parse_count(count.empty() ? "1" : count);
+      const std::int64_t machines = std::min(counted ? *counted : kMostMachines, kMostMachines);
+      const std::string devices = std::to_string(machines * machine->devices_per_node.value());
+      edits.push_back(placed_edit(key_of(KeyId::kDevices).path, devices, place));
+      edits.push_back(placed_edit(key_of(KeyId::kDevice).path, machine->devices.front(), place));
+      edits.push_back(placed_edit(key_of(KeyId::kMachine).path, machine->name, place));
       continue;
     }
     // A count that is said wins over the run file's own; --devices, further on, wins over both.

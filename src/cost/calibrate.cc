@@ -51,9 +51,9 @@ class Fitter {
   // Of one step under these rates, percent.
   double error(const AchievedRates& rates, std::size_t step) const {
     const RatesInForce scope(rates);
-    const Device& device = *steps_[step].job->cluster.device;
+    const Cluster& cluster = steps_[step].job->cluster;
     const double seconds =
-        clocks_[step]->read(device, *usual_machine(device), Outlook::kExpected).step.value();
+        clocks_[step]->read(*cluster.device, *cluster.machine, Outlook::kExpected).step.value();
     return 100 * std::abs(seconds / steps_[step].seconds - 1);
   }
   // Mean over all but one.
@@ -104,7 +104,7 @@ tl::expected<Calibration, std::string> calibrate(const std::vector<MeasuredStep>
   for (const MeasuredStep& step : steps) {
     if (step.job->cluster.device->architecture != architecture)
       return tl::unexpected(std::string("steps of several architectures: one file for each"));
-    if (usual_machine(*step.job->cluster.device) == nullptr)
+    if (step.job->cluster.machine == nullptr)
       return tl::unexpected("no times are known of " + step.job->cluster.device->name);
   }
   const Fitter fitter(steps);

@@ -1,5 +1,7 @@
 #include "document/amount.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -110,6 +112,21 @@ std::optional<std::int64_t> bytes_written(std::string_view text) {
   if (text.size() == 1) return scaled(*number, power(1000, exponent));
   if (text.size() == 2 && lower(text[1]) == 'i') return scaled(*number, power(1024, exponent));
   return std::nullopt;
+}
+
+std::optional<double> bandwidth_written(std::string_view text) {
+  constexpr std::array<std::string_view, 6> kBits = {"b/s", "bps", "bit/s", "bits/s", "bit", "b"};
+  constexpr std::array<std::string_view, 3> kBytes = {"B/s", "Bps", "B"};
+  text = trimmed(text);
+  const auto number = take_decimal(text);
+  if (!number || text.empty()) return std::nullopt;
+  const int exponent = lower(text[0]) == 'b' ? 0 : exponent_of(text[0]);
+  if (exponent == 0) return std::nullopt;
+  text.remove_prefix(1);
+  const bool bits = std::find(kBits.begin(), kBits.end(), text) != kBits.end();
+  if (!bits && std::find(kBytes.begin(), kBytes.end(), text) == kBytes.end()) return std::nullopt;
+  return static_cast<double>(number->digits) * std::pow(10.0, 3 * exponent - number->places) /
+         (bits ? 8 : 1);
 }
 
 std::optional<double> number_written(std::string_view text) {

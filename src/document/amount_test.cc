@@ -29,6 +29,20 @@ TEST(Amount, Counts) {
     EXPECT_EQ(count_written(text, 1000), std::nullopt) << text;
 }
 
+TEST(Amount, Bandwidths) {
+  const struct {
+    const char* text;
+    double bytes_per_second;
+  } cases[] = {{"400 Gb/s", 50e9},     {"400Gbps", 50e9},   {"3.2 Tb/s", 400e9},
+               {"50 GB/s", 50e9},      {"50GBps", 50e9},    {"100gbit/s", 12.5e9},
+               {"1600 Gbits/s", 2e11}, {"12.5 GB", 12.5e9}, {"800 Mb/s", 1e8}};
+  for (const auto& expected : cases)
+    EXPECT_DOUBLE_EQ(bandwidth_written(expected.text).value_or(-1), expected.bytes_per_second)
+        << expected.text;
+  for (const char* text : {"", "400", "Gb/s", "400 G", "400 GiB/s", "400 b/s", "400 Xb/s", "fast"})
+    EXPECT_EQ(bandwidth_written(text), std::nullopt) << text;
+}
+
 TEST(Amount, Bytes) {
   EXPECT_EQ(bytes_written("25MiB"), 26'214'400);
   EXPECT_EQ(bytes_written("25 MB"), 25'000'000);

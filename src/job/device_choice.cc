@@ -8,6 +8,7 @@
 
 #include "document/amount.h"
 #include "document/edit_distance.h"
+#include "machine/machine.h"
 
 namespace steelyard {
 namespace {
@@ -180,6 +181,14 @@ std::optional<DeviceChoice> choose_device(std::string_view written, const Place&
     choice.device = unowned(*device);
     choice.understood = fmt::format("\"{}\" is taken for {}", written, device->description);
     return choice;
+  }
+  if (const Machine* machine = find_machine(name)) {
+    problems.push_back(
+        {Severity::kError, "E111", fmt::format("{} is a machine, no device", machine->name), place,
+         fmt::format("it is built with {}", any_of(std::span<const std::string>(machine->devices))),
+         fmt::format("cluster.machine = \"{}\" says it; --on {}x{} means so many of them",
+                     machine->name, choice.count.value_or(2), machine->name)});
+    return std::nullopt;
   }
   const auto near = nearest_names(name, known_names());
   problems.push_back(

@@ -208,10 +208,12 @@ void choose_devices(Draft& draft, std::optional<std::int64_t> counted) {
     }
   }
 
-  constexpr std::int64_t kUsualNode = 8;
-  const std::int64_t usual = std::min(devices, kUsualNode);
-  job.cluster.devices_per_node =
-      Ranks(draft.count_or(KeyId::kDevicesPerNode, usual, "the usual machine has 8"));
+  const std::int64_t of_machine = job.cluster.devices_per_node;
+  const Machine* machine = job.cluster.machine.get();
+  job.cluster.devices_per_node = Ranks(draft.count_or(
+      KeyId::kDevicesPerNode, std::min(devices, of_machine),
+      fmt::format("{} has {}", machine == nullptr ? "the usual machine" : machine->name,
+                  of_machine)));
   const std::int64_t per_node = job.cluster.devices_per_node;
   if (draft.has(KeyId::kDevicesPerNode) && devices > per_node && devices % per_node != 0)
     draft.warn(KeyId::kDevicesPerNode, "E210",

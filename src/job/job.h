@@ -15,6 +15,7 @@
 #include "document/diagnostic.h"
 #include "machine/allocator_settings.h"
 #include "machine/device.h"
+#include "machine/machine.h"
 #include "model/architecture.h"
 #include "recipe/optimizer.h"
 #include "recipe/precision.h"
@@ -93,6 +94,10 @@ std::string_view name_of(CheckpointSave save);
 
 struct Cluster {
   std::shared_ptr<const Device> device;
+  std::shared_ptr<const Machine>
+      machine;                // absent where the device is only a size: no time is known
+  bool machine_said = false;  // otherwise the device's usual one
+  bool network_said = false;  // its way out was given
   Ranks devices{1};
   Ranks devices_per_node{8};
 };

@@ -6,6 +6,7 @@
 
 #include "job/job.h"
 #include "machine/device.h"
+#include "machine/machine.h"
 #include "model/catalogue.h"
 #include "recipe/optimizer.h"
 #include "recipe/precision.h"
@@ -227,6 +228,8 @@ std::vector<std::string> accepted_names(const Key& key) {
   switch (key.kind) {
     case KeyKind::kDevice:
       return names_of(devices());
+    case KeyKind::kMachine:
+      return names_of(machines());
     case KeyKind::kPrecision:
       return names_of(precisions());
     case KeyKind::kOptimizer:

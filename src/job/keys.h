@@ -20,9 +20,13 @@ namespace steelyard {
 // No size of a training run is larger; what is larger is a slip of the keyboard.
 constexpr std::int64_t kLargestCount = 1'000'000'000'000'000;
 
+// Of a network, in bytes a second.
+constexpr double kLeastBandwidth = 125e3, kLargestBandwidth = 1e15;
+
 enum class KeyKind : std::uint8_t {
   kModel,      // preset, path, table, size
   kDevice,     // "h100-sxm-80gb", "8xh100", "24gb"
+  kMachine,    // "aws-p4de", a path, a table
   kPrecision,  // a name of precisions()
   kOptimizer,  // a name of optimizers()
   kName,       // one of `names`
@@ -30,6 +34,7 @@ enum class KeyKind : std::uint8_t {
   kCount,      // 64, 8_192, "7B", "500M": k, M, B are thousands
   kSequence,   // a count whose k is 1024
   kBytes,      // a count of bytes, or "25MiB"
+  kBandwidth,  // "400 Gb/s", "50GB/s"
   kNumber,     // any number from `least` to `most`, or one of `names`
   kFraction,   // a number from 0 to 1
   kSwitch,     // true or false

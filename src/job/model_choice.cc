@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "document/read.h"
+#include "job/file_path.h"
 #include "model/catalogue.h"
 #include "model/read.h"
 
@@ -27,19 +28,6 @@ bool states_dropout(const Value& config) {
                                                       "embd_pdrop"};
   return std::any_of(kKeys.begin(), kKeys.end(),
                      [&](std::string_view key) { return config.find(key) != nullptr; });
-}
-
-bool looks_like_path(std::string_view text) {
-  return text.starts_with("./") || text.starts_with("../") || text.starts_with("/") ||
-         text.starts_with("~") || text.ends_with(".json") || text.ends_with("/") || text == ".";
-}
-
-std::string joined(const std::string& folder, std::string_view path) {
-  if (path.starts_with("./")) path.remove_prefix(2);
-  if (folder.empty() || folder == "." || path.starts_with("/") || path.starts_with("~"))
-    return std::string(path);
-  if (folder.ends_with("/")) return folder + std::string(path);
-  return folder + "/" + std::string(path);
 }
 
 // The last part of a path that names something: "my-model" of "./my-model/config.json".
@@ -76,11 +64,9 @@ tl::expected<ConfigFile, std::string> find_config(const std::string& path,
   return tl::unexpected(text.error());
 }
 
-std::optional<ModelChoice> read_file_config(const std::string& written, const Value& value,
-                                            const ReadFile& read_file, const std::string& folder,
-                                            Diagnostics& problems) {
-  // A path typed as a flag is meant from where it was typed.
-  const std::string path = value.mark().line > 0 ? joined(folder, written) : written;
+std::optional<ModelChoice> read_file_config(const Value& value, const ReadFile& read_file,
+                                            const std::string& folder, Diagnostics& problems) {
+  const std::string path = path_from(folder, value);
   auto file = find_config(path, read_file);
   if (!file) {
     problems.push_back({Severity::kError,
@@ -112,7 +98,7 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
                      written.starts_with("huggingface.co/") || written.starts_with("hf.co/")) &&
                     hub_id_of_link(written);
   if (read_file && looks_like_path(written) && !link)
-    return read_file_config(written, value, read_file, folder, problems);
+    return read_file_config(value, read_file, folder, problems);
   if (looks_like_path(written) && !link) {
     problems.push_back({Severity::kError,
                         "E100",
@@ -130,9 +116,8 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
   }
   // No name of ours; it may be a folder.
   if (read_file) {
-    const std::string path = value.mark().line > 0 ? joined(folder, written) : written;
-    if (find_config(path, read_file))
-      return read_file_config(written, value, read_file, folder, problems);
+    if (find_config(path_from(folder, value), read_file))
+      return read_file_config(value, read_file, folder, problems);
   }
   problems.insert(problems.end(), unknown.begin(), unknown.end());
   return std::nullopt;

@@ -286,14 +286,16 @@ void choose_schedule(Draft& draft) {
     draft.refuse(KeyId::kSchedule, "E213", fmt::format("{} with virtual_pipeline 1", order.name),
                  "interleaving needs two chunks or more", "virtual_pipeline = 2");
   check_engine_runs(draft, order);
-  if (draft.has(KeyId::kScatteredTransfers)) {
-    parallel.scattered_transfers = draft.truth_or(KeyId::kScatteredTransfers, false);
-    if (parallel.scattered_transfers && job.engine != Engine::kMegatron)
-      draft.refuse(
-          KeyId::kScatteredTransfers, "E213",
-          fmt::format("scattered_transfers is megatron's, the engine is {}", name_of(job.engine)),
-          "not a choice of this engine");
-  }
+  // pipe_partitioned and grad_partitioned of DeepSpeed's "pipeline" are true unless a configuration says otherwise
+  // (deepspeed/runtime/config.py, get_pipeline_config).
+  const bool of_deepspeed = job.engine == Engine::kDeepSpeed && parallel.tensor > 1;
+  parallel.scattered_transfers = draft.truth_or(KeyId::kScatteredTransfers, of_deepspeed);
+  if (parallel.scattered_transfers && job.engine != Engine::kMegatron &&
+      job.engine != Engine::kDeepSpeed)
+    draft.refuse(KeyId::kScatteredTransfers, "E213",
+                 fmt::format("scattered_transfers is megatron's and deepspeed's, the engine is {}",
+                             name_of(job.engine)),
+                 "not a choice of this engine");
   if (const auto group = draft.settings().count(KeyId::kPipelineGroup)) {
     parallel.pipeline_group = *group;
     if (job.engine != Engine::kMegatron)

@@ -15,6 +15,7 @@
 #include "job/graph_capture_choice.h"
 #include "job/group_choice.h"
 #include "job/layout_choice.h"
+#include "job/machine_choice.h"
 #include "job/prediction_choice.h"
 #include "job/recipe_choice.h"
 #include "job/retention_choice.h"
@@ -54,7 +55,12 @@ std::optional<ModelChoice> take_model(Draft& draft, const JobContext& context,
 std::optional<std::int64_t> take_device(Draft& draft, Diagnostics& problems) {
   const Setting* setting = draft.settings().find(KeyId::kDevice);
   if (setting == nullptr) {
-    if (!draft.settings().was_refused(KeyId::kDevice))
+    if (const Device* device = device_of_machine(draft.settings())) {
+      // Devices of the catalogue live as long as the program.
+      draft.job().cluster.device =
+          std::shared_ptr<const Device>(std::shared_ptr<const Device>(), device);
+      draft.assume(KeyId::kDevice, device->name, "the first that the machine is built with");
+    } else if (!draft.settings().was_refused(KeyId::kDevice))
       draft.refuse(
           KeyId::kDevice, "E108", "no device is given", "needs [cluster] device",
           "device = \"h100-sxm-80gb\" names one, --on 8xh100 too; `steelyard list devices` "
@@ -95,6 +101,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
 
   const auto model = take_model(draft, context, problems);
   const auto counted = take_device(draft, problems);
+  choose_machine(draft, context.read_file, context.folder, problems);
   choose_devices(draft, counted);
   choose_engine(draft);
   choose_parallel(draft);

@@ -51,6 +51,13 @@ bool Settings::read_value(const Value& value, const Key& key, Setting& setting) 
       if (value.is_string() || value.is_table()) return true;
       wrong_kind(value, key, "a name, a path or a table of config.json's keys");
       return false;
+    case KeyKind::kMachine:
+      if (value.is_string()) setting.text = value.as_string();
+      if (value.is_string() || value.is_table()) return true;
+      wrong_kind(value, key, "a name, a path or a table of a machine's facts");
+      return false;
+    case KeyKind::kBandwidth:
+      return read_bandwidth(value, key, setting.number);
     case KeyKind::kDevice:
     case KeyKind::kText:
       if (!value.is_string()) {
@@ -185,6 +192,25 @@ bool Settings::read_number(const Value& value, const Key& key, double& number) {
     return false;
   }
   number = *read;
+  return true;
+}
+
+bool Settings::read_bandwidth(const Value& value, const Key& key, double& bytes_per_second) {
+  const auto read = value.is_string() ? bandwidth_written(value.as_string()) : std::nullopt;
+  if (!read) {
+    wrong_kind(value, key, "a bandwidth, as \"400 Gb/s\" or \"50 GB/s\"");
+    return false;
+  }
+  if (!(*read >= kLeastBandwidth && *read <= kLargestBandwidth)) {
+    complain({Severity::kError,
+              "E107",
+              fmt::format("{} is {}", key.name, shown(value)),
+              value.place(),
+              "needs 1 Mb/s to 1000 TB/s",
+              {}});
+    return false;
+  }
+  bytes_per_second = *read;
   return true;
 }
 

@@ -25,10 +25,10 @@ namespace steelyard {
 struct Setting {
   const Value::Member* member = nullptr;
   std::int64_t count = 0;  // kCount, kSequence, kBytes; of a list of counts the sum
-  double number = 0;       // kNumber, kFraction
+  double number = 0;       // kNumber, kFraction; kBandwidth: bytes a second
   bool truth = false;      // kSwitch, kClip
   int name = -1;           // kName: the index in the key's names
-  std::string text;        // kText, kPrecision, kOptimizer, kDevice and kModel when it is text
+  std::string text;  // kText, kPrecision, kOptimizer, kDevice; kModel and kMachine when it is text
   std::vector<std::string> texts;    // kTexts
   std::vector<std::int64_t> counts;  // kCounts
   std::vector<int> several;          // kNames: the indices
@@ -67,6 +67,7 @@ class Settings {
   bool read_value(const Value& value, const Key& key, Setting& setting);
   bool read_count(const Value& value, const Key& key, std::int64_t& count);
   bool read_number(const Value& value, const Key& key, double& number);
+  bool read_bandwidth(const Value& value, const Key& key, double& bytes_per_second);
   bool read_switch(const Value& value, const Key& key, bool& truth);
   bool read_name(const Value& value, const Key& key, int& index);
   bool read_texts(const Value& value, const Key& key, std::vector<std::string>& texts);

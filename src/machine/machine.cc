@@ -40,10 +40,12 @@ const Machine* find_machine(std::string_view name) { return known_machines().fin
 
 const Machine* usual_machine(const Device& device) {
   for (const Machine& machine : machines())
-    if (std::find(machine.devices.begin(), machine.devices.end(), device.name) !=
-        machine.devices.end())
-      return &machine;
+    if (machine.is_built_with(device)) return &machine;
   return nullptr;
+}
+
+bool Machine::is_built_with(const Device& device) const {
+  return std::find(devices.begin(), devices.end(), device.name) != devices.end();
 }
 
 }  // namespace steelyard

@@ -2,8 +2,8 @@
 //
 //   hgx-h100    8 x h100-sxm-80gb   NVSwitch 450 GB/s · 8 x 50 GB/s out, 50 for each device · host 2 TB, 614 GB/s
 //
-// Facts live in data/machines/*.json, each with its source and how far it can be trusted. The links inside are the
-// device's own (machine/device.h).
+// Facts live in data/machines/*.json, each with its source and how far it can be trusted, or in a file of the same form that
+// a run names (job/machine_choice.h). The links inside are the device's own (machine/device.h).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Machine {
   std::string description;           // "DGX or HGX H100: NVSwitch, 8 x 400 Gb/s"
   std::vector<std::string> devices;  // those it is built with
   Ranks devices_per_node{8};
-  std::int64_t interfaces = 0;           // to other machines
+  std::int64_t interfaces = 1;           // to other machines
   BytesPerSecond interface_bandwidth{};  // of each, per direction
   Bytes host_memory{};
   BytesPerSecond host_memory_bandwidth{};
@@ -29,10 +29,17 @@ struct Machine {
   std::string network_mark, network_source;
   std::string host_mark, host_source;
 
-  // What each device has of the way out when all send at once.
+  bool is_built_with(const Device& device) const;
+  // What it sends to other machines, each way, and what of that each device has when all send at once.
+  BytesPerSecond network() const {
+    return BytesPerSecond(interface_bandwidth.value() * static_cast<double>(interfaces));
+  }
   BytesPerSecond network_per_device() const {
-    return BytesPerSecond(interface_bandwidth.value() * static_cast<double>(interfaces) /
-                          static_cast<double>(devices_per_node.value()));
+    return BytesPerSecond(network().value() / static_cast<double>(devices_per_node.value()));
+  }
+  // By as many interfaces as before.
+  void send(BytesPerSecond whole) {
+    interface_bandwidth = BytesPerSecond(whole.value() / static_cast<double>(interfaces));
   }
 };
 

@@ -50,7 +50,7 @@ double take_joint(const Job& job, std::vector<StepClock::OnUnit>& units) {
 
 PassageTime passage_of(const Job& job, const StepClock& plain, const StepClock* again) {
   const Device& device = *job.cluster.device;
-  const Machine* machine = usual_machine(device);
+  const Machine* machine = job.cluster.machine.get();
   if (machine == nullptr) return {};
   PassageTime time;
   const TimeTerms terms = plain.read(device, *machine, Outlook::kExpected).terms;
@@ -229,7 +229,7 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
     if (!read) return time;  // bounds nothing
     time.alike = read->model->kinds.size() == 1;
     const Device& device = *read->cluster.device;
-    const Machine* machine = usual_machine(device);
+    const Machine* machine = read->cluster.machine.get();
     if (machine == nullptr) return time;
     const std::int64_t rounds = group.first.accumulation;
     const bool as_stages = read->engine == Engine::kFsdp2 && group.first.pipeline > 1 &&

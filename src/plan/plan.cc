@@ -142,12 +142,10 @@ std::optional<RuleOfThumb> rule_of_thumb(const PlanQuestion& question, const Spa
 
 // ---- the same on more devices
 
-constexpr std::int64_t kUsualMachine = 8;
-
 // One machine with fewer than usual has room for more; several are what they are.
 std::int64_t room_in_machine(const PlanTarget& target) {
   const bool one = target.devices <= target.devices_per_node;
-  return one ? std::max(target.devices_per_node, kUsualMachine) : target.devices_per_node;
+  return one ? std::max(target.devices_per_node, target.room_in_node) : target.devices_per_node;
 }
 
 PlanQuestion on_devices(const PlanQuestion& question, std::int64_t devices) {

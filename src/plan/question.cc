@@ -147,6 +147,7 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
   target.device = job->cluster.device;
   target.devices = job->cluster.devices;
   target.devices_per_node = job->cluster.devices_per_node;
+  if (job->cluster.machine != nullptr) target.room_in_node = job->cluster.machine->devices_per_node;
   target.sequence_length = job->training.sequence_length;
   for (const Assumption& assumption : job->assumptions)
     if (assumption.key == "model" || assumption.key.starts_with("cluster.") ||

@@ -33,6 +33,7 @@ struct PlanTarget {
   std::shared_ptr<const Device> device;
   std::int64_t devices = 1;
   std::int64_t devices_per_node = 8;
+  std::int64_t room_in_node = 8;  // for as many devices, where one machine has fewer
   std::int64_t sequence_length = 0;
   std::int64_t global_batch = 0;
 };

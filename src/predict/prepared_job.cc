@@ -9,7 +9,7 @@
 namespace steelyard {
 
 std::optional<StepTime> expected_time(const Job& job) {
-  const Machine* machine = usual_machine(*job.cluster.device);
+  const Machine* machine = job.cluster.machine.get();
   if (machine == nullptr) return std::nullopt;
   return StepClock(job).read(*job.cluster.device, *machine, Outlook::kExpected);
 }
@@ -67,7 +67,7 @@ LayoutNeed PreparedJob::need(bool only_if_it_fits) {
 
 std::optional<Seconds> PreparedJob::step() {
   const Device& device = *job_.cluster.device;
-  const Machine* machine = usual_machine(device);
+  const Machine* machine = job_.cluster.machine.get();
   if (machine == nullptr) return std::nullopt;
   return StepClock(job_, programs_).read(device, *machine, Outlook::kExpected).step;
 }

@@ -216,7 +216,7 @@ void add_sends(const Job& job, const StepPlay& play, StepTrace& trace) {
 
 StepTrace step_trace(const Job& job) {
   StepTrace trace;
-  const Machine* machine = usual_machine(*job.cluster.device);
+  const Machine* machine = job.cluster.machine.get();
   if (machine == nullptr) return trace;
   const StepPlay play = StepClock(job).play(*job.cluster.device, *machine);
   for (std::int64_t rank = 0; rank < job.parallel.pipeline; ++rank)

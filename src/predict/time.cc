@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "machine/machine.h"
 #include "predict/prediction.h"
 
@@ -9,6 +11,18 @@ namespace {
 // Below this part of a step nobody asks about the host.
 constexpr double kHostMatters = 0.01;
 
+// Those that it may as well be: a run over several machines which does not say what they are.
+std::vector<const Machine*> other_machines(const Cluster& cluster) {
+  std::vector<const Machine*> others;
+  if (cluster.machine == nullptr || cluster.machine_said || cluster.network_said ||
+      cluster.devices <= cluster.devices_per_node)
+    return others;
+  for (const Machine& machine : machines())
+    if (machine.is_built_with(*cluster.device) && machine.name != cluster.machine->name)
+      others.push_back(&machine);
+  return others;
+}
+
 bool can_be_captured(const Job& job) {
   return captures_graphs(job) && job.graphs.of != CudaGraphs::kIteration &&
          job.offload.activations == OffloadTarget::kNone;
@@ -16,16 +30,34 @@ bool can_be_captured(const Job& job) {
 }  // namespace
 
 std::optional<StepTime> predict_time(const Job& job) {
-  const Machine* machine = usual_machine(*job.cluster.device);
-  if (machine == nullptr) return std::nullopt;
-  return step_time(job, *machine);
+  const Cluster& cluster = job.cluster;
+  if (cluster.machine == nullptr) return std::nullopt;
+  const StepClock clock(job);
+  StepTime time = clock.read(*cluster.device, *cluster.machine);
+  for (const Machine* other : other_machines(cluster)) {
+    time.low = std::min(time.low, clock.read(*cluster.device, *other, Outlook::kFast).step);
+    time.high = std::max(time.high, clock.read(*cluster.device, *other, Outlook::kSlow).step);
+  }
+  return time;
+}
+
+std::optional<OnMachine> slowest_machine(const Job& job) {
+  const std::vector<const Machine*> others = other_machines(job.cluster);
+  if (others.empty()) return std::nullopt;
+  const StepClock clock(job);
+  const auto on = [&](const Machine* machine) {
+    return OnMachine{machine, clock.read(*job.cluster.device, *machine, Outlook::kExpected).step};
+  };
+  OnMachine slowest = on(job.cluster.machine.get());
+  for (const Machine* other : others)
+    if (const OnMachine there = on(other); there.step > slowest.step) slowest = there;
+  return slowest;
 }
 
 std::vector<WhatIf> what_would_help(const Job& job) {
   std::vector<WhatIf> answers;
-  const Machine* usual = usual_machine(*job.cluster.device);
-  if (usual == nullptr) return answers;
-  const Machine& machine = *usual;
+  if (job.cluster.machine == nullptr) return answers;
+  const Machine& machine = *job.cluster.machine;
   const Device& device = *job.cluster.device;
   const StepClock clock(job);
   const StepTime now = clock.read(device, machine, Outlook::kExpected);

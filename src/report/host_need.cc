@@ -13,7 +13,7 @@
 namespace steelyard {
 
 std::optional<Bytes> lacking_host_memory(const Job& job, const Prediction& prediction) {
-  const Machine* machine = usual_machine(*job.cluster.device);
+  const Machine* machine = job.cluster.machine.get();
   if (machine == nullptr || machine->host_memory >= prediction.host_of_node) return std::nullopt;
   return machine->host_memory;
 }
@@ -27,7 +27,7 @@ std::vector<std::string> with_host(std::vector<std::string> known, const Job& jo
     text += fmt::format(", {} a rank pinned", amount(prediction.pinned));
   if (prediction.nvme > Bytes()) text += fmt::format(", NVMe {} a rank", amount(prediction.nvme));
   if (const auto has = lacking_host_memory(job, prediction))
-    text += fmt::format(": {} has {}", usual_machine(*job.cluster.device)->name, amount(*has));
+    text += fmt::format(": {} has {}", job.cluster.machine->name, amount(*has));
   known.push_back(std::move(text));
   return known;
 }

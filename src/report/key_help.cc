@@ -13,6 +13,8 @@ std::string kind_words(const Key& key) {
       return "a preset, a path, a table of config.json's keys, or a size";
     case KeyKind::kDevice:
       return "a device, perhaps with a count: \"8xh100-sxm-80gb\"";
+    case KeyKind::kMachine:
+      return "a machine (steelyard list machines), a path, or a table";
     case KeyKind::kPrecision:
       return "a precision (steelyard list precisions)";
     case KeyKind::kOptimizer:
@@ -27,6 +29,8 @@ std::string kind_words(const Key& key) {
       return "a whole number of tokens; 8k is 8192";
     case KeyKind::kBytes:
       return "bytes: a whole number, or \"25MiB\"";
+    case KeyKind::kBandwidth:
+      return "a bandwidth: \"400 Gb/s\", \"50 GB/s\"";
     case KeyKind::kNumber:
       return "a number";
     case KeyKind::kFraction:

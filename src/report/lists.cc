@@ -1,12 +1,14 @@
 #include "report/lists.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
 #include "job/job.h"
 #include "job/keys.h"
 #include "machine/device.h"
+#include "machine/machine.h"
 #include "predict/explain.h"
 #include "quantity/number_format.h"
 #include "recipe/bytes_per_parameter.h"
@@ -58,6 +60,42 @@ Json devices_json() {
                     {"short_forms", device.short_forms},
                     {"source", device.source}});
   return document("devices", std::move(rows));
+}
+
+std::string machines_text(const Style& style) {
+  Table table({{"machine"},
+               {"devices", true},
+               {"sends, GB/s", true},
+               {"host memory", true},
+               {"read"},
+               {"built with"}});
+  for (const Machine& machine : machines())
+    table.add({machine.name, fmt::format("{}", machine.devices_per_node.value()),
+               fmt::format("{:.4g}", machine.network().value() * 1e-9),
+               print(machine.host_memory, style.units), machine.network_mark,
+               fmt::format("{}", fmt::join(machine.devices, ", "))});
+  return table.text(style);
+}
+
+Json machines_json() {
+  Json rows = Json::array();
+  for (const Machine& machine : machines())
+    rows.push_back({{"name", machine.name},
+                    {"description", machine.description},
+                    {"devices", machine.devices},
+                    {"devices_per_node", machine.devices_per_node.value()},
+                    {"network",
+                     {{"interfaces", machine.interfaces},
+                      {"bytes_per_second_per_interface", machine.interface_bandwidth.value()},
+                      {"mark", machine.network_mark},
+                      {"source", machine.network_source}}},
+                    {"host",
+                     {{"memory_bytes", number(machine.host_memory)},
+                      {"memory_bytes_per_second", machine.host_memory_bandwidth.value()},
+                      {"operator_times", machine.host_operator},
+                      {"mark", machine.host_mark},
+                      {"source", machine.host_source}}}});
+  return document("machines", std::move(rows));
 }
 
 // A row of the smaller lists: a name and what it means.
@@ -281,6 +319,8 @@ const std::vector<List>& lists() {
       {"models", "presets, with exact parameter counts and sources", models_text, models_json},
       {"devices", "accelerators, with what CUDA reports of their memory", devices_text,
        devices_json},
+      {"machines", "what devices stand in: how many, their way out, their host", machines_text,
+       machines_json},
       {"engines", "training engines and the zero_stage each takes",
        [](const Style& style) { return meanings_text("engine", engines(), style); },
        [] { return meanings_json("engines", engines()); }},

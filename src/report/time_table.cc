@@ -35,6 +35,25 @@ std::string note_of(const StepTime& time, TimeTerm term, const Job& job) {
   return "";
 }
 
+// "hgx-a100 sends 200 GB/s"
+std::string way_out(const Machine& machine) {
+  return fmt::format("{} sends {:.3g} GB/s", machine.name, machine.network().value() * 1e-9);
+}
+
+// What the machines are, where there are several, and what of the step is not known for it.
+std::string machine_line(const Job& job, const Style& style) {
+  const Cluster& cluster = job.cluster;
+  if (cluster.devices <= cluster.devices_per_node) return "";
+  const auto slowest = slowest_machine(job);
+  if (!slowest) return facts(style, {way_out(*cluster.machine)}) + "\n";
+  std::vector<std::string> known = {way_out(*cluster.machine) + ", assumed"};
+  if (slowest->machine != cluster.machine.get())
+    known.push_back(
+        fmt::format("{}: {} a step", way_out(*slowest->machine), print_seconds(slowest->step)));
+  known.emplace_back("--machine or --network says which it is");
+  return facts(style, known) + "\n";
+}
+
 }  // namespace
 
 std::string print_seconds(Seconds seconds) {
@@ -58,7 +77,8 @@ std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_
                   print_seconds(time.high)),
       bound_of(time), fmt::format("{:.0f} % MFU", 100 * time.model_flops_utilization),
       fmt::format("{:.0f} tokens/s a device", time.tokens_per_second_per_device)};
-  result += facts(style, with_host(known, weighing.job, weighing.prediction, style)) + "\n\n";
+  result += facts(style, with_host(known, weighing.job, weighing.prediction, style)) + "\n";
+  result += machine_line(weighing.job, style) + "\n";
   std::vector<std::pair<double, TimeTerm>> rows;
   for (std::size_t i = 0; i < kTimeTerms; ++i) {
     const auto term = static_cast<TimeTerm>(i);

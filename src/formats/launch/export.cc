@@ -182,8 +182,9 @@ Value completed(const Value& run, const Job& job) {
         value = Value::string(assumption.value);
         break;
       default:
-        if (key->kind == KeyKind::kModel || key->kind == KeyKind::kNames ||
-            key->kind == KeyKind::kCounts)
+        // A machine that nobody named is no part of a launch.
+        if (key->kind == KeyKind::kModel || key->kind == KeyKind::kMachine ||
+            key->kind == KeyKind::kNames || key->kind == KeyKind::kCounts)
           continue;
         value = Value::string(assumption.value);
     }

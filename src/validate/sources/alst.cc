@@ -25,6 +25,7 @@ Mapped map(MeasuredRow& row) {
   mapped.set("model", "llama-3.1-8b");
   mapped.set("engine", "deepspeed");
   map_cluster(row, mapped);
+  if (row.says("hardware.interconnect", "EFA v2")) mapped.set("cluster.machine", "aws-p5");
   if (const auto length = parse_count(row.text("train.seq_len"), CountSuffix::kBinary))
     mapped.set("training.sequence_length", *length);
   else

@@ -111,8 +111,15 @@ Mapped map(MeasuredRow& row) {
     mapped.set_switch("buckets.contiguous_gradients", false);
     mapped.read_as("gradients without contiguous buffers",
                    "the default of Megatron-LM until late in 2021");
+    mapped.set_switch("parallel.scattered_transfers", true);
+    mapped.read_as("transfers between stages scattered",
+                   "Megatron-LM of those years sends a part from each tensor rank "
+                   "(scatter_gather_tensors_in_pipeline, on by default)");
   }
   map_cluster(row, mapped, is_bloom_search(row) ? 8 : 4);
+  if (is_bloom_search(row))
+    mapped.assume("cluster.network", "400 Gb/s",
+                  "four Omni-Path links a node (train/tr11-176B-ml/README.md), of 100 Gb/s each");
   map_recipe(row, mapped);
   mapped.set("parallel.data", row.need("parallel.dp"));
   mapped.set("parallel.zero_stage", row.count("parallel.fsdp_zero_stage").value_or(0));

@@ -1,8 +1,13 @@
 #include "validate/sources/published.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+
+#include "document/amount.h"
+#include "machine/machine.h"
 
 namespace steelyard {
 namespace {
@@ -43,6 +48,42 @@ Value named(std::initializer_list<std::pair<const char*, Value>> members) {
   Value table = Value::table();
   for (const auto& [key, value] : members) set_path(table, key, value, Place{});
   return table;
+}
+
+// "8x 200 Gbps HDR InfiniBand per node" -> "1600 Gb/s", "3.2 Tbps" -> "3200 Gb/s"; empty where it names no bits. What a row
+// says in bytes is what a collective reached, or the links inside.
+std::string way_out_of(std::string_view interconnect) {
+  const auto is_number = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
+  double times = 1;
+  for (std::size_t at = 0; at < interconnect.size();) {
+    if (!is_number(interconnect[at])) {
+      ++at;
+      continue;
+    }
+    const std::size_t from = at;
+    while (at < interconnect.size() && is_number(interconnect[at])) ++at;
+    const auto number = number_written(interconnect.substr(from, at - from));
+    std::string_view rest = interconnect.substr(at);
+    if (!number) continue;
+    if (rest.starts_with("x ")) {
+      times = *number;
+      continue;
+    }
+    if (rest.starts_with(" ")) rest.remove_prefix(1);
+    for (const auto& [unit, gigabits] :
+         {std::pair{"Gbps", 1.0}, {"Gb/s", 1.0}, {"Tbps", 1e3}, {"Tb/s", 1e3}})
+      if (rest.starts_with(unit)) return fmt::format("{:.0f} Gb/s", times * *number * gigabits);
+    times = 1;
+  }
+  return "";
+}
+
+void map_machine(const MeasuredRow& row, const std::string& device, MappedRun& mapped) {
+  if (row.says("hardware.gpu", "DGX"))
+    mapped.set("cluster.machine", usual_machine(*find_device(device).device)->name);
+  else if (const std::string network = way_out_of(row.text("hardware.interconnect"));
+           !network.empty())
+    mapped.set("cluster.network", network);
 }
 
 }  // namespace
@@ -109,6 +150,7 @@ void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_n
   const auto device = device_named(row.text("hardware.gpu"), row.count("hardware.gpu_memory_gib"));
   if (device) {
     mapped.set("cluster.device", *device);
+    map_machine(row, *device, mapped);
   } else {
     row.miss("hardware.gpu that we know");
   }

@@ -28,7 +28,8 @@ Shape printed_shape(MeasuredRow& row);
 // Megatron-LM's own defaults for dropout, for rows that print none (megatron/arguments.py: attention and hidden 0.1).
 void assume_megatron_dropout(MappedRun& mapped);
 
-// device, devices, devices_per_node; a row of an unknown device is incomplete.
+// device, devices, devices_per_node, and what its machines send where the row says it; a row of an unknown device is
+// incomplete.
 void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_node = 8);
 
 // Megatron's pipeline: its stages, their chunks, its order, and the layers of each chunk. Embedding and loss count as a layer each where that makes them even

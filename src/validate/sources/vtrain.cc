@@ -15,6 +15,8 @@ Mapped map(MeasuredRow& row) {
                  "not printed; the vocabulary of Megatron's papers, whose models these are");
   mapped.assume("engine", "megatron", "Megatron-DeepSpeed; its ZeRO stage is not printed");
   map_cluster(row, mapped);
+  mapped.assume("cluster.network", "800 Gb/s",
+                "not in the table; inter_node_bandwidth of its configurations");
   mapped.set("training.sequence_length", row.need("train.seq_len"));
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   mapped.set("training.global_batch", row.need("train.global_batch"));
@@ -29,6 +31,11 @@ Mapped map(MeasuredRow& row) {
                        "not printed; Megatron-DeepSpeed's default");
   mapped.set("parallel.pipeline", row.need("parallel.pp"));
   mapped.set("parallel.schedule", "1f1b");
+  mapped.set_switch("parallel.scattered_transfers", true);
+  mapped.read_as(
+      "transfers between stages scattered",
+      "both of its engines send a part from each tensor rank (Megatron-LM's "
+      "scatter_gather_tensors_in_pipeline, DeepSpeed's pipe_partitioned), on by default");
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
   map_time(row, mapped);

@@ -1,0 +1,135 @@
+#include "job/run_text.h"
+#include "machine/machine.h"
+
+namespace steelyard {
+namespace {
+
+const std::map<std::string, std::string> kFiles = {
+    {"pods/ours.json",
+     R"({"devices_per_node": 4, "network": {"interfaces": 2, "bandwidth_per_interface_per_direction": "25 GB/s",
+         "source": "our contract"}, "host": {"memory": "1 TB", "operator": {"times": 1.5}}})"},
+    {"pods/broken.json", R"({"devices_per_nod": 4, "host": {"memory": 5}})"},
+    {"pods/cut.json", R"({"devices_per_node": )"}};
+
+ReadJob job_with(const std::map<std::string, std::string>& changes) {
+  JobContext context;
+  context.folder = "pods";
+  context.read_file = [](const std::string& path) -> tl::expected<std::string, std::string> {
+    const auto file = kFiles.find(path);
+    if (file == kFiles.end()) return tl::unexpected(std::string("cannot be read"));
+    return file->second;
+  };
+  return job_of(run_with(changes), context);
+}
+
+TEST(MachineChoice, TheUsualOneIsAssumed) {
+  const ReadJob job = job_with({});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->cluster.machine->name, "hgx-h100");
+  EXPECT_FALSE(job->cluster.machine_said);
+  EXPECT_TRUE(std::any_of(job->assumptions.begin(), job->assumptions.end(),
+                          [](const Assumption& one) { return one.key == "cluster.machine"; }));
+}
+
+TEST(MachineChoice, OneOfTheList) {
+  const ReadJob job = job_with({{"cluster.machine", "\"google-a3-high\""}});
+  ASSERT_TRUE(job);
+  EXPECT_DOUBLE_EQ(job->cluster.machine->network().value(), 100e9);
+  EXPECT_TRUE(job->cluster.machine_said);
+}
+
+TEST(MachineChoice, ItsDeviceWhereNoneIsNamed) {
+  const ReadJob job = job_with({{"cluster.machine", "\"aws-p4d\""}, {"cluster.device", ""}});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->cluster.device->name, "a100-sxm-40gb");
+}
+
+TEST(MachineChoice, HowManyDevicesItHas) {
+  const ReadJob rack = job_with({{"cluster.device", "\"gb200\""}, {"cluster.devices", "144"}});
+  ASSERT_TRUE(rack);
+  EXPECT_EQ(rack->cluster.devices_per_node.value(), 72);
+  const ReadJob part = job_with({{"cluster.device", "\"gb200\""},
+                                 {"cluster.devices", "144"},
+                                 {"cluster.devices_per_node", "4"}});
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->cluster.devices_per_node.value(), 4);
+}
+
+TEST(MachineChoice, AFileIsLaidOverTheUsualOne) {
+  const ReadJob job = job_with({{"cluster.machine", "\"ours.json\""}});
+  ASSERT_TRUE(job);
+  const Machine& machine = *job->cluster.machine;
+  EXPECT_EQ(machine.name, "ours");
+  EXPECT_EQ(machine.devices_per_node.value(), 4);
+  EXPECT_DOUBLE_EQ(machine.network().value(), 50e9);
+  EXPECT_DOUBLE_EQ(machine.host_operator, 1.5);
+  EXPECT_EQ(machine.host_memory.value().value(), 1'000'000'000'000);
+  EXPECT_EQ(machine.host_memory_bandwidth, find_machine("hgx-h100")->host_memory_bandwidth);
+  EXPECT_EQ(job->cluster.devices_per_node.value(), 4);
+}
+
+TEST(MachineChoice, ATableAndANetwork) {
+  const ReadJob job = job_with({{"cluster.machine", "{ network = \"400 Gb/s\" }"}});
+  ASSERT_TRUE(job);
+  EXPECT_DOUBLE_EQ(job->cluster.machine->network().value(), 50e9);
+  EXPECT_EQ(job->cluster.machine->interfaces, 8);
+  const ReadJob said =
+      job_with({{"cluster.machine", "\"google-a3-high\""}, {"cluster.network", "\"3.2 Tb/s\""}});
+  ASSERT_TRUE(said);
+  EXPECT_DOUBLE_EQ(said->cluster.machine->network().value(), 400e9);
+  EXPECT_DOUBLE_EQ(find_machine("google-a3-high")->network().value(), 100e9);
+}
+
+TEST(MachineChoice, ADeviceThatIsOnlyASizeHasNone) {
+  const ReadJob job = job_with({{"cluster.device", "\"24gb\""},
+                                {"cluster.devices", "64"},
+                                {"cluster.machine", "{ devices_per_node = 2 }"}});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->cluster.machine, nullptr);
+  EXPECT_EQ(job->cluster.devices_per_node.value(), 2);
+}
+
+TEST(MachineChoice, WrongOnesAreRefused) {
+  const struct {
+    const char* machine;
+    const char* code;
+    const char* message;
+  } cases[] = {
+      {"\"hgx-h10\"", "E106", "no machine is called \"hgx-h10\""},
+      {"\"aws-p4d\"", "E229", "aws-p4d is not built with h100-sxm-80gb"},
+      {"\"./none.json\"", "E100", "pods/none.json: cannot be read"},
+      {"\"cut.json\"", "E101", ""},
+      {"\"broken.json\"", "E104", "unknown key \"devices_per_nod\""},
+      {"\"broken.json\"", "E105", "memory is 5"},
+      {"8", "E105", "machine is 8"},
+      {"{ devices_per_node = 0 }", "E107", "devices_per_node is 0"},
+      {"{ devices = \"h100\" }", "E105", "devices is \"h100\""},
+      {"{ devices = [\"h1000\"] }", "E111", "no device is called \"h1000\""},
+      {"{ devices = [\"b200\"] }", "E229", "machine is not built with h100-sxm-80gb"},
+      {"{ network = 400 }", "E105", "network is 400"},
+      {"{ network = \"400\" }", "E105", "network is \"400\""},
+      {"{ network = { interfaces = 0 } }", "E107", "interfaces is 0"},
+      {"{ network = { interface = 1 } }", "E104", "unknown key \"interface\""},
+      {"{ host = \"2 TB\" }", "E105", "host is \"2 TB\""},
+      {"{ host = { memory_bandwidth = \"fast\" } }", "E105", "memory_bandwidth is \"fast\""},
+      {"{ host = { operator = 2 } }", "E105", "operator is 2"},
+      {"{ name = 1 }", "E105", "name is 1"},
+  };
+  for (const auto& wrong : cases) {
+    SCOPED_TRACE(wrong.machine);
+    const ReadJob job = job_with({{"cluster.machine", wrong.machine}});
+    ASSERT_FALSE(job);
+    EXPECT_TRUE(std::any_of(job.error().begin(), job.error().end(),
+                            [&](const Diagnostic& one) {
+                              return one.code == wrong.code &&
+                                     one.message.starts_with(wrong.message);
+                            }))
+        << job.error()[0].code << " " << job.error()[0].message;
+  }
+  EXPECT_FALSE(job_with({{"cluster.network", "\"400\""}}));
+  EXPECT_FALSE(job_with({{"cluster.network", "\"1 Kb/s\""}}));
+  EXPECT_FALSE(job_with({{"cluster.device", "\"2xaws-p4de\""}}));
+}
+
+}  // namespace
+}  // namespace steelyard
