@@ -40,7 +40,7 @@ int calibrate_command(const Invocation& invocation) {
   if (invocation.words.size() != 1)
     return refuse(invocation,
                   {command_line_problem("E001", "calibrate from what: a file of measured steps",
-                                        "steelyard calibrate steps.jsonl --output machine.json")},
+                                        "steelyard calibrate steps.jsonl --output rates.json")},
                   "nothing calibrated");
   const std::string& file = invocation.words.front();
   const std::optional<std::string> text = text_of_file(file);

@@ -122,8 +122,8 @@ const std::vector<Command>& commands() {
        "or "
        "more, of one kind of device. Only constants that mean something move (products, attention, "
        "memory, links, host), and only where a step predicted from the others gets better by it. "
-       "weigh --calibrated reads what --output writes.",
-       {"steelyard calibrate steps.jsonl --output machine.json"},
+       "weigh, plan, sweep and compare read what --output writes, by --calibrated.",
+       {"steelyard calibrate steps.jsonl --output rates.json"},
        false,
        calibrate_command},
       {"list",

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/calibrated.h"
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
@@ -49,6 +50,8 @@ std::vector<ChangedKey> changed_keys(const Value& before, const Value& after) {
 }  // namespace
 
 int compare_command(const Invocation& invocation) {
+  const auto calibrated = calibrated_rates(invocation);
+  if (!calibrated) return refuse(invocation, calibrated.error(), "nothing weighed");
   if (invocation.words.size() != 2)
     return refuse_words(invocation, "compare takes two run files or models");
   for (std::size_t side : {0u, 1u})

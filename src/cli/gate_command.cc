@@ -1,7 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "cli/command.h"
 #include "cli/exit_status.h"
@@ -23,6 +27,9 @@ namespace {
 //   headroom_gib = 2.0               # of the high end of the band, must stay free
 //   [partition.h100]
 //   device = "h100-sxm-80gb"
+//   machine = "aws-p5"
+constexpr std::array<std::string_view, 4> kOfPartition = {"device", "devices_per_node", "machine",
+                                                          "network"};
 struct Policy {
   std::string refuse = "does-not-fit";
   double headroom_gib = 0;
@@ -55,9 +62,9 @@ tl::expected<Policy, Diagnostics> read_policy(const std::string& path) {
       for (const Value::Member& partition : member.value.members())
         for (const Value::Member& known :
              partition.value.is_table() ? partition.value.members() : std::vector<Value::Member>{})
-          if (known.key != "device" && known.key != "devices_per_node")
+          if (std::find(kOfPartition.begin(), kOfPartition.end(), known.key) == kOfPartition.end())
             refuse(known.key_place(), fmt::format("unknown key \"{}\"", known.key),
-                   "a partition has device and devices_per_node");
+                   fmt::format("a partition has {}", fmt::join(kOfPartition, ", ")));
       policy.partitions = member.value;
     } else {
       refuse(member.key_place(), fmt::format("unknown key \"{}\"", member.key),
@@ -91,11 +98,12 @@ std::optional<Answer> judge(const Invocation& invocation, const std::string& wor
   if (const Value* partition = document.at("launch.partition"))
     if (const Value* known = policy.partitions.find(word_of(*partition));
         known != nullptr && known->is_table())
-      for (const char* key : {"device", "devices_per_node"})
-        if (const Value* value = known->find(key);
-            value != nullptr && (std::string_view(key) == "device" ||
-                                 document.at("cluster.devices_per_node") == nullptr))
-          set_path(document, fmt::format("cluster.{}", key), *value, value->place());
+      for (const std::string_view key : kOfPartition) {
+        const Value* value = known->find(key);
+        const std::string path = fmt::format("cluster.{}", key);
+        if (value != nullptr && (key == "device" || document.at(path) == nullptr))
+          set_path(document, path, *value, value->place());
+      }
   lay_over(document, edits_of(invocation.keys));
   const Weighed weighed = weigh_document(document, input->folder);
   if (!weighed.prediction) {

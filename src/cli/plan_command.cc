@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "cli/calibrated.h"
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/export_run.h"
@@ -320,6 +321,8 @@ int answer_published(const Invocation& invocation) {
 }  // namespace
 
 int plan_command(const Invocation& invocation) {
+  const auto calibrated = calibrated_rates(invocation);
+  if (!calibrated) return refuse(invocation, calibrated.error(), "nothing planned");
   if (invocation.has("published")) return answer_published(invocation);
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "plan takes one run file or model");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/calibrated.h"
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
@@ -90,6 +91,8 @@ int largest_command(const Invocation& invocation, const std::vector<SweepAxis>& 
 }  // namespace
 
 int sweep_command(const Invocation& invocation) {
+  const auto calibrated = calibrated_rates(invocation);
+  if (!calibrated) return refuse(invocation, calibrated.error(), "nothing weighed");
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "sweep takes one run file or model");
   const auto axes = axes_of(invocation);

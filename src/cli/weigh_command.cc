@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "cli/calibrated.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
@@ -84,25 +85,12 @@ std::string differences(Prediction spans, const Prediction& replayed) {
 }
 
 int weigh_command(const Invocation& invocation) {
+  const auto calibrated = calibrated_rates(invocation);
+  if (!calibrated) return refuse(invocation, calibrated.error(), "nothing weighed");
   if (const std::string* jobs = invocation.value("jobs")) {
     if (!invocation.words.empty())
       return refuse_words(invocation, "--jobs brings its own run files");
     return weigh_jobs(invocation, *jobs);
-  }
-  std::optional<RatesInForce> calibrated;
-  if (const std::string* file = invocation.value("calibrated")) {
-    const auto text = text_of_file(*file);
-    if (!text)
-      return refuse(invocation,
-                    {command_line_problem("E100", fmt::format("cannot read {}", *file))},
-                    "nothing weighed");
-    auto rates = read_rates(*text, *file);
-    if (!rates)
-      return refuse(invocation,
-                    {command_line_problem("E110", rates.error(),
-                                          "steelyard calibrate --output writes such a file")},
-                    "nothing weighed");
-    calibrated.emplace(std::move(*rates));
   }
   if (invocation.words.empty())
     return refuse_words(invocation, "weigh what: a run file or a model");

@@ -59,7 +59,8 @@ const AchievedRates& achieved_rates(const Device& device);
 // `product` under the device's own power limit.
 Fraction product_of(const AchievedRates& rates, const Device& device);
 
-// While it lives these rates stand for their architecture: a calibration, or what a user has calibrated. Of one thread.
+// While it lives these rates stand for their architecture: a calibration, or what a user has calibrated. One at a
+// time, made before the threads start that read it.
 class RatesInForce {
  public:
   explicit RatesInForce(AchievedRates rates);

@@ -16,25 +16,32 @@ struct Knob {
   std::function<void(AchievedRates&, double)> set;
 };
 
+// Its band goes with it, as wide as before in parts of it: how far runs of other people spread is not known better for one's
+// own steps.
+void multiply(Fraction& fraction, double times, double most = 1) {
+  for (double* part : {&fraction.low, &fraction.expected, &fraction.high})
+    *part = std::min(most, *part * times);
+}
+
 const std::vector<Knob>& knobs() {
   static const std::vector<Knob> kKnobs = {
       {"product", 0.05, 0.95, [](const AchievedRates& r) { return r.product.expected; },
-       [](AchievedRates& r, double v) { r.product.expected = v; }},
+       [](AchievedRates& r, double v) { multiply(r.product, v / r.product.expected); }},
       {"attention", 0.02, 0.9, [](const AchievedRates& r) { return r.attention_forward.expected; },
        [](AchievedRates& r, double v) {
          const double times = v / r.attention_forward.expected;
          for (Fraction* rate : {&r.attention_forward, &r.attention_backward,
                                 &r.first_attention_forward, &r.first_attention_backward,
                                 &r.cudnn_attention_forward, &r.cudnn_attention_backward})
-           rate->expected = std::min(0.9, rate->expected * times);
+           multiply(*rate, times, 0.9);
        }},
       {"memory", 0.1, 0.95, [](const AchievedRates& r) { return r.memory.expected; },
-       [](AchievedRates& r, double v) { r.memory.expected = v; }},
+       [](AchievedRates& r, double v) { multiply(r.memory, v / r.memory.expected); }},
       {"links", 0.02, 1, [](const AchievedRates& r) { return r.ring.expected; },
        [](AchievedRates& r, double v) {
          const double times = v / r.ring.expected;
-         r.ring.expected = v;
-         r.network.expected = std::min(1.0, r.network.expected * times);
+         multiply(r.ring, times);
+         multiply(r.network, times);
        }},
       {"host", 1e-6, 1e-3, [](const AchievedRates& r) { return r.host_launch.value(); },
        [](AchievedRates& r, double v) { r.host_launch = Seconds(v); }}};

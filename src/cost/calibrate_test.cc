@@ -36,6 +36,15 @@ TEST(Calibrate, FindsWhatAnotherMachineReaches) {
   EXPECT_LT(found->error_after, 1);
   EXPECT_LT(found->error_held_out, 2);
   EXPECT_NEAR(found->rates.product.expected, 0.45, 0.02);
+  EXPECT_LT(found->rates.product.low, found->rates.product.expected);
+  EXPECT_GT(found->rates.product.high, found->rates.product.expected);
+  const RatesInForce scope(found->rates);
+  for (const MeasuredStep& step : steps) {
+    const Cluster& cluster = step.job->cluster;
+    const StepTime time = StepClock(*step.job).read(*cluster.device, *cluster.machine);
+    EXPECT_LT(time.low, time.step);
+    EXPECT_GT(time.high, time.step);
+  }
   const auto again =
       read_rates(rates_text(found->rates, [](std::string_view) { return "test"; }), "x");
   ASSERT_TRUE(again) << again.error();

@@ -206,6 +206,10 @@ std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const Plan
   std::vector<Sensitivity> answers;
   for (const WhatIf& what : what_would_help(best.job))
     answers.push_back({what.change, what.step.value(), what.gain});
+  if (const auto slowest = slowest_machine(best.job);
+      slowest && slowest->machine != best.job.cluster.machine.get())
+    answers.push_back({fmt::format("on {} (--machine)", slowest->machine->name),
+                       slowest->step.value(), 1 - slowest->step.value() / best.time.step.value()});
   // One more machine, or twice the devices of one, laid out anew for the same batch.
   const PlanTarget& target = question.target;
   const std::int64_t more = target.devices < room_in_machine(target)

@@ -1,0 +1,27 @@
+#include "cli/calibrated.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/outlet.h"
+#include "cli/problems.h"
+
+namespace steelyard {
+
+tl::expected<std::unique_ptr<RatesInForce>, Diagnostics> calibrated_rates(
+    const Invocation& invocation) {
+  const std::string* file = invocation.value("calibrated");
+  if (file == nullptr) return nullptr;
+  const auto text = text_of_file(*file);
+  if (!text)
+    return tl::unexpected(
+        Diagnostics{command_line_problem("E100", fmt::format("cannot read {}", *file))});
+  auto rates = read_rates(*text, *file);
+  if (!rates)
+    return tl::unexpected(Diagnostics{command_line_problem(
+        "E110", rates.error(), "steelyard calibrate --output writes such a file")});
+  return std::make_unique<RatesInForce>(std::move(*rates));
+}
+
+}  // namespace steelyard
