@@ -143,7 +143,8 @@ int extreme(const Invocation& invocation, Wanted wanted, const Value& document,
                                           "--price 2.5 is what a device costs for an hour")},
                     "nothing planned");
   }
-  const bool says_device = document.at(key_of(KeyId::kDevice).path) != nullptr;
+  const bool says_device = document.at(key_of(KeyId::kDevice).path) != nullptr ||
+                           document.at(key_of(KeyId::kMachine).path) != nullptr;
   const bool many = !says_device && wanted == Wanted::kFewestDevices;
   const auto answered =
       extreme_of(wanted, document, many ? kUsualDevices : std::vector<std::string>(), help);

@@ -20,7 +20,7 @@ std::string applied_text(const Compared& before, const Compared& after,
     result +=
         wrapped(style, fmt::format("costs {}: {}", suggestion.moves_cost_to, suggestion.cost), 2) +
         "\n";
-  result += batch_line(before, after, style);
+  result += step_line(before, after) + batch_line(before, after, style);
   return without_trailing_blanks(result);
 }
 

@@ -8,6 +8,7 @@
 //     activations        67.0     33.5     -33.5  --------------
 //
 //   costs recompute: every layer runs forward twice
+//   step   9.3 s -> 10.5 s: 12.9 % more
 #pragma once
 
 #include <string>

@@ -10,6 +10,7 @@
 #include "report/amount.h"
 #include "report/prediction_json.h"
 #include "report/table.h"
+#include "report/time_table.h"
 #include "report/verdict_words.h"
 #include "report/weighing.h"
 
@@ -104,6 +105,15 @@ std::string comparison_line(const Compared& before, const Compared& after, const
   result +=
       std::string(dot(style)) + (first == second ? "both: " + first : first + " -> " + second);
   return result + "\n";
+}
+
+std::string step_line(const Compared& before, const Compared& after) {
+  if (!before.prediction.time || !after.prediction.time) return "";
+  const Seconds a = before.prediction.time->step, b = after.prediction.time->step;
+  const double percent = 100 * (b.value() / a.value() - 1);
+  if (std::abs(percent) < 0.05) return fmt::format("step   {}\n", print_seconds(a));
+  return fmt::format("step   {} -> {}: {:.1f} % {}\n", print_seconds(a), print_seconds(b),
+                     std::abs(percent), percent > 0 ? "more" : "less");
 }
 
 std::string batch_line(const Compared& before, const Compared& after, const Style& style) {
@@ -207,6 +217,7 @@ std::string comparison_text(const Compared& before, const Compared& after,
   if (moved > Bytes() && rows.front().size().value() * Checked(5) >= moved.value() * Checked(4))
     result += fmt::format("       one pile explains it: {} {}\n", rows.front().label,
                           signed_number_of_ticks(ticks_of(rows.front().delta(), scale), scale));
+  result += step_line(before, after);
   result += "\n" + piles_table(before, after, style);
   if (!changed.empty()) result += "\n" + changed_keys_text(changed);
   result += "\n" + batch_line(before, after, style);

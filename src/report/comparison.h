@@ -2,6 +2,7 @@
 //
 //   grew   59.5 -> 72.2 GiB: 12.7 more · both: fits
 //          one pile explains it: activations +12.0
+//   step   5.9 s -> 6.4 s: 8.1 % more
 //
 //   GiB                         a         b     delta
 //     activations            33.5      45.5     +12.0  ++++++++++++++
@@ -41,6 +42,9 @@ std::string comparison_text(const Compared& before, const Compared& after,
 // Their parts: piles side by side, the largest change first; and "~ parallel.context  1 -> 2" lines.
 std::string piles_table(const Compared& before, const Compared& after, const Style& style);
 std::string changed_keys_text(const std::vector<ChangedKey>& changed);
+
+// "step   5.9 s -> 6.4 s: 8.1 % more"; empty where no times are known of a device.
+std::string step_line(const Compared& before, const Compared& after);
 
 // "same batch   64 sequences, ...", and (batch_text) its factors side by side.
 std::string batch_line(const Compared& before, const Compared& after, const Style& style);

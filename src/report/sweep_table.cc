@@ -10,6 +10,7 @@
 #include "report/plot.h"
 #include "report/prediction_json.h"
 #include "report/table.h"
+#include "report/time_table.h"
 #include "report/verdict_words.h"
 #include "report/weighing.h"
 
@@ -96,6 +97,10 @@ std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<Swe
   }
   columns.push_back({fmt::format("needs, {}", scale.unit), true});
   for (const char* heading : {"low", "high", "usable"}) columns.push_back({heading, true});
+  const bool timed = std::any_of(points.begin(), points.end(), [](const SweepPoint& point) {
+    return point.weighed.prediction && point.weighed.prediction->time;
+  });
+  if (timed) columns.push_back({"step", true});
   columns.push_back({"verdict"});
   columns.push_back({"largest pile"});
   Table table(std::move(columns));
@@ -106,10 +111,11 @@ std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<Swe
       for (const Bytes bytes : {prediction->peak.device, prediction->peak.low,
                                 prediction->peak.high, prediction->usable})
         cells.push_back(number_of(bytes, scale));
+      if (timed) cells.push_back(prediction->time ? print_seconds(prediction->time->step) : "-");
       cells.push_back(verdict_cell(prediction->verdict, style));
       cells.push_back(words_of_largest(*prediction));
     } else {
-      cells.insert(cells.end(), 4, "-");
+      cells.insert(cells.end(), timed ? 5 : 4, "-");
       cells.emplace_back("not allowed");
       cells.push_back(point.weighed.problems.empty() ? "" : point.weighed.problems.front().message);
     }
