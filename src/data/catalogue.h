@@ -22,6 +22,12 @@
 
 namespace steelyard {
 
+// An entry among those that somebody owns: catalogues live as long as the program.
+template <class Entry>
+std::shared_ptr<const Entry> unowned(const Entry& entry) {
+  return std::shared_ptr<const Entry>(std::shared_ptr<const Entry>(), &entry);
+}
+
 template <class Entry>
 class Catalogue {
  public:

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "data/catalogue.h"
 #include "document/amount.h"
 #include "document/edit_distance.h"
 #include "machine/machine.h"
@@ -105,11 +106,6 @@ std::optional<std::int64_t> memory_written(std::string_view name) {
   if (unit == std::string::npos || text.size() - unit != 2) return bytes_written(text);
   text.insert(unit + 1, "i");
   return bytes_written(text);
-}
-
-std::shared_ptr<const Device> unowned(const Device& device) {
-  // Devices of the catalogue live as long as the program.
-  return std::shared_ptr<const Device>(std::shared_ptr<const Device>(), &device);
 }
 
 std::vector<std::string> known_names() {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "data/catalogue.h"
 #include "document/amount.h"
 #include "document/edit_distance.h"
 #include "document/read.h"
@@ -177,11 +178,6 @@ class MachineText {
   Diagnostics& problems_;
 };
 
-std::shared_ptr<const Machine> unowned(const Machine& machine) {
-  // Machines of the catalogue live as long as the program.
-  return std::shared_ptr<const Machine>(std::shared_ptr<const Machine>(), &machine);
-}
-
 std::string stem_of(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
@@ -230,7 +226,12 @@ std::shared_ptr<const Machine> machine_said(Draft& draft, const Machine& usual,
   if (setting == nullptr) return nullptr;
   const Value& written = setting->member->value;
   if (written.is_string() && !looks_like_path(written.as_string())) {
-    if (const Machine* known = find_machine(written.as_string())) return unowned(*known);
+    if (const Machine* known = find_machine(written.as_string())) {
+      if (known->name != written.as_string())
+        draft.assume(KeyId::kMachine, known->name,
+                     fmt::format("\"{}\" is one", written.as_string()));
+      return unowned(*known);
+    }
     std::vector<std::string_view> names;
     for (const Machine& machine : machines()) names.push_back(machine.name);
     draft.refuse(KeyId::kMachine, "E106",

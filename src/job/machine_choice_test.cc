@@ -38,6 +38,15 @@ TEST(MachineChoice, OneOfTheList) {
   EXPECT_TRUE(job->cluster.machine_said);
 }
 
+TEST(MachineChoice, ByTheNameItIsSoldUnder) {
+  for (const char* name : {"a3-megagpu-8g", "google-a3-mega"}) {
+    const ReadJob job = job_with({{"cluster.machine", '"' + std::string(name) + '"'}});
+    ASSERT_TRUE(job) << name;
+    EXPECT_EQ(job->cluster.machine->name, "google-a3-mega");
+  }
+  EXPECT_EQ(find_machine("h100-sxm-80gb"), nullptr);
+}
+
 TEST(MachineChoice, ItsDeviceWhereNoneIsNamed) {
   const ReadJob job = job_with({{"cluster.machine", "\"aws-p4d\""}, {"cluster.device", ""}});
   ASSERT_TRUE(job);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data/catalogue.h"
 #include "job/adapter_choice.h"
 #include "job/device_choice.h"
 #include "job/draft.h"
@@ -56,9 +57,7 @@ std::optional<std::int64_t> take_device(Draft& draft, Diagnostics& problems) {
   const Setting* setting = draft.settings().find(KeyId::kDevice);
   if (setting == nullptr) {
     if (const Device* device = device_of_machine(draft.settings())) {
-      // Devices of the catalogue live as long as the program.
-      draft.job().cluster.device =
-          std::shared_ptr<const Device>(std::shared_ptr<const Device>(), device);
+      draft.job().cluster.device = unowned(*device);
       draft.assume(KeyId::kDevice, device->name, "the first that the machine is built with");
     } else if (!draft.settings().was_refused(KeyId::kDevice))
       draft.refuse(

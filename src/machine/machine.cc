@@ -36,7 +36,10 @@ Catalogue<Machine>& known_machines() {
 
 const std::vector<Machine>& machines() { return known_machines().all(); }
 
-const Machine* find_machine(std::string_view name) { return known_machines().find(name); }
+const Machine* find_machine(std::string_view name) {
+  if (const Machine* exact = known_machines().find(name)) return exact;
+  return known_machines().find_short_form(name);
+}
 
 const Machine* usual_machine(const Device& device) {
   for (const Machine& machine : machines())

@@ -45,7 +45,7 @@ struct Machine {
 
 // All known machines; the order is that of `steelyard list machines`.
 const std::vector<Machine>& machines();
-// Null when there is none of that name.
+// By its name or what it is sold as ("p4de.24xlarge", "a3-megagpu-8g", "dgx-h100"); null when there is none.
 const Machine* find_machine(std::string_view name);
 // The first in the list that is built with the device; null for a device that no machine names.
 const Machine* usual_machine(const Device& device);

@@ -38,6 +38,7 @@ constexpr Row kRows[] = {
     {"tensor_parallel.autotp_size", "parallel.tensor"},
     {"sequence_parallel_size", "parallel.context"},
     {"pipeline.stages", "parallel.pipeline", "", "", "", true},
+    {"pipeline.pipe_partitioned", "parallel.scattered_transfers", "", "", "", true},
 };
 
 // Every key of zero_optimization: DeepSpeed refuses all others, so a slip is found here as it is there.
