@@ -104,7 +104,7 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
 int give_exported(const Invocation& invocation, const std::string& target,
                   const Exported& exported) {
   for (const ConfigWriter::Loss& loss : exported.losses)
-    remark(fmt::format("left out: {} = {}: {}\n", loss.key, loss.value, loss.reason));
+    remark(fmt::format("left out: {}\n", words_of(loss)));
   if (invocation.json) {
     nlohmann::ordered_json result = {{"schema", "steelyard.export/1"}, {"target", target}};
     for (const ExportedFile& file : exported.files) result["files"][file.name] = file.text;

@@ -340,6 +340,11 @@ int plan_command(const Invocation& invocation) {
       return refuse_words(
           invocation, "--export writes the fastest layout: without --minimize, --maximize, --why");
     settle_and_say(document, *target);
+    for (const std::string_view key : divisions_without_words(*target))
+      if (document.at(key) == nullptr) {
+        set_path(document, key, Value::integer(1), Place{});
+        remark(fmt::format("taken: {} = 1, which is what {} can say\n", key, *target));
+      }
   }
 
   const Workers workers(std::thread::hardware_concurrency());

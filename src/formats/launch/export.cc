@@ -139,7 +139,8 @@ std::string_view target_of(const Value& run) {
 }
 
 void settle_for(Value& run, std::string_view target) {
-  if (run.find("engine") == nullptr) {
+  const bool open = run.find("engine") == nullptr;
+  if (open) {
     if (target == "megatron" || target == "nanotron" || target == "deepspeed" || target == "fsdp2")
       set_path(run, "engine", Value::string(std::string(target)), Place{});
     if (target == "torchtitan") set_path(run, "engine", Value::string("fsdp2"), Place{});
@@ -148,6 +149,23 @@ void settle_for(Value& run, std::string_view target) {
     set_path(run, "training.precision", Value::string("bf16-mixed-fp32-gradients"), Place{});
   if (target == "torchtitan" && run.find("implementation") == nullptr)
     set_path(run, "implementation", Value::string("torchtitan"), Place{});
+  // Whose scripts load a transformers model, with whichever engine; a run that names its engine has said enough.
+  if (open && target != "torchtitan" && target != "megatron" && target != "nanotron" &&
+      run.find("implementation") == nullptr)
+    set_path(run, "implementation", Value::string("transformers"), Place{});
+}
+
+std::string words_of(const ConfigWriter::Loss& loss) {
+  return fmt::format("{}{}{}: {}", loss.key, loss.value.empty() ? "" : " = ", loss.value,
+                     loss.reason);
+}
+
+std::vector<std::string_view> divisions_without_words(std::string_view target) {
+  if (target == "fsdp2" || target == "llama-factory")
+    return {"parallel.tensor", "parallel.context", "parallel.pipeline"};
+  if (target == "accelerate" || target == "axolotl" || target == "deepspeed")
+    return {"parallel.pipeline"};
+  return {};
 }
 
 Value completed(const Value& run, const Job& job) {
@@ -201,6 +219,12 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   Pieces pieces;
   const Places places = places_of(writing);
   pieces.remarks += fmt::format("# steelyard: cluster.device = \"{}\"\n", places.device);
+  // No launch file has a word for what the machines are; a table of one is said to be left out.
+  for (const char* key : {"cluster.machine", "cluster.network"})
+    if (const Value* said = writing.look(key); said != nullptr && said->is_string()) {
+      writing.take(key);
+      if (target != "fsdp2") pieces.remarks += remark_line(key, *said);
+    }
   take_environment(writing, pieces);
   const std::string torchrun = torchrun_words(places, choice.slurm);
   const auto trainer_flags = [&](ConfigWriter& own) {
@@ -339,7 +363,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   head += fmt::format("# Written by steelyard for {}.{}\n", target,
                       choice.predicted.empty() ? "" : " Predicted: " + choice.predicted);
   for (const ConfigWriter::Loss& loss : exported.losses)
-    head += fmt::format("# Left out: {} = {}: {}\n", loss.key, loss.value, loss.reason);
+    head += fmt::format("# Left out: {}\n", words_of(loss));
   head += pieces.remarks;
   if (choice.slurm && places.nodes > 1)
     pieces.before += "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";

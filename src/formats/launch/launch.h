@@ -52,6 +52,9 @@ struct Exported {
   std::string script;
 };
 
+// "recompute.every = 2: megatron has no key for it"; without a value where a default is meant.
+std::string words_of(const ConfigWriter::Loss& loss);
+
 struct ExportChoice {
   bool slurm = false;        // with #SBATCH lines, for sbatch
   std::string predicted;     // a line of the prediction, as a comment
@@ -67,6 +70,9 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
 
 // What a target is of itself, said where the run says nothing: megatron is an engine, torchtitan its model code.
 void settle_for(Value& run, std::string_view target);
+
+// Keys that divide a run and for which a target's files have no word: a plan for it leaves them at one.
+std::vector<std::string_view> divisions_without_words(std::string_view target);
 
 // The run with its job's assumptions written in: an engine's file must say what a run file may leave out.
 Value completed(const Value& run, const Job& job);
