@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "data/catalogue.h"
@@ -18,7 +17,7 @@ namespace steelyard {
 namespace {
 
 constexpr std::int64_t kMostDevices = 4'096, kMostInterfaces = 65'536;
-constexpr double kSlowestHost = 1e-3, kSlowestHostTimes = 1e3;
+constexpr double kLeastHostTimes = 1e-3, kMostHostTimes = 1e3;
 
 // A machine as somebody wrote it, laid over `machine`.
 class MachineText {
@@ -166,8 +165,8 @@ class MachineText {
 
   void read_operator(const Value& value) {
     const Value* times = value.find("times");
-    if (times == nullptr || !times->is_number() || !(times->as_number() >= kSlowestHost) ||
-        !(times->as_number() <= kSlowestHostTimes))
+    if (times == nullptr || !times->is_number() || !(times->as_number() >= kLeastHostTimes) ||
+        !(times->as_number() <= kMostHostTimes))
       return refuse("E105", times == nullptr ? value : *times,
                     fmt::format("operator is {}", shown(value)),
                     "expected { times = 1.0 }: as long as the x86 hosts of data/efficiency take");

@@ -123,7 +123,13 @@ Json json_of(const Job& job, const Prediction& prediction,
   for (const RankPrediction& rank : prediction.ranks)
     ranks.push_back(json_of(job.parallel, rank, brief));
   result["ranks"] = std::move(ranks);
-  if (prediction.time) result["time"] = json_of(*prediction.time);
+  if (prediction.time) {
+    result["time"] = json_of(*prediction.time);
+    if (const Machine* machine = job.cluster.machine.get())
+      result["time"]["machine"] = {{"name", machine->name},
+                                   {"assumed", !job.cluster.machine_said},
+                                   {"network_bytes_per_second", machine->network().value()}};
+  }
   if (brief) return result;
 
   result["host_bytes"] = number(prediction.host);
