@@ -253,10 +253,20 @@ std::shared_ptr<const Machine> machine_said(Draft& draft, const Machine& usual,
 
 }  // namespace
 
-const Device* device_of_machine(const Settings& settings) {
-  const std::string* name = settings.text(KeyId::kMachine);
-  const Machine* machine = name == nullptr ? nullptr : find_machine(*name);
-  return machine == nullptr ? nullptr : find_device(machine->devices.front()).device;
+const Device* device_of_machine(const Settings& settings, const ReadFile& read_file,
+                                const std::string& folder) {
+  const Setting* setting = settings.find(KeyId::kMachine);
+  if (setting == nullptr) return nullptr;
+  const Value& written = setting->member->value;
+  Machine machine;
+  Diagnostics said_later;  // choose_machine() reads it again, over the device's usual one
+  if (written.is_table())
+    MachineText(machine, said_later).read(written);
+  else if (looks_like_path(written.as_string()))
+    read_machine_file(written, read_file, folder, machine, said_later);
+  else if (const Machine* known = find_machine(written.as_string()))
+    machine = *known;
+  return machine.devices.empty() ? nullptr : find_device(machine.devices.front()).device;
 }
 
 void choose_machine(Draft& draft, const ReadFile& read_file, const std::string& folder,

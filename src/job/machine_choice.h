@@ -20,7 +20,8 @@ namespace steelyard {
 void choose_machine(Draft& draft, const ReadFile& read_file, const std::string& folder,
                     Diagnostics& problems);
 
-// The device of a run that names only its machine: the first it is built with. Null: it names no known one.
-const Device* device_of_machine(const Settings& settings);
+// The device of a run that names only its machine: the first it is built with. Null: it names none.
+const Device* device_of_machine(const Settings& settings, const ReadFile& read_file,
+                                const std::string& folder);
 
 }  // namespace steelyard

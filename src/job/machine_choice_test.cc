@@ -8,6 +8,7 @@ const std::map<std::string, std::string> kFiles = {
     {"pods/ours.json",
      R"({"devices_per_node": 4, "network": {"interfaces": 2, "bandwidth_per_interface_per_direction": "25 GB/s",
          "source": "our contract"}, "host": {"memory": "1 TB", "operator": {"times": 1.5}}})"},
+    {"pods/blackwell.json", R"({"devices": ["b200"]})"},
     {"pods/broken.json", R"({"devices_per_nod": 4, "host": {"memory": 5}})"},
     {"pods/cut.json", R"({"devices_per_node": )"}};
 
@@ -51,6 +52,13 @@ TEST(MachineChoice, ItsDeviceWhereNoneIsNamed) {
   const ReadJob job = job_with({{"cluster.machine", "\"aws-p4d\""}, {"cluster.device", ""}});
   ASSERT_TRUE(job);
   EXPECT_EQ(job->cluster.device->name, "a100-sxm-40gb");
+  for (const char* machine : {"{ devices = [\"b200\"] }", "\"blackwell.json\""}) {
+    const ReadJob own = job_with({{"cluster.machine", machine}, {"cluster.device", ""}});
+    ASSERT_TRUE(own) << machine;
+    EXPECT_EQ(own->cluster.device->name, "b200");
+  }
+  // A file that says no device leaves the question open.
+  EXPECT_FALSE(job_with({{"cluster.machine", "\"ours.json\""}, {"cluster.device", ""}}));
 }
 
 TEST(MachineChoice, HowManyDevicesItHas) {

@@ -53,10 +53,12 @@ std::optional<ModelChoice> take_model(Draft& draft, const JobContext& context,
   return choice;
 }
 
-std::optional<std::int64_t> take_device(Draft& draft, Diagnostics& problems) {
+std::optional<std::int64_t> take_device(Draft& draft, const JobContext& context,
+                                        Diagnostics& problems) {
   const Setting* setting = draft.settings().find(KeyId::kDevice);
   if (setting == nullptr) {
-    if (const Device* device = device_of_machine(draft.settings())) {
+    if (const Device* device =
+            device_of_machine(draft.settings(), context.read_file, context.folder)) {
       draft.job().cluster.device = unowned(*device);
       draft.assume(KeyId::kDevice, device->name, "the first that the machine is built with");
     } else if (!draft.settings().was_refused(KeyId::kDevice))
@@ -99,7 +101,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   job.assumptions = settings.understood();
 
   const auto model = take_model(draft, context, problems);
-  const auto counted = take_device(draft, problems);
+  const auto counted = take_device(draft, context, problems);
   choose_machine(draft, context.read_file, context.folder, problems);
   choose_devices(draft, counted);
   choose_engine(draft);
