@@ -22,14 +22,15 @@
 namespace steelyard {
 namespace {
 
+constexpr std::array<std::string_view, 4> kOfPartition = {"device", "devices_per_node", "machine",
+                                                          "network"};
+
 // gate.toml:
 //   refuse = "does-not-fit"          # "tight": refuse what may not fit, too; "never": only say
 //   headroom_gib = 2.0               # of the high end of the band, must stay free
 //   [partition.h100]
 //   device = "h100-sxm-80gb"
 //   machine = "aws-p5"
-constexpr std::array<std::string_view, 4> kOfPartition = {"device", "devices_per_node", "machine",
-                                                          "network"};
 struct Policy {
   std::string refuse = "does-not-fit";
   double headroom_gib = 0;

@@ -94,8 +94,8 @@ std::string_view name_of(CheckpointSave save);
 
 struct Cluster {
   std::shared_ptr<const Device> device;
-  std::shared_ptr<const Machine>
-      machine;                // absent where the device is only a size: no time is known
+  // Absent where the device is only a size: no time is known.
+  std::shared_ptr<const Machine> machine;
   bool machine_said = false;  // otherwise the device's usual one
   bool network_said = false;  // its way out was given
   Ranks devices{1};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "data/catalogue.h"
@@ -44,7 +45,7 @@ class MachineText {
         read_host(member);
       else if (member.key == "name" || member.key == "description")
         read_text(member);
-      else if (member.key != "list_order")
+      else if (member.key != "list_order" && member.key != "short_forms")
         unknown(member, "a machine",
                 std::array<std::string_view, 6>{"name", "description", "devices",
                                                 "devices_per_node", "network", "host"});
@@ -61,13 +62,11 @@ class MachineText {
                          {}});
   }
 
-  template <class Names>
-  void unknown(const Value::Member& member, std::string_view of, const Names& names) {
-    problems_.push_back(
-        {Severity::kError, "E104", fmt::format("unknown key \"{}\"", member.key),
-         member.key_place(),
-         fmt::format("{} has {}", of, any_of(std::span<const std::string_view>(names))),
-         did_you_mean("key", nearest_names(member.key, names))});
+  void unknown(const Value::Member& member, std::string_view of,
+               std::span<const std::string_view> names) {
+    problems_.push_back({Severity::kError, "E104", fmt::format("unknown key \"{}\"", member.key),
+                         member.key_place(), fmt::format("{} has {}", of, any_of(names)),
+                         did_you_mean("key", nearest_names(member.key, names))});
   }
 
   // Where a fact was read and how far it can be trusted: of data files, and free text here.

@@ -1,3 +1,4 @@
+#include "data/embedded.h"
 #include "job/run_text.h"
 #include "machine/machine.h"
 
@@ -83,6 +84,20 @@ TEST(MachineChoice, AFileIsLaidOverTheUsualOne) {
   EXPECT_EQ(machine.host_memory.value().value(), 1'000'000'000'000);
   EXPECT_EQ(machine.host_memory_bandwidth, find_machine("hgx-h100")->host_memory_bandwidth);
   EXPECT_EQ(job->cluster.devices_per_node.value(), 4);
+}
+
+TEST(MachineChoice, EachOfOursCouldBeAFileOfOnesOwn) {
+  for (const EmbeddedFile& file : embedded_files_in("machines")) {
+    JobContext context;
+    context.read_file = [&](const std::string&) { return std::string(file.text); };
+    const ReadJob job =
+        job_of(run_with({{"cluster.machine", "\"own.json\""}, {"cluster.device", ""}}), context);
+    ASSERT_TRUE(job) << file.path << ": " << job.error()[0].message;
+    const Machine& known = *find_machine(job->cluster.machine->name);
+    EXPECT_EQ(job->cluster.machine->network(), known.network()) << file.path;
+    EXPECT_EQ(job->cluster.machine->host_memory, known.host_memory) << file.path;
+    EXPECT_EQ(job->cluster.machine->host_operator, known.host_operator) << file.path;
+  }
 }
 
 TEST(MachineChoice, ATableAndANetwork) {

@@ -129,7 +129,8 @@ Prediction predict(const Job& job);
 // with layers, micro-batches or ranks. An answer that is shown comes from predict().
 Prediction estimate(const Job& job);
 
-// Seconds of a step on the run's machine; nothing for a device of which only the memory was said. Apart from predict(), because memory alone answers most questions.
+// Seconds of a step on the run's machine; nothing for a device of which only the memory was said. Apart from predict(),
+// because memory alone answers most questions.
 std::optional<StepTime> predict_time(const Job& job);
 
 // The same step on the machine, of those known with this device, on which it takes longest: where it spans several machines

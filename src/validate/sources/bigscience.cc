@@ -111,10 +111,7 @@ Mapped map(MeasuredRow& row) {
     mapped.set_switch("buckets.contiguous_gradients", false);
     mapped.read_as("gradients without contiguous buffers",
                    "the default of Megatron-LM until late in 2021");
-    mapped.set_switch("parallel.scattered_transfers", true);
-    mapped.read_as("transfers between stages scattered",
-                   "Megatron-LM of those years sends a part from each tensor rank "
-                   "(scatter_gather_tensors_in_pipeline, on by default)");
+    scatter_transfers(mapped);
   }
   map_cluster(row, mapped, is_bloom_search(row) ? 8 : 4);
   if (is_bloom_search(row))

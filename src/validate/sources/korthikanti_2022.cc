@@ -31,10 +31,7 @@ Mapped map(MeasuredRow& row) {
   const std::int64_t chunks = row.count("parallel.vpp").value_or(1);
   mapped.set("parallel.virtual_pipeline", chunks);
   mapped.set("parallel.schedule", chunks > 1 ? "interleaved" : "1f1b");
-  mapped.set_switch("parallel.scattered_transfers", true);
-  mapped.read_as("transfers between stages scattered",
-                 "Megatron-LM of those years sends a part from each tensor rank "
-                 "(scatter_gather_tensors_in_pipeline, on by default)");
+  scatter_transfers(mapped);
   if (!row.complete()) return left_out(row.missing());
   map_outcome(row, mapped);
   map_time(row, mapped);

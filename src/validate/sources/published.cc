@@ -53,26 +53,23 @@ Value named(std::initializer_list<std::pair<const char*, Value>> members) {
 // "8x 200 Gbps HDR InfiniBand per node" -> "1600 Gb/s", "3.2 Tbps" -> "3200 Gb/s"; empty where it names no bits. What a row
 // says in bytes is what a collective reached, or the links inside.
 std::string way_out_of(std::string_view interconnect) {
-  const auto is_number = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
+  constexpr std::string_view kDigits = "0123456789.";
   double times = 1;
-  for (std::size_t at = 0; at < interconnect.size();) {
-    if (!is_number(interconnect[at])) {
-      ++at;
-      continue;
-    }
+  for (std::size_t at = interconnect.find_first_of(kDigits); at != std::string_view::npos;
+       at = interconnect.find_first_of(kDigits, at)) {
     const std::size_t from = at;
-    while (at < interconnect.size() && is_number(interconnect[at])) ++at;
+    at = std::min(interconnect.find_first_not_of(kDigits, at), interconnect.size());
     const auto number = number_written(interconnect.substr(from, at - from));
-    std::string_view rest = interconnect.substr(at);
-    if (!number) continue;
-    if (rest.starts_with("x ")) {
+    if (number && interconnect.substr(at).starts_with("x ")) {
       times = *number;
       continue;
     }
-    if (rest.starts_with(" ")) rest.remove_prefix(1);
-    for (const auto& [unit, gigabits] :
-         {std::pair{"Gbps", 1.0}, {"Gb/s", 1.0}, {"Tbps", 1e3}, {"Tb/s", 1e3}})
-      if (rest.starts_with(unit)) return fmt::format("{:.0f} Gb/s", times * *number * gigabits);
+    const std::size_t unit = std::min(interconnect.find_first_not_of(' ', at), interconnect.size());
+    const std::string_view said =
+        interconnect.substr(from, interconnect.find_first_of(" ,;", unit) - from);
+    const auto bandwidth = bandwidth_written(said);
+    if (bandwidth && said.find('B') == std::string_view::npos)
+      return fmt::format("{:.0f} Gb/s", times * *bandwidth * 8e-9);
     times = 1;
   }
   return "";
@@ -144,6 +141,13 @@ void assume_megatron_dropout(MappedRun& mapped) {
   mapped.set("training.attention_dropout", Value::number(0.1));
   mapped.assumed.push_back(
       {"training.dropout", "0.1", "not printed; the default of Megatron-LM's arguments.py"});
+}
+
+void scatter_transfers(MappedRun& mapped) {
+  mapped.set_switch("parallel.scattered_transfers", true);
+  mapped.read_as("transfers between stages scattered",
+                 "Megatron-LM of those years sends a part from each tensor rank "
+                 "(scatter_gather_tensors_in_pipeline, on by default)");
 }
 
 void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_node) {

@@ -28,6 +28,9 @@ Shape printed_shape(MeasuredRow& row);
 // Megatron-LM's own defaults for dropout, for rows that print none (megatron/arguments.py: attention and hidden 0.1).
 void assume_megatron_dropout(MappedRun& mapped);
 
+// Megatron-LM until 2023, and what was made of it, sends hidden states to the next stage in parts.
+void scatter_transfers(MappedRun& mapped);
+
 // device, devices, devices_per_node, and what its machines send where the row says it; a row of an unknown device is
 // incomplete.
 void map_cluster(MeasuredRow& row, MappedRun& mapped, std::int64_t devices_per_node = 8);
