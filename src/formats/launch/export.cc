@@ -298,7 +298,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
         pieces.remarks += remark_line(section.key, section.value);
       else
         for (const Value::Member& member : section.value.members())
-          if (section.key + "." + member.key != "cluster.device")
+          if (section.key + "." + member.key != "cluster.device" && !member.value.is_table())
             pieces.remarks += remark_line(section.key + "." + member.key, member.value);
     }
     pieces.command = torchrun + " train.py  # imports setup_fsdp2";
