@@ -35,6 +35,7 @@ tl::expected<Curve, Diagnostics> curve_of(const Value& document,
     wish.search.best = 1;
     wish.search.within = 0;
     wish.explain = false;
+    wish.steady = false;
     PlanAnswer answer = plan(*question, wish, help);
     if (!answer.rows.empty()) point.row = std::move(answer.rows.front());
   }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "plan/recipe_changes.h"
+#include "plan/steadiest.h"
 #include "quantity/checked.h"
 
 namespace steelyard {
@@ -206,10 +207,10 @@ std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const Plan
   std::vector<Sensitivity> answers;
   for (const WhatIf& what : what_would_help(best.job))
     answers.push_back({what.change, what.step.value(), what.gain});
-  if (const auto slowest = slowest_machine(best.job);
-      slowest && slowest->machine != best.job.cluster.machine.get())
-    answers.push_back({fmt::format("on {} (--machine)", slowest->machine->name),
-                       slowest->step.value(), 1 - slowest->step.value() / best.time.step.value()});
+  if (const std::vector<OnMachine> steps = step_on_machines(best.job); steps.size() > 1)
+    if (const OnMachine& slowest = slowest_of(steps); slowest.machine != steps.front().machine)
+      answers.push_back({fmt::format("on {} (--machine)", slowest.machine->name),
+                         slowest.step.value(), 1 - slowest.step.value() / best.time.step.value()});
   // One more machine, or twice the devices of one, laid out anew for the same batch.
   const PlanTarget& target = question.target;
   const std::int64_t more = target.devices < room_in_machine(target)
@@ -256,6 +257,18 @@ std::optional<PlanRow> row_with(const Layout& layout, const PlanQuestion& questi
   for (const PlanRow& row : answer.rows)
     if (row.layout == layout) return row;
   return row_of(question, answer.space, layout, help);
+}
+
+void put_steadiest_first(const PlanQuestion& question, std::size_t wanted, const SearchHelp& help,
+                         PlanAnswer& answer) {
+  if (answer.rows.empty()) return;
+  auto steady = steadiest(question, answer.space, answer.result, answer.rows.front(), help);
+  if (!steady) return;
+  std::erase_if(answer.rows,
+                [&](const PlanRow& other) { return other.layout == steady->row.layout; });
+  answer.rows.insert(answer.rows.begin(), std::move(steady->row));
+  if (answer.rows.size() > wanted) answer.rows.resize(wanted);
+  answer.steadiness = steady->why;
 }
 
 }  // namespace
@@ -325,6 +338,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   confirm_any(question, answer.space, result, candidates, help, found);
   for (std::optional<PlanRow>& row : tight_rows) found.add(std::move(row));
   show(std::move(found), wish.search.best, answer);
+  if (wish.steady) put_steadiest_first(question, wish.search.best, help, answer);
   if (wish.search.front)
     answer.front = confirmed(question, answer.space, front_of(result), 16, help).rows;
   if (!answer.rows.empty()) {

@@ -5,7 +5,8 @@
 //   answer.rows.front().time.step
 //
 //   tight  1.2 s  71.0-84.1   faster than what is sure, and as far as we know within the device: worth a try
-//   1      1.3 s       66.0   sure to fit, which is the answer
+//   1      1.3 s       66.0   sure to fit, which is the answer: the fastest, or where nobody says what the machines are
+//                             the one that draws with it and loses least (predict/draw.h)
 //
 // Rows that are shown are weighed by predict(), with the allocator simulated; the search itself estimates.
 #pragma once
@@ -41,6 +42,13 @@ struct Sensitivity {
   double step = 0, gain = 0;
 };
 
+// Why the first row is not the fastest: what it takes where the fastest loses most to it, and what the fastest does.
+struct Steadiness {
+  Seconds fastest{};  // on the machine assumed
+  OnMachine there;
+  Seconds fastest_there{};
+};
+
 // A change of the recipe with which something fits, when nothing does.
 struct WayOut {
   std::string change, cost;
@@ -50,9 +58,10 @@ struct WayOut {
 struct PlanAnswer {
   Space space;
   SearchResult result;
-  std::vector<PlanRow> rows;   // sure to fit, fastest first
-  std::vector<PlanRow> tight;  // expected to fit and faster than those, fastest first
-  std::vector<PlanRow> front;  // when it was asked for
+  std::vector<PlanRow> rows;             // sure to fit: the answer, then fastest first
+  std::vector<PlanRow> tight;            // expected to fit and faster than those, fastest first
+  std::optional<Steadiness> steadiness;  // absent: the answer is the fastest
+  std::vector<PlanRow> front;            // when it was asked for
   std::optional<PlanRow> simplest;
   std::optional<RuleOfThumb> rule_of_thumb;
   std::optional<FirstQuestion> first_question;
@@ -67,6 +76,7 @@ struct PlanAnswer {
 struct PlanWish {
   SearchWish search;
   bool explain = true;  // with rule of thumb, first question and sensitivity
+  bool steady = true;   // false: the fastest on the machine assumed, whatever it takes on others
 };
 
 PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const SearchHelp& help);

@@ -84,6 +84,7 @@ tl::expected<AgainstPublished, Diagnostics> against_published(const PublishedRec
   wish.search.best = 1;
   wish.search.within = 0;
   wish.explain = false;
+  wish.steady = false;
   PlanAnswer planned = plan(*question, wish, help);
   if (planned.rows.empty()) return answer;
   answer.best = std::move(planned.rows.front());

@@ -133,13 +133,15 @@ Prediction estimate(const Job& job);
 // because memory alone answers most questions.
 std::optional<StepTime> predict_time(const Job& job);
 
-// The same step on the machine, of those known with this device, on which it takes longest: where it spans several machines
-// and the run does not say what they are, so that the band reaches from the quickest of them to this one.
+// The same step on the run's machine, and where it spans several and does not say what they are, on each other that is known
+// with this device: the band reaches over all of them. Empty for a device of which only the memory was said.
 struct OnMachine {
   const Machine* machine = nullptr;
   Seconds step{};
 };
-std::optional<OnMachine> slowest_machine(const Job& job);
+std::vector<OnMachine> step_on_machines(const Job& job);
+// The first of the slowest; of one at least.
+const OnMachine& slowest_of(const std::vector<OnMachine>& steps);
 
 // The same step with one thing better than it is.
 struct WhatIf {

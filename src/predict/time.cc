@@ -41,17 +41,20 @@ std::optional<StepTime> predict_time(const Job& job) {
   return time;
 }
 
-std::optional<OnMachine> slowest_machine(const Job& job) {
-  const std::vector<const Machine*> others = other_machines(job.cluster);
-  if (others.empty()) return std::nullopt;
+std::vector<OnMachine> step_on_machines(const Job& job) {
+  std::vector<OnMachine> steps;
+  if (job.cluster.machine == nullptr) return steps;
+  std::vector<const Machine*> machines = {job.cluster.machine.get()};
+  for (const Machine* other : other_machines(job.cluster)) machines.push_back(other);
   const StepClock clock(job);
-  const auto on = [&](const Machine* machine) {
-    return OnMachine{machine, clock.read(*job.cluster.device, *machine, Outlook::kExpected).step};
-  };
-  OnMachine slowest = on(job.cluster.machine.get());
-  for (const Machine* other : others)
-    if (const OnMachine there = on(other); there.step > slowest.step) slowest = there;
-  return slowest;
+  for (const Machine* machine : machines)
+    steps.push_back({machine, clock.read(*job.cluster.device, *machine, Outlook::kExpected).step});
+  return steps;
+}
+
+const OnMachine& slowest_of(const std::vector<OnMachine>& steps) {
+  return *std::max_element(steps.begin(), steps.end(),
+                           [](const OnMachine& a, const OnMachine& b) { return a.step < b.step; });
 }
 
 std::vector<WhatIf> what_would_help(const Job& job) {

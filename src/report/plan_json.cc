@@ -109,6 +109,11 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
                {"global_batch", question.target.global_batch},
                {"sequence_length", question.target.sequence_length}};
   json["layouts"] = json_of(answer.rows);
+  if (answer.steadiness)
+    json["steadiness"] = {{"fastest_step_seconds", answer.steadiness->fastest.value()},
+                          {"on", answer.steadiness->there.machine->name},
+                          {"step_seconds_there", answer.steadiness->there.step.value()},
+                          {"fastest_step_seconds_there", answer.steadiness->fastest_there.value()}};
   if (!answer.front.empty()) json["front"] = json_of(answer.front);
   if (answer.simplest) json["simplest"] = json_of(*answer.simplest);
   json["tight"] = json_of(answer.tight);

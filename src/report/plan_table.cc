@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "report/amount.h"
@@ -92,11 +93,27 @@ std::string difference_words(const StepTime& faster, const StepTime& slower) {
   return text;
 }
 
+// A steady plan may be slower than what it is compared with.
 std::string slower_words(const PlanRow& best, const PlanRow& other) {
   const double share = other.time.step.value() / best.time.step.value() - 1;
   const std::string why = difference_words(best.time, other.time);
-  return fmt::format("{}, {:.0f} % slower{}", print_seconds(other.time.step), 100 * share,
-                     why.empty() ? "" : ": " + why);
+  return fmt::format("{}, {:.0f} % {}{}", print_seconds(other.time.step), 100 * std::abs(share),
+                     share < 0 ? "faster" : "slower", why.empty() ? "" : ": " + why);
+}
+
+// Why the answer is not the fastest.
+std::string steadiness_text(const PlanAnswer& answer, const Style& style) {
+  const Steadiness& why = *answer.steadiness;
+  const PlanRow& best = answer.rows.front();
+  // A front is listed instead of the rows.
+  const bool is_listed = answer.front.empty() && answer.rows.size() > 1;
+  return lines_of(style, "steady",
+                  {fmt::format("draws with the fastest{} on {}, which is assumed",
+                               is_listed ? " (2)" : "", best.job.cluster.machine->name),
+                   fmt::format("on {} {}, where that takes {:.0f} % longer",
+                               why.there.machine->name, print_seconds(why.there.step),
+                               100 * (why.fastest_there.value() / why.there.step.value() - 1)),
+                   "--machine says which it is"});
 }
 
 std::string batch_words(const PlanQuestion& question) {
@@ -292,6 +309,7 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
     const PlanRow& best = rows.front();
     text += lines_of(style, "best", row_parts(best));
     text += "       " + facts(style, measure_parts(best, style), 7) + "\n";
+    if (answer.steadiness) text += steadiness_text(answer, style);
     text += lines_of(style, "batch", {batch_words(question)});
     if (answer.first_question) text += question_text(*answer.first_question, style);
     text +=

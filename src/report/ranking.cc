@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/amount.h"
 #include "report/table.h"
 
 namespace steelyard {
@@ -29,6 +30,26 @@ std::string lost_words(const RankedGroup& group) {
   return group.lost ? fmt::format("{:.1f}", *group.lost) : std::string("-");
 }
 
+// How far apart two layouts must be predicted for their order to mean something; of all sources.
+std::string orders_text(const std::vector<SourceRanking>& rankings, const Style& style) {
+  std::vector<PairOrder> all;
+  for (const SourceRanking& ranking : rankings) {
+    if (all.empty()) all.resize(ranking.orders.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].gap = ranking.orders[i].gap;
+      all[i].pairs += ranking.orders[i].pairs;
+      all[i].in_order += ranking.orders[i].in_order;
+    }
+  }
+  Table table({{"predicted apart, up to"}, {"pairs", true}, {"measured in that order", true}});
+  for (const PairOrder& order : all)
+    if (order.pairs > 0)
+      table.add({fmt::format("  {:.0f} %", 100 * order.gap), print_count(order.pairs),
+                 fmt::format("{:.0f} %", 100.0 * static_cast<double>(order.in_order) /
+                                             static_cast<double>(order.pairs))});
+  return table.rows() == 0 ? "" : "\n" + table.text(style);
+}
+
 }  // namespace
 
 std::string ranking_text(const std::vector<SourceRanking>& rankings, bool every_group,
@@ -46,7 +67,7 @@ std::string ranking_text(const std::vector<SourceRanking>& rankings, bool every_
                share_words(ranking.in_top_to_the_letter, ranking),
                fmt::format("{:.1f}", ranking.median_lost),
                fmt::format("{:.1f}", ranking.percentile_95_lost), fmt::format("{}", ranking.died)});
-  std::string text = table.text(style);
+  std::string text = table.text(style) + orders_text(rankings, style);
   if (!every_group) return text;
   Table groups({{"group"},
                 {"ran", true},
@@ -82,12 +103,17 @@ Json json_of(const std::vector<SourceRanking>& rankings) {
       if (group.lost) one["lost_percent"] = *group.lost;
       groups.push_back(std::move(one));
     }
+    Json orders = Json::array();
+    for (const PairOrder& order : ranking.orders)
+      orders.push_back(
+          {{"apart_up_to", order.gap}, {"pairs", order.pairs}, {"in_order", order.in_order}});
     list.push_back({{"source", ranking.source},
                     {"in_top_3", ranking.in_top},
                     {"in_top_3_to_the_letter", ranking.in_top_to_the_letter},
                     {"median_lost_percent", ranking.median_lost},
                     {"percentile_95_lost_percent", ranking.percentile_95_lost},
                     {"died", ranking.died},
+                    {"orders", std::move(orders)},
                     {"groups", std::move(groups)}});
   }
   return list;

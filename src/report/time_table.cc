@@ -44,12 +44,12 @@ std::string way_out(const Machine& machine) {
 std::string machine_line(const Job& job, const Style& style) {
   const Cluster& cluster = job.cluster;
   if (cluster.devices <= cluster.devices_per_node) return "";
-  const auto slowest = slowest_machine(job);
-  if (!slowest) return facts(style, {way_out(*cluster.machine)}) + "\n";
+  const std::vector<OnMachine> steps = step_on_machines(job);
+  if (steps.size() < 2) return facts(style, {way_out(*cluster.machine)}) + "\n";
   std::vector<std::string> known = {way_out(*cluster.machine) + ", assumed"};
-  if (slowest->machine != cluster.machine.get())
+  if (const OnMachine& slowest = slowest_of(steps); slowest.machine != cluster.machine.get())
     known.push_back(
-        fmt::format("{}: {} a step", way_out(*slowest->machine), print_seconds(slowest->step)));
+        fmt::format("{}: {} a step", way_out(*slowest.machine), print_seconds(slowest.step)));
   known.emplace_back("--machine or --network says which it is");
   return facts(style, known) + "\n";
 }

@@ -1,18 +1,22 @@
 #include "validate/ranking.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+
+#include "predict/draw.h"
 
 namespace steelyard {
 namespace {
 
 constexpr std::int64_t kFewestLayouts = 3;
+constexpr std::array<double, 7> kGaps = {0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5};
 
 using Rows = std::vector<const JudgedRow*>;
 
 bool died(const JudgedRow& row) { return row.out_of_memory.value_or(false); }
-double predicted(const JudgedRow* row) { return row->contest->predicted; }
+double predicted(const JudgedRow* row) { return row->contest->predicted(); }
 
 // Nearest rank.
 double percentile(std::vector<double> values, double share) {
@@ -48,6 +52,46 @@ std::int64_t place_of(const Rows& rows, Sought sought) {
 }
 bool in_top(std::int64_t place) { return place > 0 && place <= kTop; }
 
+bool is_sure(const JudgedRow& row) { return row.verdict == Verdict::kFits; }
+
+Rows those_sure(const Rows& rows) {
+  Rows sure;
+  for (const JudgedRow* row : rows)
+    if (is_sure(*row)) sure.push_back(row);
+  std::stable_sort(sure.begin(), sure.end(), [](const JudgedRow* a, const JudgedRow* b) {
+    return predicted(a) < predicted(b);
+  });
+  return sure;
+}
+
+// Of sure rows, fastest first.
+const JudgedRow* planned(const Rows& sure) {
+  std::vector<std::vector<double>> steps;
+  for (const JudgedRow* row : sure) {
+    // Where some say what their machine is, no other is meant.
+    if (row->contest->steps.size() != sure.front()->contest->steps.size()) return sure.front();
+    steps.push_back(row->contest->steps);
+  }
+  return sure[steadiest_first(steps).front()];
+}
+
+// What was measured to the same digit is one measurement, read twice.
+void count_pairs(const Rows& sure, std::vector<PairOrder>& orders) {
+  for (std::size_t a = 0; a < sure.size(); ++a)
+    for (std::size_t b = a + 1; b < sure.size(); ++b) {
+      const JudgedRow &faster = *sure[a], &slower = *sure[b];
+      if (!faster.step || !slower.step || died(faster) || died(slower)) continue;
+      const double first = faster.step->seconds.measured, second = slower.step->seconds.measured;
+      if (first == second) continue;
+      const double gap = predicted(&slower) / predicted(&faster) - 1;
+      const auto order = std::find_if(orders.begin(), orders.end(),
+                                      [&](const PairOrder& one) { return gap <= one.gap; });
+      if (order == orders.end()) continue;
+      ++order->pairs;
+      order->in_order += first < second ? 1 : 0;
+    }
+}
+
 std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
   RankedGroup group;
   group.name = name;
@@ -60,8 +104,7 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
       group.measured_best = row;
   }
   if (group.ran < kFewestLayouts) return std::nullopt;
-  const Rows sure =
-      fastest_of(rows, [](const JudgedRow& row) { return row.verdict == Verdict::kFits; });
+  const Rows sure = fastest_of(rows, is_sure);
   Rows offered = fastest_of(rows, [&](const JudgedRow& row) {
     return row.verdict == Verdict::kTight && row.spare >= 0 &&
            (sure.empty() || predicted(&row) < predicted(sure.front()));
@@ -70,7 +113,7 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
   group.tight = static_cast<std::int64_t>(offered.size());
   offered.insert(offered.end(), sure.begin(), sure.end());
   if (offered.empty()) return group;
-  group.predicted_best = sure.empty() ? offered.front() : sure.front();
+  group.predicted_best = sure.empty() ? offered.front() : planned(those_sure(rows));
   group.died = died(*group.predicted_best);
   group.place = place_of(offered, [&](const JudgedRow* row) {
     return row->contest->shape == group.measured_best->contest->shape;
@@ -88,10 +131,12 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
 SourceRanking ranking_of(std::string source, const std::map<std::string, Rows>& by_group) {
   SourceRanking ranking;
   ranking.source = std::move(source);
+  for (const double gap : kGaps) ranking.orders.push_back({gap, 0, 0});
   std::vector<double> lost;
   for (const auto& [name, rows] : by_group) {
     const auto group = ranked(name, rows);
     if (!group) continue;
+    count_pairs(those_sure(rows), ranking.orders);
     ranking.in_top += in_top(group->place) ? 1 : 0;
     ranking.in_top_to_the_letter += in_top(group->place_to_the_letter) ? 1 : 0;
     ranking.died += group->died ? 1 : 0;

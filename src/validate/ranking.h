@@ -8,7 +8,8 @@
 //                   micro-batch, order of the pipeline, sequence parallelism, loss) the fastest
 //   top 3           the measured best, or one that is called the same, is among the three fastest of what is offered
 //   to the letter   the measured best itself, micro-batch and all
-//   predicted best  the fastest that is sure, which is a plan's first answer; where none is, of what is tight
+//   predicted best  a plan's first answer: the fastest that is sure, or where the machines are not said the one of those that
+//                   draw with it that loses least on any (predict/draw.h); where none is sure, of what is tight
 //   lost            its measured time over the measured best's
 //   died            it ran out of memory
 //
@@ -36,11 +37,18 @@ struct RankedGroup {
   bool died = false;
 };
 
+// Pairs of sure layouts of a group whose predicted steps are at most so far apart, and further than the entry before.
+struct PairOrder {
+  double gap = 0;                        // of the faster's step
+  std::int64_t pairs = 0, in_order = 0;  // measured in the predicted order
+};
+
 struct SourceRanking {
   std::string source;  // and what of it is judged apart: "nanotron-ultrascale, one machine"
   std::vector<RankedGroup> groups;
   std::int64_t in_top = 0, in_top_to_the_letter = 0, died = 0;
   double median_lost = 0, percentile_95_lost = 0;  // percent
+  std::vector<PairOrder> orders;                   // nearest pairs first
 };
 
 constexpr std::int64_t kTop = 3;

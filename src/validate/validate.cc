@@ -175,8 +175,8 @@ void time(const MappedRun& mapped, const Job& job, JudgedRow& row) {
   if (!timed && !mapped.out_of_memory.value_or(false)) return;
   const std::optional<StepTime> time = predict_time(job);
   if (!time) return;
-  row.contest =
-      Contest{group_of(job), shape_of(mapped.run), mapped.timed_apart, time->step.value()};
+  row.contest = Contest{group_of(job), shape_of(mapped.run), mapped.timed_apart, {}};
+  for (const OnMachine& on : step_on_machines(job)) row.contest->steps.push_back(on.step.value());
   if (!timed) return;
   const double tokens = static_cast<double>(job.training.global_batch) *
                         static_cast<double>(job.training.sequence_length.value());

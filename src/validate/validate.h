@@ -50,9 +50,10 @@ struct TimedStep {
 // What a row is compared in: layouts of one group do the same work (validate/ranking.h).
 struct Contest {
   std::string group;
-  std::string shape;     // the run up to what a person tunes last
-  std::string apart;     // a circumstance whose rows are judged by themselves
-  double predicted = 0;  // seconds
+  std::string shape;          // the run up to what a person tunes last
+  std::string apart;          // a circumstance whose rows are judged by themselves
+  std::vector<double> steps;  // seconds, on the run's machine and those that it may as well be
+  double predicted() const { return steps.front(); }
 };
 
 struct JudgedRow {
