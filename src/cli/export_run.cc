@@ -11,6 +11,7 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "report/json_values.h"
 #include "report/verdict_words.h"
@@ -91,6 +92,8 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
   if (target == "megatron" || target == "nanotron")
     if (auto config = model_file_of(document, folder))
       set_path(whole, "model", std::move(*config), document.find("model")->place());
+  const std::string* to_folder = invocation.value("to-folder");
+  lay_over(whole, moved_paths(whole, folder, to_folder == nullptr ? "" : *to_folder));
   ExportChoice choice;
   choice.slurm = target == "slurm" || invocation.has("slurm");
   choice.name = name;

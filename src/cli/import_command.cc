@@ -9,6 +9,7 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "cli/written_paths.h"
 #include "formats/launch/launch.h"
 #include "report/json_values.h"
 #include "report/run_file_text.h"
@@ -73,14 +74,17 @@ int import_command(const Invocation& invocation) {
   Imported imported = import_file(word, *text);
   lay_over(imported.run, edits_of(invocation.keys));
   if (imported.failed()) return refuse(invocation, imported.problems, "nothing imported");
-  complete(imported, std::filesystem::path(word).parent_path().string());
+  const std::string folder = std::filesystem::path(word).parent_path().string();
+  complete(imported, folder);
   if (invocation.json) {
     answer(import_document(imported).dump(2) + "\n");
     return kDone;
   }
   warn(invocation, imported.problems);
   if (const std::string* file = invocation.value("write")) {
-    const std::string run = run_file_text(imported.run);
+    Value moved = imported.run;
+    lay_over(moved, paths_for_file(moved, folder, *file));
+    const std::string run = run_file_text(moved);
     if (*file == "-") {
       answer(run);
       return kDone;

@@ -19,6 +19,7 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "plan/axis.h"
 #include "plan/curve.h"
@@ -386,7 +387,9 @@ int plan_command(const Invocation& invocation) {
   if (target != nullptr) return export_best(invocation, answered, *input, *target);
   if (const std::string* file = invocation.value("write");
       file != nullptr && !answered.rows.empty()) {
-    const std::string text = run_file_text(answered.rows.front().run);
+    Value run = answered.rows.front().run;
+    lay_over(run, paths_for_file(run, input->folder, *file));
+    const std::string text = run_file_text(run);
     if (*file == "-") {
       answer(text);
       return kDone;

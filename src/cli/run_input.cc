@@ -10,6 +10,7 @@
 #include "cli/read_invocation.h"
 #include "cli/said_value.h"
 #include "document/read.h"
+#include "job/file_path.h"
 #include "machine/machine.h"
 #include "plan/recompute_choice.h"
 #include "quantity/parse.h"
@@ -230,7 +231,7 @@ tl::expected<std::shared_ptr<const Architecture>, Diagnostics> model_of(const Ru
 std::optional<Value> model_file_of(const Value& document, const std::string& folder) {
   const Value* model = document.find("model");
   if (model == nullptr || !model->is_string()) return std::nullopt;
-  const std::filesystem::path path = std::filesystem::path(folder) / model->as_string();
+  const std::filesystem::path path = path_from(folder, *model);
   for (const std::filesystem::path& file : {path, path / "config.json"}) {
     const auto text = read_file_for_core(file.string());
     if (!text) continue;

@@ -11,6 +11,7 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "cli/written_paths.h"
 #include "report/applied.h"
 #include "report/budget_text.h"
 #include "report/phases.h"
@@ -151,6 +152,10 @@ int weigh_command(const Invocation& invocation) {
     }
   }
   if (const std::string* file = invocation.value("write")) {
+    for (const KeyEdit& moved : paths_for_file(asked.document, input->folder, *file)) {
+      edits.push_back(moved);
+      lay_over(asked.document, {moved});
+    }
     const std::string text = run_text(*input, edits, asked.document);
     if (*file == "-") {
       answer(text);

@@ -293,6 +293,10 @@ void choose_machine(Draft& draft, const ReadFile& read_file, const std::string& 
   if (machine == nullptr) return;
   if (const auto whole = draft.settings().number(KeyId::kNetwork)) {
     auto connected = std::make_shared<Machine>(*machine);
+    // Nobody names the machine, so it has as many devices as the run says.
+    if (const auto devices = draft.settings().count(KeyId::kDevicesPerNode);
+        devices && !cluster.machine_said)
+      connected->devices_per_node = Ranks(*devices);
     connected->send(BytesPerSecond(*whole));
     machine = std::move(connected);
     cluster.network_said = true;

@@ -112,6 +112,26 @@ TEST(MachineChoice, ATableAndANetwork) {
   EXPECT_DOUBLE_EQ(find_machine("google-a3-high")->network().value(), 100e9);
 }
 
+// What one machine sends is shared by the devices that stand in it.
+TEST(MachineChoice, ANetworkIsOfAsManyDevicesAsAreSaid) {
+  struct Case {
+    std::map<std::string, std::string> said;
+    double of_a_device;
+  };
+  for (const Case& one :
+       {Case{{{"cluster.network", "\"400 Gb/s\""}}, 50e9 / 8},
+        Case{{{"cluster.network", "\"400 Gb/s\""}, {"cluster.devices_per_node", "4"}}, 50e9 / 4},
+        // Half of a machine that is known has half of its interfaces.
+        Case{{{"cluster.machine", "\"aws-p5\""},
+              {"cluster.network", "\"400 Gb/s\""},
+              {"cluster.devices_per_node", "4"}},
+             50e9 / 8}}) {
+    const ReadJob job = job_with(one.said);
+    ASSERT_TRUE(job);
+    EXPECT_DOUBLE_EQ(job->cluster.machine->network_per_device().value(), one.of_a_device);
+  }
+}
+
 TEST(MachineChoice, ADeviceThatIsOnlyASizeHasNone) {
   const ReadJob job = job_with({{"cluster.device", "\"24gb\""},
                                 {"cluster.devices", "64"},

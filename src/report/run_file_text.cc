@@ -168,7 +168,12 @@ std::string edited_run_file(std::string_view text, const Value& before,
                             const std::vector<KeyEdit>& edits) {
   Value wanted = before;
   std::vector<std::string> lines = lines_of(text);
-  for (const KeyEdit& edit : edits) {
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    const KeyEdit& edit = edits[i];
+    const bool is_last =
+        std::none_of(edits.begin() + static_cast<std::ptrdiff_t>(i) + 1, edits.end(),
+                     [&](const KeyEdit& later) { return later.key == edit.key; });
+    if (!is_last) continue;
     const Value* old = before.at(edit.key);
     set_path(wanted, edit.key, edit.value, Place{});
     if (old == nullptr || !replace_value(lines, *old, value_text(edit.value)))

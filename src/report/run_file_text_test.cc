@@ -35,6 +35,17 @@ TEST(EditedRunFile, ChangesATextWithItsQuotes) {
   EXPECT_EQ(edited({{"training.precision", Value::string("fp32")}}), expected);
 }
 
+TEST(EditedRunFile, TakesTheLastWordOfAKey) {
+  std::string expected(kRun);
+  expected.replace(expected.find("micro_batch = 1"), 15, "micro_batch = 128");
+  expected.insert(expected.find("\n[parallel]"), "loss = \"chunked\"\n");
+  EXPECT_EQ(edited({{"training.micro_batch", Value::integer(64)},
+                    {"training.loss", Value::string("fused")},
+                    {"training.micro_batch", Value::integer(128)},
+                    {"training.loss", Value::string("chunked")}}),
+            expected);
+}
+
 TEST(EditedRunFile, PutsANewKeyAtTheEndOfItsSection) {
   std::string expected(kRun);
   expected.insert(expected.find("\n[parallel]"), "loss = \"chunked\"\n");

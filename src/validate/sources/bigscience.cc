@@ -114,9 +114,11 @@ Mapped map(MeasuredRow& row) {
     scatter_transfers(mapped);
   }
   map_cluster(row, mapped, is_bloom_search(row) ? 8 : 4);
-  if (is_bloom_search(row))
-    mapped.assume("cluster.network", "400 Gb/s",
-                  "four Omni-Path links a node (train/tr11-176B-ml/README.md), of 100 Gb/s each");
+  mapped.assume(
+      "cluster.network", "400 Gb/s",
+      is_bloom_search(row)
+          ? "four Omni-Path links a node (train/tr11-176B-ml/README.md), of 100 Gb/s each"
+          : "four Omni-Path links of 100 Gb/s a node with V100 (idris.fr, Jean Zay: hardware)");
   map_recipe(row, mapped);
   mapped.set("parallel.data", row.need("parallel.dp"));
   mapped.set("parallel.zero_stage", row.count("parallel.fsdp_zero_stage").value_or(0));
