@@ -42,6 +42,16 @@ MEGATRON = {
     **{f"megatron, fsdp {stage}": {**ONE_BATCH, "cluster.devices": 8, "parallel.strategy": "megatron-fsdp", "parallel.zero_stage": stage}
        for stage in (2, 3)},
 }
+# Needs NANOTRON_SOURCE (nanotron_engine.py); without it these rows stay as they are. Plain code is timed once more beside them, as
+# theirs may be another host.
+SHARDED = {"engine": "nanotron", "training.precision": "bf16-mixed-fp32-gradients", "cluster.devices": 8, "parallel.zero_stage": 1}
+NANOTRON = {
+    "plain, beside nanotron": {}, "nanotron": SHARDED, "nanotron, full": {**SHARDED, **FULL},
+    **{f"nanotron, tensor {ranks}": {**SHARDED, "parallel.tensor": ranks} for ranks in (2, 4, 8)},
+    "nanotron, tensor 2, full": {**SHARDED, **FULL, "parallel.tensor": 2},
+    **{f"nanotron, data {ranks}": {**SHARDED, "cluster.devices": ranks} for ranks in (32, 128)},
+}
+PHASES = ("forward", "backward", "accumulation", "gather")  # the last two are nanotron's
 PROCESSES = 3  # of each: where two threads take turns, one process is not like the other
 
 
@@ -51,6 +61,12 @@ def runs():
             yield case, layers_key, engine, changes
     for engine, changes in MEGATRON.items():
         yield "megatron-1", "num_hidden_layers", engine, changes
+    for engine, changes in NANOTRON.items():
+        yield "llama", "num_hidden_layers", engine, changes
+
+
+def is_asked(only, engine):
+    return (not only or only in engine) and (engine not in NANOTRON or "NANOTRON_SOURCE" in os.environ)
 
 
 class Timed:
@@ -72,6 +88,8 @@ class Timed:
             yield step
             if "whole" in self.now:  # a schedule's forward and backward
                 self.now["backward"] = self.now.pop("whole") - self.now["forward"]
+            if "accumulated backward" in self.now:
+                self.now["accumulation"] = self.now.pop("accumulated backward") - self.now["backward"]
             if step >= WARM:
                 for name, seconds in self.now.items():
                     self.best[name] = min(seconds, self.best.get(name, seconds))
@@ -88,7 +106,9 @@ def time_one(case, changes):
     if run["engine"] == "megatron":
         time_forward(timed)
     gc.disable()
-    training.train_one(timed, run, 0)
+    # nanotron's in the middle of its tensor ranks: its own rows of a gathered product stand between those of others
+    rank = training.value(run, "parallel.tensor", 1) // 2 if run["engine"] == "nanotron" else 0
+    training.train_one(timed, run, rank)
     print(json.dumps(timed.best))
     sys.stdout.flush()
     os._exit(0)
@@ -127,11 +147,11 @@ def main():
     if arguments.one:
         time_one(arguments.one[0], json.loads(arguments.one[1]))
     known = {}
-    if arguments.only and arguments.out.exists():
+    if arguments.out.exists():
         known = {(row["case"], row["engine"]): row for row in json.loads(arguments.out.read_text(encoding="utf-8"))["rows"]}
     rows = []
     for case, layers_key, engine, changes in runs():
-        if arguments.only and arguments.only not in engine:
+        if not is_asked(arguments.only, engine):
             rows += [known[case, engine]] if (case, engine) in known else []
             continue
         few, many = (least(case, json.dumps({**changes, f"model.{layers_key}": layers})) for layers in LAYERS)
@@ -139,7 +159,7 @@ def main():
             print(f"{case:20} {engine:22} did not run")
             continue
         row = {"case": case, "engine": engine, "changes": changes}
-        for phase in ("forward", "backward"):
+        for phase in (phase for phase in PHASES if phase in few):
             row[f"{phase}_us_per_layer"] = round(1e6 * (many[phase] - few[phase]) / (LAYERS[1] - LAYERS[0]), 1)
             row[f"{phase}_us_of_ends"] = round(1e6 * few[phase] - LAYERS[0] * row[f"{phase}_us_per_layer"], 1)
         rows.append(row)

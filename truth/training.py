@@ -433,6 +433,9 @@ def train_one(recorder, run, rank=0):
     if run["engine"] == "scaling":
         import scaling_engine
         return scaling_engine.train(recorder, run, rank)
+    if run["engine"] == "nanotron":
+        import nanotron_engine
+        return nanotron_engine.train(recorder, run, rank)
     if value(run, "parallel.pipeline", 1) > 1:
         import pipeline_parallel
         return pipeline_parallel.train_pipeline(recorder, run, rank)
