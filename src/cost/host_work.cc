@@ -14,7 +14,8 @@ namespace {
 
 struct OfEngine {
   Engine engine{};
-  std::array<bool, 4> stages{};  // of ZeRO
+  std::array<bool, 4> stages{};          // of ZeRO
+  bool one_rank = true, several = true;  // of tensors: nanotron's layers are other code there
   HostWork work;
 };
 
@@ -46,16 +47,22 @@ std::vector<OfEngine> read_engines() {
     engine.engine = read_engine(fact["engine"]);
     for (const Fact& stage : fact["zero_stages"].items())
       engine.stages.at(static_cast<std::size_t>(stage.integer())) = true;
+    if (fact.has("tensor_ranks")) {
+      engine.one_rank = fact["tensor_ranks"].text() == "one";
+      engine.several = fact["tensor_ranks"].text() == "several";
+      if (!engine.one_rank && !engine.several) fact["tensor_ranks"].fail("is one or several");
+    }
     engine.work = {hooks(fact, "forward"), hooks(fact, "backward"), hooks(fact, "again"),
                    root["graph"]["operators"].number()};
   }
   return engines;
 }
 
-// One rank alone divides nothing, and only ZeRO wraps it all the same. Megatron's are its own layers.
+// One rank alone divides nothing, and only ZeRO wraps it all the same. Megatron's and nanotron's are
+// their own layers.
 bool has_hooks(const Job& job) {
   return job.engine == Engine::kDeepSpeed || job.engine == Engine::kMegatron ||
-         job.parallel.data * job.parallel.context > 1;
+         job.engine == Engine::kNanotron || job.parallel.data * job.parallel.context > 1;
 }
 
 }  // namespace
@@ -65,7 +72,8 @@ HostWork host_work_of(const Job& job) {
   if (has_hooks(job))
     for (const OfEngine& known : engines)
       if (known.engine == job.engine &&
-          known.stages[static_cast<std::size_t>(job.parallel.zero_stage)])
+          known.stages[static_cast<std::size_t>(job.parallel.zero_stage)] &&
+          (job.parallel.tensor > 1 ? known.several : known.one_rank))
         return known.work;
   return {};
 }

@@ -6,6 +6,8 @@
 //   fsdp2                                    36         55
 //   ZeRO-3: every module has its own        169        156
 //   megatron: its layers' own code           25         17
+//   nanotron: the same, on one tensor rank   35         37
+//   nanotron on several                      49         55
 //
 // Timed on one host with plain code beside (truth/host_times.py), and said in its operators: a host that is slow at the one is
 // slow at the other. Data: data/host_work.json.

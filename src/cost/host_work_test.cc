@@ -50,6 +50,22 @@ TEST(HostWork, MegatronsIsOfItsLayers) {
   EXPECT_LT(0.5 * plain, own);  // of fewer operators
 }
 
+// Its layers' code is its own, too, and other code where tensor ranks divide them, however many; gradients are added up one by one.
+TEST(HostWork, NanotronsIsOfItsLayersAndTensors) {
+  const auto of = [](int tensor) {
+    return host_work_of(
+        job_of("nanotron", 8, "[parallel]\ntensor = " + std::to_string(tensor) + "\n"));
+  };
+  const HostWork one = of(1), two = of(2);
+  EXPECT_GT(one.forward.of(kLayer), 0);
+  EXPECT_GT(two.forward.of(kLayer), one.forward.of(kLayer));
+  EXPECT_GT(two.backward.of(kLayer), one.backward.of(kLayer));
+  EXPECT_EQ(two.forward.of(kLayer), of(4).forward.of(kLayer));
+  EXPECT_EQ(one.forward.of({{}, {}, 1, 1, 0}), 0);
+  EXPECT_GT(one.backward.of({{}, {}, 1, 1, 0}), 0);
+  EXPECT_GT(host_work_of(job_of("nanotron", 1)).forward.of(kLayer), 0);
+}
+
 TEST(HostWork, AUnitWithoutTensorsHasNoHooks) {
   EXPECT_EQ(host_work_of(job_of("fsdp2", 8)).forward.of({}), 0);
 }
