@@ -46,6 +46,47 @@ TEST(CollectiveTime, ARingTakesAStepForEachRank) {
   EXPECT_NEAR(gather(512) - gather(128), 48 * 14e-6 + 336 * 3.4e-6, 1e-9);
 }
 
+// crazyguitar/aws-gpu-communication-benchmark, data/nccl_all_gather.csv and nccl_all_reduce.csv: P5, 2025.
+TEST(CollectiveTime, WhatWasMeasuredOfAMachineStandsForIt) {
+  const ExchangeClock p5 = clock_of("h100-sxm-80gb", "aws-p5");
+  constexpr double kMib = 1024.0 * 1024;
+  const struct {
+    ExchangeKind kind;
+    std::int64_t ranks;
+    double mib, microseconds, within;
+  } cases[] = {
+      // Small gathers take as long as their ring has steps; of large ones the bytes hide the steps.
+      {ExchangeKind::kAllGather, 128, 32, 1337, 0.10},
+      {ExchangeKind::kAllGather, 256, 32, 2699, 0.10},
+      {ExchangeKind::kAllGather, 256, 512, 3653, 0.10},
+      {ExchangeKind::kAllGather, 128, 1024, 4068, 0.10},
+      {ExchangeKind::kAllGather, 16, 1024, 3126, 0.10},
+      // All-reduces go up and down a tree.
+      {ExchangeKind::kAllReduce, 16, 1024, 4627,
+       0.25},  // bound by the links inside, which 2 machines pass by
+      {ExchangeKind::kAllReduce, 64, 1024, 7702, 0.05},
+      {ExchangeKind::kAllReduce, 128, 128, 2061, 0.15},
+      {ExchangeKind::kAllReduce, 256, 64, 1599, 0.25},
+      {ExchangeKind::kAllReduce, 256, 1024, 9720, 0.05},
+  };
+  for (const auto& one : cases)
+    EXPECT_NEAR(p5.time(one.kind, one.mib * kMib, {Ranks(one.ranks), Ranks(8)}).value(),
+                one.microseconds * 1e-6, one.within * one.microseconds * 1e-6)
+        << one.ranks << " ranks, " << one.mib << " MiB";
+  // Ranks of one machine do not care.
+  const ExchangeClock usual = clock_of("h100-sxm-80gb", "hgx-h100");
+  EXPECT_EQ(p5.time(ExchangeKind::kAllGather, 1e9, {Ranks(8), Ranks(8)}).value(),
+            usual.time(ExchangeKind::kAllGather, 1e9, {Ranks(8), Ranks(8)}).value());
+}
+
+TEST(CollectiveTime, AnAllReduceTakesTheTreeWhereARingHasMoreSteps) {
+  const ExchangeClock h100 = clock_of("h100-sxm-80gb", "hgx-h100");
+  const auto reduce = [&](std::int64_t ranks) {
+    return h100.time(ExchangeKind::kAllReduce, 1, {Ranks(ranks), Ranks(8)}).value();
+  };
+  EXPECT_NEAR(reduce(512) - reduce(128), 2 * 2 * 14e-6, 1e-9);  // two levels more, up and down
+}
+
 TEST(CollectiveTime, GroupsFillMachinesByTheirStride) {
   EXPECT_EQ(group_of(Ranks(8), 1, Ranks(8)).in_machine, Ranks(8));
   EXPECT_EQ(group_of(Ranks(16), 8, Ranks(8)).in_machine, Ranks(1));

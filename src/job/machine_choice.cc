@@ -18,7 +18,8 @@ namespace steelyard {
 namespace {
 
 constexpr std::int64_t kMostDevices = 4'096, kMostInterfaces = 65'536;
-constexpr double kLeastHostTimes = 1e-3, kMostHostTimes = 1e3;
+constexpr double kLeastTimes = 1e-3, kMostTimes = 1e3;
+constexpr double kMostStep = 1e6;  // microseconds
 
 // A machine as somebody wrote it, laid over `machine`.
 class MachineText {
@@ -41,14 +42,17 @@ class MachineText {
         read_network(member);
       else if (member.key == "network")
         read_interfaces(member);
+      else if (member.key == "exchanges")
+        read_exchanges(member);
       else if (member.key == "host")
         read_host(member);
       else if (member.key == "name" || member.key == "description")
         read_text(member);
       else if (member.key != "list_order" && member.key != "short_forms")
-        unknown(member, "a machine",
-                std::array<std::string_view, 6>{"name", "description", "devices",
-                                                "devices_per_node", "network", "host"});
+        unknown(
+            member, "a machine",
+            std::array<std::string_view, 7>{"name", "description", "devices", "devices_per_node",
+                                            "network", "exchanges", "host"});
     }
   }
 
@@ -138,6 +142,72 @@ class MachineText {
     }
   }
 
+  void read_exchanges(const Value::Member& exchanges) {
+    if (!exchanges.value.is_table())
+      return refuse("E105", exchanges.value, fmt::format("exchanges is {}", shown(exchanges.value)),
+                    "expected a table of what was measured, as data/machines/aws-p5.json has it");
+    MeasuredExchanges measured;
+    for (const Value::Member& member : exchanges.value.members()) {
+      if (member.key == "all_reduce")
+        read_reached(member, measured.all_reduce);
+      else if (member.key == "gather")
+        read_reached(member, measured.gather);
+      else if (member.key == "ring_step_microseconds")
+        measured.ring_step = Seconds(within(member, 0, kMostStep, 0) * 1e-6);
+      else if (member.key == "tree_step_microseconds")
+        measured.tree_step = Seconds(within(member, 0, kMostStep, 0) * 1e-6);
+      else if (member.key == "low")
+        measured.low = within(member, kLeastTimes, 1, 1);
+      else if (member.key == "high")
+        measured.high = within(member, 1, kMostTimes, 1);
+      else if (!is_remark(member.key))
+        unknown(member, "exchanges",
+                std::array<std::string_view, 6>{"all_reduce", "gather", "ring_step_microseconds",
+                                                "tree_step_microseconds", "low", "high"});
+    }
+    if (measured.all_reduce.empty() || measured.gather.empty())
+      return refuse("E105", exchanges.value, "exchanges lacks all_reduce or gather",
+                    "expected both, as [{ machines = 2, bus_bandwidth = \"200 GB/s\" }]");
+    machine_.measured = std::move(measured);
+  }
+
+  // Of so many machines, fewest first.
+  void read_reached(const Value::Member& member, std::vector<MeasuredExchanges::Reached>& reached) {
+    if (!member.value.is_array())
+      return refuse("E105", member.value, fmt::format("{} is {}", member.key, shown(member.value)),
+                    "expected a list, as [{ machines = 2, bus_bandwidth = \"200 GB/s\" }]");
+    for (const Value& item : member.value.items()) {
+      MeasuredExchanges::Reached one;
+      if (item.is_table())
+        for (const Value::Member& of_one : item.members()) {
+          if (of_one.key == "machines")
+            one.machines = count(of_one, kMostInterfaces, 1);
+          else if (of_one.key == "bus_bandwidth")
+            bandwidth(of_one, one.bus);
+          else
+            unknown(of_one, member.key,
+                    std::array<std::string_view, 2>{"machines", "bus_bandwidth"});
+        }
+      if (one.machines < 1 || one.bus.value() <= 0)
+        refuse("E105", item, fmt::format("{} has {}", member.key, shown(item)),
+               "expected { machines = 2, bus_bandwidth = \"200 GB/s\" }");
+      else
+        reached.push_back(one);
+    }
+    std::sort(reached.begin(), reached.end(),
+              [](const auto& a, const auto& b) { return a.machines < b.machines; });
+  }
+
+  double within(const Value::Member& member, double least, double most, double otherwise) {
+    const Value& value = member.value;
+    if (value.is_number() && value.as_number() >= least && value.as_number() <= most)
+      return value.as_number();
+    refuse(value.is_number() ? "E107" : "E105", value,
+           fmt::format("{} is {}", member.key, shown(value)),
+           fmt::format("needs a number from {} to {}", least, most));
+    return otherwise;
+  }
+
   void read_host(const Value::Member& host) {
     if (!host.value.is_table())
       return refuse("E105", host.value, fmt::format("host is {}", shown(host.value)),
@@ -164,8 +234,8 @@ class MachineText {
 
   void read_operator(const Value& value) {
     const Value* times = value.find("times");
-    if (times == nullptr || !times->is_number() || !(times->as_number() >= kLeastHostTimes) ||
-        !(times->as_number() <= kMostHostTimes))
+    if (times == nullptr || !times->is_number() || !(times->as_number() >= kLeastTimes) ||
+        !(times->as_number() <= kMostTimes))
       return refuse("E105", times == nullptr ? value : *times,
                     fmt::format("operator is {}", shown(value)),
                     "expected { times = 1.0 }: as long as the x86 hosts of data/efficiency take");

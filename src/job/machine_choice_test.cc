@@ -97,6 +97,14 @@ TEST(MachineChoice, EachOfOursCouldBeAFileOfOnesOwn) {
     EXPECT_EQ(job->cluster.machine->network(), known.network()) << file.path;
     EXPECT_EQ(job->cluster.machine->host_memory, known.host_memory) << file.path;
     EXPECT_EQ(job->cluster.machine->host_operator, known.host_operator) << file.path;
+    const MeasuredExchanges &own = job->cluster.machine->measured, &ours = known.measured;
+    ASSERT_EQ(own.all_reduce.size(), ours.all_reduce.size()) << file.path;
+    for (std::size_t i = 0; i < ours.all_reduce.size(); ++i)
+      EXPECT_EQ(own.all_reduce[i].bus, ours.all_reduce[i].bus) << file.path;
+    EXPECT_EQ(own.gather.size(), ours.gather.size()) << file.path;
+    EXPECT_EQ(own.ring_step, ours.ring_step) << file.path;
+    EXPECT_EQ(own.tree_step, ours.tree_step) << file.path;
+    EXPECT_EQ(own.low, ours.low) << file.path;
   }
 }
 
@@ -166,6 +174,14 @@ TEST(MachineChoice, WrongOnesAreRefused) {
       {"{ host = { memory_bandwidth = \"fast\" } }", "E105", "memory_bandwidth is \"fast\""},
       {"{ host = { operator = 2 } }", "E105", "operator is 2"},
       {"{ name = 1 }", "E105", "name is 1"},
+      {"{ exchanges = \"400 Gb/s\" }", "E105", "exchanges is \"400 Gb/s\""},
+      {"{ exchanges = { ring_step_microseconds = 10 } }", "E105",
+       "exchanges lacks all_reduce or gather"},
+      {"{ exchanges = { gather = 3 } }", "E105", "gather is 3"},
+      {"{ exchanges = { gather = [{ machines = 2 }] } }", "E105", "gather has {"},
+      {"{ exchanges = { gather = [{ machine = 2 }] } }", "E104", "unknown key \"machine\""},
+      {"{ exchanges = { low = 2 } }", "E107", "low is 2"},
+      {"{ exchanges = { tree_step = 2 } }", "E104", "unknown key \"tree_step\""},
   };
   for (const auto& wrong : cases) {
     SCOPED_TRACE(wrong.machine);

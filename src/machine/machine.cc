@@ -7,6 +7,24 @@
 namespace steelyard {
 namespace {
 
+std::vector<MeasuredExchanges::Reached> read_reached(const Fact& fact) {
+  std::vector<MeasuredExchanges::Reached> reached;
+  for (const Fact& one : fact.items())
+    reached.push_back({one["machines"].integer(), one["bus_bandwidth"].bytes_per_second()});
+  return reached;
+}
+
+MeasuredExchanges read_measured(const Fact& fact) {
+  return {read_reached(fact["all_reduce"]),
+          read_reached(fact["gather"]),
+          Seconds(fact["ring_step_microseconds"].number() * 1e-6),
+          Seconds(fact["tree_step_microseconds"].number() * 1e-6),
+          fact["low"].number(),
+          fact["high"].number(),
+          fact["mark"].text(),
+          fact["source"].text()};
+}
+
 Machine read_machine(const Fact& fact) {
   Machine machine;
   machine.name = fact["name"].text();
@@ -18,6 +36,7 @@ Machine read_machine(const Fact& fact) {
   machine.interface_bandwidth = network["bandwidth_per_interface_per_direction"].bytes_per_second();
   machine.network_mark = network["mark"].text();
   machine.network_source = network["source"].text();
+  if (fact.has("exchanges")) machine.measured = read_measured(fact["exchanges"]);
   const Fact host = fact["host"];
   machine.host_memory = host["memory"].bytes();
   machine.host_memory_bandwidth = host["memory_bandwidth"].bytes_per_second();
@@ -45,6 +64,15 @@ const Machine* usual_machine(const Device& device) {
   for (const Machine& machine : machines())
     if (machine.is_built_with(device)) return &machine;
   return nullptr;
+}
+
+Machine Machine::widened(double times) const {
+  Machine wider = *this;
+  const auto widen = [&](BytesPerSecond& rate) { rate = BytesPerSecond(rate.value() * times); };
+  widen(wider.interface_bandwidth);
+  for (auto* reached : {&wider.measured.all_reduce, &wider.measured.gather})
+    for (MeasuredExchanges::Reached& one : *reached) widen(one.bus);
+  return wider;
 }
 
 bool Machine::is_built_with(const Device& device) const {

@@ -15,6 +15,23 @@
 
 namespace steelyard {
 
+// What exchanges between machines have been measured to take, where somebody has: in place of what rings reach of the
+// interfaces elsewhere, and of NCCL's own latencies (data/efficiency).
+struct MeasuredExchanges {
+  struct Reached {
+    std::int64_t machines = 0;
+    BytesPerSecond
+        bus{};  // bus bandwidth of a whole machine, without the steps (NVIDIA/nccl-tests doc/PERFORMANCE.md)
+  };
+  std::vector<Reached> all_reduce, gather;  // fewest machines first
+  Seconds ring_step{};       // each step of a ring that leaves a machine, though it moves nothing
+  Seconds tree_step{};       // from a machine to the next one up or down a tree
+  double low = 1, high = 1;  // times of the bandwidths that have been seen
+  std::string mark, source;
+
+  bool some() const { return !gather.empty(); }
+};
+
 struct Machine {
   std::string name;                  // "hgx-h100"
   std::string description;           // "DGX or HGX H100: NVSwitch, 8 x 400 Gb/s"
@@ -26,6 +43,7 @@ struct Machine {
   BytesPerSecond host_memory_bandwidth{};
   double host_operator =
       1;  // an operator takes its host so many times as long as the x86 hosts of data/efficiency
+  MeasuredExchanges measured;
   std::string network_mark, network_source;
   std::string host_mark, host_source;
 
@@ -37,9 +55,12 @@ struct Machine {
   BytesPerSecond network_per_device() const {
     return BytesPerSecond(network().value() / static_cast<double>(devices_per_node.value()));
   }
-  // By as many interfaces as before.
+  // With interfaces so many times as fast, and exchanges that reach as much of them.
+  Machine widened(double times) const;
+  // By as many interfaces as before; nobody has measured what exchanges reach then.
   void send(BytesPerSecond whole) {
     interface_bandwidth = BytesPerSecond(whole.value() / static_cast<double>(interfaces));
+    measured = {};
   }
 };
 

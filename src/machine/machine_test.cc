@@ -26,5 +26,16 @@ TEST(Machine, TheWayOutIsSharedByItsDevices) {
   EXPECT_EQ(find_machine("hgx-z100"), nullptr);
 }
 
+TEST(Machine, AFasterNetworkReachesMoreAndSendingAnythingElseIsNotMeasured) {
+  Machine p5 = *find_machine("aws-p5");
+  ASSERT_TRUE(p5.measured.some());
+  const Machine wider = p5.widened(2);
+  EXPECT_DOUBLE_EQ(wider.network().value(), 2 * p5.network().value());
+  EXPECT_DOUBLE_EQ(wider.measured.gather[0].bus.value(), 2 * p5.measured.gather[0].bus.value());
+  EXPECT_EQ(wider.measured.ring_step, p5.measured.ring_step);
+  p5.send(BytesPerSecond(1e9));
+  EXPECT_FALSE(p5.measured.some());
+}
+
 }  // namespace
 }  // namespace steelyard

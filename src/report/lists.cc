@@ -77,9 +77,26 @@ std::string machines_text(const Style& style) {
   return table.text(style);
 }
 
+Json json_of(const MeasuredExchanges& measured) {
+  const auto reached = [](const std::vector<MeasuredExchanges::Reached>& all) {
+    Json rows = Json::array();
+    for (const MeasuredExchanges::Reached& one : all)
+      rows.push_back({{"machines", one.machines}, {"bus_bytes_per_second", one.bus.value()}});
+    return rows;
+  };
+  return {{"all_reduce", reached(measured.all_reduce)},
+          {"gather", reached(measured.gather)},
+          {"ring_step_seconds", measured.ring_step.value()},
+          {"tree_step_seconds", measured.tree_step.value()},
+          {"low", measured.low},
+          {"high", measured.high},
+          {"mark", measured.mark},
+          {"source", measured.source}};
+}
+
 Json machines_json() {
   Json rows = Json::array();
-  for (const Machine& machine : machines())
+  for (const Machine& machine : machines()) {
     rows.push_back({{"name", machine.name},
                     {"description", machine.description},
                     {"devices", machine.devices},
@@ -95,6 +112,8 @@ Json machines_json() {
                       {"operator_times", machine.host_operator},
                       {"mark", machine.host_mark},
                       {"source", machine.host_source}}}});
+    if (machine.measured.some()) rows.back()["exchanges"] = json_of(machine.measured);
+  }
   return document("machines", std::move(rows));
 }
 
