@@ -49,7 +49,7 @@ DataExchange whole_gradients(ElementType type, bool beside_backward, double buck
   exchange.reduction = ExchangeKind::kAllReduce;
   exchange.reduce = bytes_each(type);
   exchange.reduces_beside_backward = beside_backward;
-  exchange.exposed_bytes = bucket;
+  exchange.bucket_bytes = exchange.exposed_bytes = bucket;
   return exchange;
 }
 
@@ -110,8 +110,14 @@ DataExchange data_exchange_of(const Job& job) {
     }
     case Engine::kNanotron: {
       const ElementType gradients = precision.accumulated_gradients.value_or(precision.gradients);
-      return stage == 0 ? whole_gradients(gradients, true, 0)
-                        : sharded_states(gradients, precision.parameters);
+      // Buckets are of the gradients that autograd makes; what is reduced is the sum of all micro-batches, wider.
+      const double bucket = static_cast<double>(job.buckets.ddp_bytes) * bytes_each(gradients) /
+                            bytes_each(precision.gradients);
+      if (stage == 0) return whole_gradients(gradients, true, bucket);
+      // Every rank has the sum of all, of which it steps its part (nanotron/trainer.py, training_step: reduce_scatter=False).
+      DataExchange exchange = whole_gradients(gradients, false, 0);
+      exchange.gather = bytes_each(precision.parameters);
+      return exchange;
     }
   }
   return {};

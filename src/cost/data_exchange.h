@@ -33,6 +33,7 @@ struct DataExchange {
   double gather_units = 0;               // of all, before the first micro-batch
   bool reduces_beside_backward = false;  // of the last micro-batch
   bool gathers_beside_forward = false;   // of the first micro-batch
+  double bucket_bytes = 0;   // gradients go in so many messages, of whole tensors; 0: in one
   double exposed_bytes = 0;  // of gradients at least: the last bucket has nothing to hide behind
   double exposed_gather_bytes = 0;  // of parameters: the first bucket
 };

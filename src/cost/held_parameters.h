@@ -2,6 +2,7 @@
 //
 //   held.whole      what is computed with, and gathered for it         held.trained    what has gradients and is stepped
 //   held.tensors    how many there are, of how many modules and layers: engines hang their hooks on them
+//   held.messages   buckets that its gradients fill, where they go in buckets: of whole tensors, so that a large one is one
 //
 // Of both, experts apart: fewer ranks share them.
 #pragma once
@@ -30,18 +31,19 @@ struct ParameterCount {
 
 struct HeldParameters {
   ParameterCount whole, trained;
-  double tensors = 0, modules = 0, layers = 0;
+  double tensors = 0, modules = 0, layers = 0, messages = 0;
   HeldParameters& operator+=(const HeldParameters& other) {
     whole += other.whole;
     trained += other.trained;
     tensors += other.tensors;
     modules += other.modules;
     layers += other.layers;
+    messages += other.messages;
     return *this;
   }
   friend HeldParameters operator*(const HeldParameters& held, double times) {
-    return {held.whole * times, held.trained * times, held.tensors * times, held.modules * times,
-            held.layers * times};
+    return {held.whole * times,   held.trained * times, held.tensors * times,
+            held.modules * times, held.layers * times,  held.messages * times};
   }
   void raise_to(const HeldParameters& other) {
     whole.raise_to(other.whole);
@@ -49,6 +51,7 @@ struct HeldParameters {
     tensors = std::max(tensors, other.tensors);
     modules = std::max(modules, other.modules);
     layers = std::max(layers, other.layers);
+    messages = std::max(messages, other.messages);
   }
 };
 

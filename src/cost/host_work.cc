@@ -19,6 +19,11 @@ struct OfEngine {
   HostWork work;
 };
 
+struct Known {
+  std::vector<OfEngine> engines;
+  double replay = 0, check = 0;
+};
+
 Engine read_engine(const Fact& fact) {
   const auto& names = key_of(KeyId::kEngine).names;
   const auto known = std::find(names.begin(), names.end(), fact.text());
@@ -26,7 +31,7 @@ Engine read_engine(const Fact& fact) {
   return static_cast<Engine>(known - names.begin());
 }
 
-std::vector<OfEngine> read_engines() {
+Known read_known() {
   constexpr std::string_view kPath = "host_work.json";
   const auto text = embedded_text(kPath);
   if (!text) throw DataError("host_work.json is not among the data files");
@@ -41,9 +46,9 @@ std::vector<OfEngine> read_engines() {
                            fact.number_or("tensor_microseconds", 0) / one,
                            fact.number_or("module_microseconds", 0) / one};
   };
-  std::vector<OfEngine> engines;
+  Known known{{}, root["graph"]["operators"].number(), root["check"]["operators_a_rank"].number()};
   for (const Fact& fact : root["hooks"].items()) {
-    OfEngine& engine = engines.emplace_back();
+    OfEngine& engine = known.engines.emplace_back();
     engine.engine = read_engine(fact["engine"]);
     for (const Fact& stage : fact["zero_stages"].items())
       engine.stages.at(static_cast<std::size_t>(stage.integer())) = true;
@@ -52,10 +57,11 @@ std::vector<OfEngine> read_engines() {
       engine.several = fact["tensor_ranks"].text() == "several";
       if (!engine.one_rank && !engine.several) fact["tensor_ranks"].fail("is one or several");
     }
-    engine.work = {hooks(fact, "forward"), hooks(fact, "backward"), hooks(fact, "again"),
-                   root["graph"]["operators"].number()};
+    engine.work = {hooks(fact, "forward"), hooks(fact, "backward"), hooks(fact, "again")};
+    if (fact.has("gather"))
+      engine.work.gather = fact["gather"]["tensor_rank_microseconds"].number() / one;
   }
-  return engines;
+  return known;
 }
 
 // One rank alone divides nothing, and only ZeRO wraps it all the same. Megatron's and nanotron's are
@@ -68,14 +74,17 @@ bool has_hooks(const Job& job) {
 }  // namespace
 
 HostWork host_work_of(const Job& job) {
-  static const std::vector<OfEngine> engines = read_engines();
+  static const Known known = read_known();
+  HostWork work;
   if (has_hooks(job))
-    for (const OfEngine& known : engines)
-      if (known.engine == job.engine &&
-          known.stages[static_cast<std::size_t>(job.parallel.zero_stage)] &&
-          (job.parallel.tensor > 1 ? known.several : known.one_rank))
-        return known.work;
-  return {};
+    for (const OfEngine& one : known.engines)
+      if (one.engine == job.engine &&
+          one.stages[static_cast<std::size_t>(job.parallel.zero_stage)] &&
+          (job.parallel.tensor > 1 ? one.several : one.one_rank))
+        work = one.work;
+  work.replay = known.replay;
+  work.check = job.checks_collectives ? known.check : 0;
+  return work;
 }
 
 }  // namespace steelyard

@@ -99,6 +99,23 @@ TEST(HostWork, IsOfTheMachinesHost) {
   EXPECT_GT(find_machine("gb200-nvl72")->host_operator, 2);
 }
 
+// Hosts that check each collective first take so long for each rank of it, whatever it moves.
+TEST(HostWork, CheckedCollectivesTakeTheLongerTheMoreRanksTheyHave) {
+  constexpr const char* kChecked = "[environment]\nTORCH_DISTRIBUTED_DEBUG = \"DETAIL\"\n";
+  const auto of = [&](int tensor, const std::string& more) {
+    return host_seconds(job_of("megatron", 8,
+                               "[parallel]\ndata = " + std::to_string(8 / tensor) +
+                                   "\ntensor = " + std::to_string(tensor) + "\n" + more));
+  };
+  const double two = of(2, kChecked) - of(2, ""), four = of(4, kChecked) - of(4, "");
+  EXPECT_GT(two, 10 * of(2, ""));
+  EXPECT_NEAR(four / two, 2, 0.3);
+  EXPECT_EQ(of(1, kChecked), of(1, ""));  // nobody to check with, but for the gradients
+  EXPECT_FALSE(job_of("megatron", 1, kChecked).checks_collectives);
+  EXPECT_FALSE(job_of("megatron", 8, "[environment]\nTORCH_DISTRIBUTED_DEBUG = \"info\"\n")
+                   .checks_collectives);
+}
+
 // Dropless experts have no fixed shapes: attention and router alone are replayed.
 TEST(HostWork, ExpertsAreLaunchedOneByOne) {
   const GraphCapture modules{CudaGraphs::kModule};

@@ -1,20 +1,28 @@
 #include "cost/step_end.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "cost/host_work.h"
 #include "cost/optimizer_time.h"
 
 namespace steelyard {
 
-StepEnd::StepEnd(const Job& job, const DataExchange& exchange, const Group& data,
-                 const Group& experts, const Device& device, const Machine& machine,
-                 Outlook outlook)
+StepEnd::StepEnd(const Job& job, const DataExchange& exchange, double last_gradient,
+                 const Group& data, const Group& experts, const Device& device,
+                 const Machine& machine, Outlook outlook)
     : exchange_(exchange),
+      last_gradient_(last_gradient),
       data_(data),
       experts_(experts),
       exchanges_(device, machine, outlook),
       slowdown_(at(achieved_rates(device).overlap_slowdown, outlook)),
       optimizer_(optimizer_seconds(job, 1, device, machine, outlook)) {
+  const HostWork host = host_work_of(job);
+  const double operation =
+      host_launch_at(achieved_rates(device), outlook).value() * machine.host_operator;
+  check_ = host.check * operation;
+  if (exchange.gather > 0) pieces_ = host.gather * operation;
   const bool divided = job.parallel.zero_stage >= 1;
   optimizer_of_experts_ = divided ? optimizer_ * static_cast<double>(data.ranks.value()) /
                                         static_cast<double>(experts.ranks.value())
@@ -29,20 +37,35 @@ StepEnd::Terms StepEnd::after(const HeldParameters& heaviest, double forward,
     terms.hidden += std::min(whole, beside);
     return std::max(std::min(least, whole), whole - beside) + slowdown_ * std::min(whole, beside);
   };
-  const auto seconds = [&](ExchangeKind kind, double bytes) {
-    return bytes > 0 ? exchanges_.time(kind, bytes, data_).value() : 0;
+  // Hosts that check a message first let the device wait for the next.
+  const auto message = [&](ExchangeKind kind, double bytes, const Group& group) {
+    if (bytes <= 0 || group.ranks <= 1) return 0.0;
+    return std::max(exchanges_.time(kind, bytes, group).value(),
+                    check_ * static_cast<double>(group.ranks.value()));
+  };
+  const auto seconds = [&](ExchangeKind kind, double bytes) { return message(kind, bytes, data_); };
+  // Gradients go bucket by bucket.
+  const auto in_messages = [&](double elements, const Group& group) {
+    const double share = elements / std::max(1.0, heaviest.trained.all());
+    const double messages = std::max(1.0, std::ceil(heaviest.messages * share));
+    return messages * message(exchange_.reduction, elements * exchange_.reduce / messages, group);
   };
   const auto of_all = [&](ExchangeKind kind, const ParameterCount& count, double width) {
-    return seconds(kind, count.dense * width) +
-           exchanges_.time(kind, count.experts * width, experts_).value();
+    return seconds(kind, count.dense * width) + message(kind, count.experts * width, experts_);
   };
-  double reduce = of_all(exchange_.reduction, heaviest.trained, exchange_.reduce);
-  if (exchange_.reduces_beside_backward)
-    reduce = shown(reduce, seconds(exchange_.reduction, exchange_.exposed_bytes), backward);
+  double reduce =
+      in_messages(heaviest.trained.dense, data_) + in_messages(heaviest.trained.experts, experts_);
+  if (exchange_.reduces_beside_backward) {
+    const double last = std::max(exchange_.exposed_bytes, last_gradient_ * exchange_.reduce);
+    reduce = shown(reduce, seconds(exchange_.reduction, last), backward);
+  }
   double gather = of_all(ExchangeKind::kAllGather, heaviest.trained, exchange_.gather);
   if (exchange_.gathers_beside_forward)
     gather =
         shown(gather, seconds(ExchangeKind::kAllGather, exchange_.exposed_gather_bytes), forward);
+  // The device waits while the host cuts and joins.
+  if (data_.ranks > 1)
+    gather += pieces_ * heaviest.tensors * static_cast<double>(data_.ranks.value());
   terms.data =
       reduce + gather + of_all(ExchangeKind::kAllGather, heaviest.whole, exchange_.gather_units);
   terms.optimizer =

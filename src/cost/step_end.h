@@ -1,6 +1,6 @@
 // What a step takes behind its micro-batches: what data ranks exchange once, and the optimizer.
 //
-//   StepEnd end(job, data_exchange_of(job), group, device, machine, outlook)
+//   StepEnd end(job, data_exchange_of(job), last gradient, group, device, machine, outlook)
 //   end.after(heaviest, forward, backward)      data 0.4 s, of which 0.1 behind compute · optimizer 0.02 s
 //
 // Experts are shared by fewer ranks than what is dense, and these stand further apart: one in each machine, where a machine's
@@ -16,9 +16,10 @@ namespace steelyard {
 
 class StepEnd {
  public:
+  // `last_gradient`: elements of the tensor whose gradient comes last, which is whole in one message: the embedding.
   // `data`, `experts`: the ranks that share dense parameters, and the same experts.
-  StepEnd(const Job& job, const DataExchange& exchange, const Group& data, const Group& experts,
-          const Device& device, const Machine& machine, Outlook outlook);
+  StepEnd(const Job& job, const DataExchange& exchange, double last_gradient, const Group& data,
+          const Group& experts, const Device& device, const Machine& machine, Outlook outlook);
 
   struct Terms {
     double data = 0, hidden = 0;  // seconds of exchanges that show, and behind compute
@@ -31,9 +32,12 @@ class StepEnd {
 
  private:
   DataExchange exchange_;
+  double last_gradient_ = 0;
   Group data_, experts_;
   ExchangeClock exchanges_;
   double slowdown_ = 0;
+  double check_ = 0;   // seconds that hosts take to check a collective, of each of its ranks
+  double pieces_ = 0;  // and to gather in pieces, of each tensor and rank
   double optimizer_ = 0, optimizer_of_experts_ = 0;  // seconds of each parameter
 };
 

@@ -11,9 +11,13 @@ namespace {
 
 StepEnd end_of(const StepWork& work, const Device& device, const Machine& machine,
                Outlook outlook) {
-  return {work.job,         data_exchange_of(work.job),
-          work.groups.data, work.groups.same_experts,
-          device,           machine,
+  return {work.job,
+          data_exchange_of(work.job),
+          work.held.front().trained.dense,
+          work.groups.data,
+          work.groups.same_experts,
+          device,
+          machine,
           outlook};
 }
 

@@ -22,13 +22,31 @@ double modules_of(const Unit<Checked>& unit) {
   return static_cast<double>(modules);
 }
 
-std::vector<HeldParameters> held_by(const StagePrograms<Checked>& programs, bool divided) {
+// A bucket is full with the tensor that passes its size (torch/csrc/distributed/c10d/reducer.cpp); what is left goes on into
+// the next unit's.
+double messages_of(const Unit<Checked>& unit, double bucket) {
+  if (bucket <= 0) return 0;
+  double messages = 0, filled = 0;
+  for (const TensorShare<Checked>& share : unit.tensors)
+    for (std::int64_t copy = 0; copy < share.copies; ++copy) {
+      filled += static_cast<double>(plain(share.elements));
+      if (filled < bucket) continue;
+      ++messages;
+      filled = 0;
+    }
+  return messages + filled / bucket;
+}
+
+// `bucket`: elements; 0: gradients go in one message.
+std::vector<HeldParameters> held_by(const StagePrograms<Checked>& programs, bool divided,
+                                    double bucket) {
   const ModelUnits<Checked>&whole = programs.units(), &trained = programs.trained_units();
   std::vector<HeldParameters> held;
   const auto add = [&](const Unit<Checked>& of_whole, const Unit<Checked>& of_trained,
                        double layers = 0) {
     held.push_back({count_of(of_whole), count_of(of_trained),
-                    static_cast<double>(of_whole.tensor_count), modules_of(of_whole), layers});
+                    static_cast<double>(of_whole.tensor_count), modules_of(of_whole), layers,
+                    messages_of(of_trained, bucket)});
   };
   add(whole.embedding, trained.embedding);
   for (std::size_t kind = 0; kind < whole.kinds.size(); ++kind)
@@ -36,6 +54,11 @@ std::vector<HeldParameters> held_by(const StagePrograms<Checked>& programs, bool
   add(whole.head, trained.head);
   if (divided) add(whole.vocabulary_rows, trained.vocabulary_rows);
   return held;
+}
+
+double elements_of_bucket(const Job& job) {
+  const DataExchange exchange = data_exchange_of(job);
+  return exchange.bucket_bytes > 0 ? exchange.bucket_bytes / exchange.reduce : 0;
 }
 
 // What a stage sends on of one micro-batch.
@@ -48,7 +71,7 @@ double boundary_bytes_of(const Job& job, const Sizes<Checked>& sizes) {
 
 StepWork::StepWork(const Job& asked, StagePrograms<Checked>& programs)
     : StepWork(asked, std::make_shared<const PipelineWork>(programs.work(asked.recompute)),
-               held_by(programs, divides_vocabulary(asked)),
+               held_by(programs, divides_vocabulary(asked), elements_of_bucket(asked)),
                boundary_bytes_of(asked, programs.sizes())) {}
 
 StepWork::StepWork(const Job& asked, const StepWork& alike)

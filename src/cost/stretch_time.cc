@@ -96,6 +96,9 @@ class Passage {
   }
   void exchange(const Kernel& kernel) {
     const Exchange& exchange = kernel.exchange;
+    if (exchange.kind != ExchangeKind::kSendReceive)  // of the host, as its launch is
+      (captures(clock_.graphs, kernel.part) ? way_.captured : way_.host) +=
+          clock_.seconds_of_check(clock_.groups.on(exchange.axis));
     const double seconds =
         clock_.exchanges.time(exchange.kind, exchange.bytes, clock_.groups.on(exchange.axis))
             .value();
@@ -280,19 +283,25 @@ WorkTime StretchClock::time(const StretchPassages& passages, const HeldParameter
                 passages.forward.hidden, passages.backward.hidden, passages.model_flops,
                 passages.executed_flops};
   work.hidden_backward += passages.weights.hidden;
-  // `hooks`: operators of the host beside those that are launched.
+  // `hooks`: operators of the host beside those that are launched. `checks`: seconds of it for what data ranks exchange.
   const auto stream = [&](double seconds, const StretchPassages::OneWay& way, double hooks,
-                          TimeTerms& terms, TimeTerms& hidden) {
-    const double on_host = way.host + hooks * host_launch * share_launched(way);
+                          double checks, TimeTerms& terms, TimeTerms& hidden) {
+    const double on_host = way.host + hooks * host_launch * share_launched(way) + checks;
     terms[TimeTerm::kHost] = shown_of_host(on_host, way);
     shown_beside(seconds, std::max(way.device, on_host), overlap_slowdown, term, terms, hidden);
   };
   const double forward = host.forward.of(held);
   const double backward = host.backward.of(held) + passages.again * host.again.of(held);
-  stream(gather(data.gather_forward, groups.data), passages.forward, forward, work.forward,
-         work.hidden_forward);
+  const auto check = [&](double width, const Group& group) {
+    return width > 0 ? seconds_of_check(group) : 0;
+  };
+  stream(gather(data.gather_forward, groups.data), passages.forward, forward,
+         check(data.gather_forward, groups.data), work.forward, work.hidden_forward);
   stream(gather(data.gather_backward, groups.gather_backward) + scatter, passages.backward,
-         backward, work.backward, work.hidden_backward);
+         backward,
+         check(data.gather_backward, groups.gather_backward) +
+             check(data.scatter_backward + data.exchange_backward, groups.data),
+         work.backward, work.hidden_backward);
   work.weight_turn[TimeTerm::kHost] = shown_of_host(passages.weights.host, passages.weights);
   if (splits_backward) work.backward += work.weight_turn;
   return work;

@@ -1,6 +1,8 @@
 #include "job/environment_choice.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -8,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "document/edit_distance.h"
 #include "model/stacked_experts.h"
 
 namespace steelyard {
@@ -112,6 +115,36 @@ Version choose_torch(Draft& draft, const Value& document, Diagnostics& problems)
   return version;
 }
 
+// c10d reads it whatever its case (torch/csrc/distributed/c10d/debug.cpp).
+constexpr std::string_view kDebug = "TORCH_DISTRIBUTED_DEBUG";
+constexpr std::array<std::string_view, 3> kDebugLevels = {"OFF", "INFO", "DETAIL"};
+
+void choose_debug(Draft& draft, const Value& document, Diagnostics& problems) {
+  const Value* value = named(document, kDebug);
+  if (value == nullptr) return;
+  const std::string path = "environment." + std::string(kDebug);
+  if (!value->is_string()) {
+    problems.push_back(not_text(*value, path, "DETAIL"));
+    return;
+  }
+  std::string level = value->as_string();
+  std::transform(level.begin(), level.end(), level.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  if (std::find(kDebugLevels.begin(), kDebugLevels.end(), level) == kDebugLevels.end()) {
+    problems.push_back({Severity::kError, "E106", path + " is " + shown(*value), value->place(),
+                        "expected OFF, INFO or DETAIL",
+                        did_you_mean("level", nearest_names(level, kDebugLevels))});
+    return;
+  }
+  Job& job = draft.job();
+  job.checks_collectives = level == "DETAIL" && job.cluster.devices > 1;
+  if (job.checks_collectives)
+    problems.push_back({Severity::kWarning, "E230", path + " is DETAIL", value->place(),
+                        "before each collective the hosts of its ranks check it with each other, "
+                        "one after the other",
+                        "set it only to find out which rank hangs"});
+}
+
 void choose_transformers(Draft& draft, const Value& document, Diagnostics& problems) {
   const auto version = said_version(document, "transformers", "4.44", problems);
   Job& job = draft.job();
@@ -196,6 +229,7 @@ void choose_allocator(Draft& draft, const Value& document, const Version& torch,
 
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
   const Version torch = choose_torch(draft, document, problems);
+  choose_debug(draft, document, problems);
   choose_transformers(draft, document, problems);
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);

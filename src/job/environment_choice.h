@@ -1,8 +1,9 @@
-// The run's environment: what changes its memory of all that launch scripts export, and the version of torch.
+// The run's environment: what changes its memory or its time of all that launch scripts export, and the version of torch.
 //
 //   [environment]
 //   PYTORCH_CUDA_ALLOC_CONF = "expandable_segments:True"
 //   TORCH_NCCL_AVOID_RECORD_STREAMS = "1"
+//   TORCH_DISTRIBUTED_DEBUG = "DETAIL"      the hosts of a group check each collective with each other before it starts
 //   torch = "2.1"        absent: nanotron's is 2.1, the others' is the newest; says whose blocks collectives hold back,
 //                        and what torch.nn.RMSNorm is
 //

@@ -332,6 +332,7 @@ struct Job {
   Buckets buckets;
   AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]
   RecordedCollectives recorded = RecordedCollectives::kNone;
+  bool checks_collectives = false;  // TORCH_DISTRIBUTED_DEBUG=DETAIL of [environment]
   Shifted shifted = Shifted::kLabels;
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   // What foreach Adam makes as large as its second moments: before torch 2.1 their roots, and these plus epsilon beside them.

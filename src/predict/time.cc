@@ -81,9 +81,7 @@ std::vector<WhatIf> what_would_help(const Job& job) {
         changed.host_link = BytesPerSecond(changed.host_link.value() * 2);
       }),
       machine);
-  Machine wider = machine;
-  wider.interface_bandwidth = BytesPerSecond(machine.interface_bandwidth.value() * 2);
-  ask("network 2x faster", device, wider);
+  ask("network 2x faster", device, machine.widened(2));
   ask("memory 2x faster", with([](Device& changed) {
         changed.memory_bandwidth = BytesPerSecond(changed.memory_bandwidth.value() * 2);
       }),
@@ -98,6 +96,12 @@ std::vector<WhatIf> what_would_help(const Job& job) {
     Machine quicker = machine;
     quicker.host_operator = machine.host_operator / 2;
     ask("host 2x faster", device, quicker);
+    if (job.checks_collectives) {
+      Job unchecked = job;
+      unchecked.checks_collectives = false;
+      answer("collectives not checked (TORCH_DISTRIBUTED_DEBUG)",
+             StepClock(unchecked).read(device, machine, Outlook::kExpected).step);
+    }
     if (can_be_captured(job)) {
       Job captured = job;
       captured.graphs.of = CudaGraphs::kIteration;

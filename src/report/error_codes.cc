@@ -49,6 +49,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E227", "lengths of samples and packing do not fit together", "Padded micro-batches are as long as their longest sample: mean_length and length_deviation say how long samples are, and belong to packing = \"padded\" alone."},
       {"E228", "CUDA graphs and the run do not fit together", "A graph replays what it has recorded, with the same shapes at the same addresses: what waits for the host, or is wrapped in a checkpoint, is not captured."},
       {"E229", "the device does not stand in that machine", "A machine is sold with one or a few kinds of devices. A file of your own says which, or none: then it is any."},
+      {"E230", "collectives are checked", "With TORCH_DISTRIBUTED_DEBUG=DETAIL PyTorch runs a barrier over the hosts and compares what each rank is about to send before every collective. It finds the rank that hangs, and a step of many small collectives takes several times as long."},
       {"E223", "nothing is left to train", "Backward starts at a loss that needs a gradient. In a pipeline DeepSpeed also runs backward on every stage, and joins the trained tensors of each into one: neither works where there are none."},
       // Models.
       {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},

@@ -54,8 +54,8 @@ ReadValue read_as(Form form, std::string_view text, std::string_view name) {
 
 // A name that begins with one of these changes what is allocated or sent; others are the script's own.
 bool matters(std::string_view variable) {
-  for (const std::string_view prefix :
-       {"PYTORCH_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS", "NVTE_", "TORCH_NCCL_"})
+  for (const std::string_view prefix : {"PYTORCH_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS", "NVTE_",
+                                        "TORCH_NCCL_", "TORCH_DISTRIBUTED_DEBUG"})
     if (variable.starts_with(prefix)) return true;
   return false;
 }
