@@ -61,12 +61,16 @@ std::string ranking_text(const std::vector<SourceRanking>& rankings, bool every_
                {"lost, %: median", true},
                {"95 %", true},
                {"died", true}});
-  for (const SourceRanking& ranking : rankings)
+  const auto add = [&](const SourceRanking& ranking) {
     table.add({ranking.source, fmt::format("{}", ranking.groups.size()),
                share_words(ranking.in_top, ranking),
                share_words(ranking.in_top_to_the_letter, ranking),
                fmt::format("{:.1f}", ranking.median_lost),
                fmt::format("{:.1f}", ranking.percentile_95_lost), fmt::format("{}", ranking.died)});
+  };
+  for (const SourceRanking& ranking : rankings) add(ranking);
+  const SourceRanking together = sweeps_together(rankings);
+  if (!together.groups.empty() && rankings.size() > 1) add(together);
   std::string text = table.text(style) + orders_text(rankings, style);
   if (!every_group) return text;
   Table groups({{"group"},

@@ -123,6 +123,8 @@ struct RowSource {
   std::string_view about;  // what was measured, in half a line
   bool (*owns)(const MeasuredRow& row);
   Mapped (*map)(MeasuredRow& row);
+  bool sweeps_layouts =
+      false;  // one code on one kind of machine, run in one layout after the other
 };
 
 }  // namespace steelyard

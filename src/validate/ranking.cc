@@ -127,28 +127,45 @@ std::optional<RankedGroup> ranked(const std::string& name, const Rows& rows) {
   return group;
 }
 
+// Counts what its groups came to.
+void sum_up(SourceRanking& ranking) {
+  std::vector<double> lost;
+  for (const RankedGroup& group : ranking.groups) {
+    ranking.in_top += in_top(group.place) ? 1 : 0;
+    ranking.in_top_to_the_letter += in_top(group.place_to_the_letter) ? 1 : 0;
+    ranking.died += group.died ? 1 : 0;
+    if (group.lost) lost.push_back(*group.lost);
+  }
+  ranking.median_lost = percentile(lost, 0.5);
+  ranking.percentile_95_lost = percentile(lost, 0.95);
+}
+
 // The groups of one source, or of what of it is judged apart.
 SourceRanking ranking_of(std::string source, const std::map<std::string, Rows>& by_group) {
   SourceRanking ranking;
   ranking.source = std::move(source);
   for (const double gap : kGaps) ranking.orders.push_back({gap, 0, 0});
-  std::vector<double> lost;
   for (const auto& [name, rows] : by_group) {
-    const auto group = ranked(name, rows);
+    auto group = ranked(name, rows);
     if (!group) continue;
     count_pairs(those_sure(rows), ranking.orders);
-    ranking.in_top += in_top(group->place) ? 1 : 0;
-    ranking.in_top_to_the_letter += in_top(group->place_to_the_letter) ? 1 : 0;
-    ranking.died += group->died ? 1 : 0;
-    if (group->lost) lost.push_back(*group->lost);
-    ranking.groups.push_back(*group);
+    ranking.groups.push_back(std::move(*group));
   }
-  ranking.median_lost = percentile(lost, 0.5);
-  ranking.percentile_95_lost = percentile(lost, 0.95);
+  sum_up(ranking);
   return ranking;
 }
 
 }  // namespace
+
+SourceRanking sweeps_together(const std::vector<SourceRanking>& rankings) {
+  SourceRanking together;
+  together.source = "sweeps of layouts, together";
+  for (const SourceRanking& ranking : rankings)
+    if (ranking.sweeps_layouts)
+      together.groups.insert(together.groups.end(), ranking.groups.begin(), ranking.groups.end());
+  sum_up(together);
+  return together;
+}
 
 std::vector<SourceRanking> rankings_of(const std::vector<SourceResult>& results) {
   std::vector<SourceRanking> rankings;
@@ -160,6 +177,7 @@ std::vector<SourceRanking> rankings_of(const std::vector<SourceResult>& results)
     for (const auto& [apart, by_group] : by_circumstance) {
       SourceRanking ranking =
           ranking_of(result.name + (apart.empty() ? "" : ", " + apart), by_group);
+      ranking.sweeps_layouts = result.sweeps_layouts;
       if (!ranking.groups.empty()) rankings.push_back(std::move(ranking));
     }
   }

@@ -45,6 +45,7 @@ struct PairOrder {
 
 struct SourceRanking {
   std::string source;  // and what of it is judged apart: "nanotron-ultrascale, one machine"
+  bool sweeps_layouts = false;
   std::vector<RankedGroup> groups;
   std::int64_t in_top = 0, in_top_to_the_letter = 0, died = 0;
   double median_lost = 0, percentile_95_lost = 0;  // percent
@@ -52,6 +53,9 @@ struct SourceRanking {
 };
 
 constexpr std::int64_t kTop = 3;
+
+// The groups of all sources that swept layouts, as one: other sources' groups mix releases and recipes, which no layout explains.
+SourceRanking sweeps_together(const std::vector<SourceRanking>& rankings);
 
 // Sources whose rows can be ranked, in their order.
 std::vector<SourceRanking> rankings_of(const std::vector<SourceResult>& results);

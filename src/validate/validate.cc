@@ -250,11 +250,16 @@ double size_of_error(const JudgedReading& judged) {
   return std::abs(percent_error(judged.reading.bytes, judged.predicted));
 }
 
+const RowSource* source_named(const std::string& name) {
+  for (const RowSource& source : row_sources())
+    if (source.name == name) return &source;
+  return nullptr;
+}
+
 std::string about_source(const std::string& name) {
   if (name == kRecords) return "recorded runs, phase by phase, to the byte";
-  for (const RowSource& source : row_sources())
-    if (source.name == name) return std::string(source.about);
-  return "rows that no mapper reads";
+  const RowSource* source = source_named(name);
+  return source == nullptr ? "rows that no mapper reads" : std::string(source->about);
 }
 
 }  // namespace
@@ -331,6 +336,8 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
     SourceResult result;
     result.name = name;
     result.about = about_source(name);
+    const RowSource* source = source_named(name);
+    result.sweeps_layouts = source != nullptr && source->sweeps_layouts;
     std::map<std::string, std::int64_t> refused;
     std::map<std::string, std::int64_t> left_out;
     std::vector<std::pair<std::string, ErrorTable>> tables;

@@ -83,6 +83,7 @@ std::string label_of(const Reading& reading);
 
 struct SourceResult {
   std::string name, about;
+  bool sweeps_layouts = false;  // RowSource::sweeps_layouts
   std::int64_t rows = 0, weighed = 0, refused = 0, left_out = 0;
   std::vector<std::pair<std::string, std::int64_t>> refused_because,
       left_out_because;                                      // commonest first

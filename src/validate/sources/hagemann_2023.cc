@@ -66,6 +66,6 @@ bool owns(const MeasuredRow& row) { return row.id().substr(0, 10) == "layouts23-
 }  // namespace
 
 constinit const RowSource kHagemann2023 = {
-    "hagemann-2023", "LLaMA layouts on A100: fit or out of memory", owns, map};
+    "hagemann-2023", "LLaMA layouts on A100: fit or out of memory", owns, map, true};
 
 }  // namespace steelyard

@@ -4,6 +4,11 @@
 //   Mem Res     max_memory_reserved of rank 0, the first pipeline stage
 //   Mem Alloc   max_memory_allocated of rank 0 from the end of backward to the end of the step: nanotron resets the
 //               counters there, so it is neither the peak of the step nor what is resident
+#include <algorithm>
+
+#include "data/embedded.h"
+#include "data/fact.h"
+#include "document/read.h"
 #include "validate/sources/published.h"
 #include "validate/sources/sources.h"
 
@@ -13,6 +18,41 @@ namespace {
 constexpr std::string_view kScript = "the default of nanotron's scripts/scaling_benchmarks.py";
 // Tied below this width of the feed-forward: scripts/scaling_benchmarks.py.
 constexpr std::int64_t kTiedBelow = 10'000;
+
+// Lines of the source's table, first and last.
+struct Lines {
+  std::int64_t first = 0, last = 0;
+};
+
+// What the source's table says of its machines and jobs, in columns that the rows do not have (data/measured).
+struct Sweep {
+  Value machine;               // as a run file has one
+  std::vector<Lines> checked;  // whose collectives are checked
+};
+
+Sweep read_sweep() {
+  constexpr std::string_view kPath = "measured/nanotron-sweep.json";
+  const auto text = embedded_text(kPath);
+  const auto document = text ? read_json(*text, kPath) : read_json("", kPath);
+  if (!document) throw DataError("measured/nanotron-sweep.json is not among the data files");
+  Sweep sweep{*document->find("machine"), {}};
+  for (const Value& lines : document->find("checked_lines")->items())
+    sweep.checked.push_back(
+        {lines.items().front().as_integer(), lines.items().back().as_integer()});
+  return sweep;
+}
+
+const Sweep& sweep() {
+  static const Sweep read = read_sweep();
+  return read;
+}
+
+// Two in three jobs ran with TORCH_DISTRIBUTED_DEBUG=DETAIL, which their own test of the network shows and no row says.
+bool checks_collectives(const MeasuredRow& row) {
+  const std::int64_t line = row.count("source.line").value_or(0);
+  return std::any_of(sweep().checked.begin(), sweep().checked.end(),
+                     [&](const Lines& lines) { return lines.first <= line && line <= lines.last; });
+}
 
 void map_model(MeasuredRow& row, MappedRun& mapped) {
   Shape shape = printed_shape(row);
@@ -37,6 +77,12 @@ Mapped map(MeasuredRow& row) {
   map_model(row, mapped);
   mapped.set("engine", "nanotron");
   map_cluster(row, mapped);
+  mapped.set("cluster.machine", sweep().machine);
+  mapped.read_as("cluster.machine aws-p5, with what its own network reached",
+                 "H100 on EFA, which nanotron's scripts name (FI_PROVIDER): AWS has them as P5");
+  if (checks_collectives(row))
+    mapped.assume("environment.TORCH_DISTRIBUTED_DEBUG", "DETAIL",
+                  "the job's own test of its network took 0.3 ms more for each rank");
   mapped.set("training.sequence_length", row.need("train.seq_len"));
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   mapped.set("training.gradient_accumulation", row.need("train.grad_accum"));
@@ -60,7 +106,6 @@ Mapped map(MeasuredRow& row) {
     mapped.readings.push_back({Meter::kOptimizerAllocated, *bytes});
   // Some rows say success and out of memory at once: their readings stand, their outcome does not.
   if (!contradictory) mapped.out_of_memory = died;
-  // Beyond one machine a layer takes 3 ms more for each tensor rank, whatever it computes: a property of that cluster.
   if (!contradictory) map_time(row, mapped);
   mapped.timed_apart = row.need("hardware.gpus") > 8 ? "several machines" : "one machine";
   return mapped;
@@ -75,6 +120,7 @@ bool owns(const MeasuredRow& row) {
 
 constinit const RowSource kNanotronUltrascale = {
     "nanotron-ultrascale",
-    "Ultra-Scale Playbook sweep on H100: reserved, optimizer phase, out of memory", owns, map};
+    "Ultra-Scale Playbook sweep on H100: reserved, optimizer phase, out of memory", owns, map,
+    true};
 
 }  // namespace steelyard

@@ -8,7 +8,7 @@ TEST(NanotronUltrascale, ReadsBothCountersOfRankZero) {
   const LiteralRow row(R"row({"id": "nanotron-us-2",
         "source": {"repo": "gkarfakis19/Rapid-LLM (copy of the HF nanotron ultrascale-playbook benchmark CSV)",
         "path": "validation_scripts/huggingface_data/bench_final2_mod_add.csv",
-        "table": "1.34G_dp8_tp1_pp1_acc16_mbs2_seq4096_zero0_tpmodeRED_vocab131k"},
+        "table": "1.34G_dp8_tp1_pp1_acc16_mbs2_seq4096_zero0_tpmodeRED_vocab131k", "line": 2},
         "model": {"name": "Llama-arch 1.34B (nanotron bench)", "params": "1.34B", "layers": 16,
         "hidden": 2048, "heads": 32, "kv_heads": 32, "ffn": 8192, "vocab": 131072,
         "tied_embeddings": true}, "hardware": {"gpu": "H100 SXM 80GB", "gpu_memory_gib": 80,
@@ -27,6 +27,8 @@ TEST(NanotronUltrascale, ReadsBothCountersOfRankZero) {
   EXPECT_EQ(row.says("parallel.data"), "8");
   EXPECT_EQ(row.says("parallel.sequence_parallel"), "false");
   EXPECT_EQ(row.says("parallel.zero_stage"), "0");
+  EXPECT_EQ(row.says("cluster.machine.name"), "\"aws-p5, as measured\"");
+  EXPECT_EQ(row.says("environment.TORCH_DISTRIBUTED_DEBUG"), "\"DETAIL\"");
   ASSERT_EQ(row.mapped().readings.size(), 2U);
   EXPECT_EQ(row.reads(0), (std::pair(Meter::kReserved, std::int64_t{53'880'364'728})));
   EXPECT_EQ(row.reads(1), (std::pair(Meter::kOptimizerAllocated, std::int64_t{26'918'707'528})));

@@ -47,6 +47,6 @@ bool owns(const MeasuredRow& row) { return row.origin() == "VIA-Research/vTrain"
 }  // namespace
 
 constinit const RowSource kVtrain = {
-    "vtrain", "Megatron-DeepSpeed on 256 and 512 A100: runs that fit", owns, map};
+    "vtrain", "Megatron-DeepSpeed on 256 and 512 A100: runs that fit", owns, map, true};
 
 }  // namespace steelyard
