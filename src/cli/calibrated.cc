@@ -6,6 +6,7 @@
 
 #include "cli/outlet.h"
 #include "cli/problems.h"
+#include "cli/read_invocation.h"
 
 namespace steelyard {
 

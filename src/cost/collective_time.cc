@@ -44,14 +44,13 @@ ExchangeClock::ExchangeClock(const Device& device, const Machine& machine, Outlo
 }
 
 double ExchangeClock::across(ExchangeKind kind, const Group& group) const {
-  double of_rank = interface_;
-  if (measured_.some()) {
-    const bool reduces = kind == ExchangeKind::kAllReduce;
-    of_rank = reached_over(machines_of(group), reduces ? measured_.all_reduce : measured_.gather)
-                  .value() *
-              measured_times_ / devices_;
-  }
-  return std::min(inside(group), of_rank * static_cast<double>(group.in_machine.value()));
+  const auto here = static_cast<double>(group.in_machine.value());
+  if (!measured_.some()) return std::min(inside(group), interface_ * here);
+  const bool reduces = kind == ExchangeKind::kAllReduce;
+  const double whole =
+      reached_over(machines_of(group), reduces ? measured_.all_reduce : measured_.gather).value() *
+      measured_times_;
+  return here < devices_ ? std::min(inside(group), whole / devices_ * here) : whole;
 }
 
 // Once around, all ranks but one.

@@ -9,9 +9,8 @@
 //   B across machines    the interfaces of the group's ranks in one machine together, at most B inside
 //
 // Where exchanges between machines have been measured (MeasuredExchanges of machine/machine.h) B is what so many machines
-// reached. Each of a ring's steps takes what one does that leaves a machine, and hides behind the bytes of the next as far as
-// these take longer: 35 sizes on 2 to 32 machines are met within 10 % in the median by the hypotenuse of steps and bytes.
-//   all-to-all           what stays in the machine at B inside, the rest at the rank's own interface
+// reached; whole machines that reduce in their switches pass even B inside. Each of a ring's steps takes what one does that
+// leaves a machine, and hides behind the bytes of the next as far as these take longer: the hypotenuse of steps and bytes.
 //
 // S is the whole payload, of all ranks together where it is gathered or scattered (NVIDIA/nccl-tests doc/PERFORMANCE.md).
 #pragma once

@@ -16,6 +16,7 @@
 #include "recipe/precision.h"
 #include "report/amount.h"
 #include "report/error_codes.h"
+#include "report/json_values.h"
 #include "report/model_list.h"
 #include "report/table.h"
 #include "report/techniques.h"
