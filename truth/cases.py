@@ -487,6 +487,33 @@ SCALING = {
 }
 
 PREDICTION = {"training.prediction_layers": 1}
+LIGER = {
+    f"liger-{name}": {"training.kernels": "liger", "training.loss": "fused-linear", **changes}
+    for name, changes in {
+        "llama": {}, "llama-full": FULL, "llama-untied": UNTIED, "llama-small-vocabulary": {"model.vocab_size": 8000},
+        "llama-autocast": {P: "bf16-autocast"}, "llama-autocast-full": {P: "bf16-autocast", **FULL},
+        "llama-autocast-untied": {P: "bf16-autocast", **UNTIED},
+        "llama-accumulation": {"training.gradient_accumulation": 4},
+        "llama-autocast-accumulation": {P: "bf16-autocast", "training.gradient_accumulation": 4},
+        "llama-plain-loss": {"training.loss": "plain"}, "llama-autocast-plain-loss": {P: "bf16-autocast", "training.loss": "plain"},
+        "llama-fused-loss": {"training.loss": "fused"},
+        "llama-fp32": {P: "fp32", A: "efficient"},
+        "qwen3": {"model": model("qwen3-0.6b", num_hidden_layers=4)},
+        "ddp-8": {"cluster.devices": 8},
+        **{f"fsdp2-8{kind}": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **more}
+           for kind, more in {"": {}, "-full": FULL, "-untied": UNTIED, "-accumulation": {"training.gradient_accumulation": 4},
+                              "-untied-full": {**UNTIED, **FULL}}.items()},
+        **{f"fsdp1-8{kind}": {"engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed", **more}
+           for kind, more in {"": {}, "-untied-full": {**UNTIED, **FULL}}.items()},
+        **{f"deepspeed-{stage}-8{kind}": {"engine": "deepspeed", "cluster.devices": 8, "parallel.zero_stage": stage, P: "bf16-mixed",
+                                         **more}
+           for stage in (1, 2, 3) for kind, more in {"": {}, "-untied-full": {**UNTIED, **FULL}}.items()},
+        # What the product adds into changed in 0.8.1 and 0.8.3.
+        **{f"{version}-llama{kind}": {"environment.liger-kernel": version, **more} for version in ("0.8.0", "0.8.1")
+           for kind, more in {"": {}, "-autocast": {P: "bf16-autocast"}, "-fp32": {P: "fp32", A: "efficient"}}.items()},
+    }.items()
+}
+
 # Without Transformer Engine and Apex: attention is written out, Adam is torch's.
 MEGATRON = {
     f"megatron-{name}": {"engine": "megatron", "implementation": "megatron", P: "bf16-mixed-fp32-gradients", A: "eager",
@@ -732,7 +759,7 @@ def cases():
         for kind, changes in more.items():
             table[f"family-{name}-{kind}"] = changed(table[f"family-{name}"], changes)
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **APART, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
-                          **ELSEWHERE, **VISION, **PAIRS}.items():
+                          **ELSEWHERE, **VISION, **PAIRS, **LIGER}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA, **SCALED, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)

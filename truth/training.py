@@ -129,17 +129,21 @@ def base_type(run):
     return DTYPES.get(adapter.get("base"), narrow_type(run))
 
 
-def version_of(package):
+def version_of(package, numbers=2):
     """The first two numbers: (4, 44)."""
-    return tuple(int(number) for number in importlib.metadata.version(package).split(".")[:2])
+    return tuple(int(number) for number in importlib.metadata.version(package).split(".")[:numbers])
 
 
 def check_version(run):
-    """A run that names the version of transformers is recorded with that one alone, the others with the newest."""
-    wanted = run.get("environment", {}).get("transformers")
-    installed = version_of("transformers")
-    if wanted is not None and installed != tuple(int(number) for number in wanted.split(".")):
-        raise Unsupported(f"needs transformers {wanted}: here is {installed[0]}.{installed[1]}")
+    """A run that names the version of a package is recorded with that one alone, the others with the newest."""
+    for package in ("transformers", "liger-kernel"):
+        wanted = run.get("environment", {}).get(package)
+        if wanted is None:
+            continue
+        wanted = tuple(int(number) for number in wanted.split("."))
+        installed = version_of(package, len(wanted))
+        if installed != wanted:
+            raise Unsupported(f"needs {package} {wanted}: here is {installed}")
 
 
 def build_model(run, kind=None):
@@ -167,8 +171,22 @@ def build_model(run, kind=None):
     for name, parameter in model.named_parameters():
         if any(fnmatchcase(name, pattern) for pattern in value(run, "training.frozen", [])):
             parameter.requires_grad_(False)
+    take_liger(run, model)
     model.train()
     return model
+
+
+def take_liger(run, model):
+    """Its kernels in place of the model's own. They are compiled on the device: on paper they do nothing, and allocate nothing."""
+    if value(run, "training.kernels") != "liger":
+        return
+    from recorder import paper
+    if paper.is_loaded():
+        from triton.runtime.jit import JITFunction
+        JITFunction.run = lambda self, *arguments, **options: None
+    from liger_kernel.transformers import _apply_liger_kernel_to_instance
+    loss = value(run, "training.loss", "plain")
+    _apply_liger_kernel_to_instance(model, fused_linear_cross_entropy=loss == "fused-linear", cross_entropy=loss == "fused")
 
 
 def chosen_operators():
@@ -414,7 +432,8 @@ def layers_of(model):
 def packages_of(run):
     """Whose versions a record names beside PyTorch's."""
     own = {"deepspeed": run["engine"] == "deepspeed", "megatron-core": run["engine"] == "megatron",
-           "bitsandbytes": "8bit" in value(run, "training.optimizer", "")}
+           "bitsandbytes": "8bit" in value(run, "training.optimizer", ""),
+           "liger-kernel": value(run, "training.kernels") == "liger"}
     if run.get("implementation") == "torchtune":
         return ("torchtune", "torchao", *(name for name, used in own.items() if used))
     return ("transformers", "accelerate", "peft", *(name for name, used in own.items() if used))

@@ -163,6 +163,8 @@ def train(recorder, run):
         answer_on_paper()
         if value(run, "parallel.quantized_gather", False) or value(run, "parallel.quantized_reduce", False):
             quantise_on_paper(value(run, "cluster.devices_per_node", 8))
+    if value(run, "training.kernels") == "liger":
+        import liger_kernel.transformers  # noqa: F401 - PEFT comes with it, and its default arguments are not zero.Init's to move
     precision = value(run, "training.precision")
     if precision not in TYPES:
         raise Unsupported(f"precision {precision} is not DeepSpeed's")

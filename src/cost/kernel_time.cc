@@ -108,6 +108,11 @@ double KernelClock::share_of_keys(const Kernel& kernel) const {
 }
 
 Seconds KernelClock::device_time(const Kernel& kernel) const {
+  const Seconds once = time_of_one(kernel);
+  return kernel.times == 1 ? once : Seconds(once.value() * static_cast<double>(kernel.times));
+}
+
+Seconds KernelClock::time_of_one(const Kernel& kernel) const {
   const double moving =
       kernel.bytes / (device_.memory_bandwidth.value() * at(rates_.memory, outlook_));
   const double start = rates_.kernel_start.value() * kernel.launches;

@@ -32,10 +32,11 @@ FlopsPerSecond peak_rate(const Device& device, ElementType type);
 class KernelClock {
  public:
   KernelClock(const Device& device, Outlook outlook);
-  // Of the device; exchanges take none of it.
+  // Of the device, all its times; exchanges take none of it.
   Seconds device_time(const Kernel& kernel) const;
 
  private:
+  Seconds time_of_one(const Kernel& kernel) const;
   double attention_fraction(const Kernel& kernel) const;
   double share_of_keys(const Kernel& kernel) const;
   double start_of(ElementType type) const;

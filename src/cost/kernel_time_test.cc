@@ -57,6 +57,17 @@ TEST(KernelTime, AProductTakesItsArithmeticOrItsBytes) {
               thin.bytes / (2.039e12 * rates.memory.expected) + rates.kernel_start.value(), 1e-6);
 }
 
+// A loss in pieces: eight products of a few rows take longer than one of all, and each is launched.
+TEST(KernelTime, PiecesAreProductsOfTheirOwn) {
+  const Device& device = *find_device("a100-sxm-80gb").device;
+  const KernelClock clock(device, Outlook::kExpected);
+  Kernel piece = product(128, 2048, 128256);
+  const double once = clock.device_time(piece).value();
+  piece.times = 8;
+  EXPECT_DOUBLE_EQ(clock.device_time(piece).value(), 8 * once);
+  EXPECT_GT(8 * once, clock.device_time(product(1024, 2048, 128256)).value());
+}
+
 TEST(KernelTime, FactorsOfEightBitsRunAtTheirOwnRate) {
   const Device& device = *find_device("h100-sxm-80gb").device;
   const KernelClock clock(device, Outlook::kExpected);

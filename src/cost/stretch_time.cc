@@ -62,17 +62,18 @@ class Passage {
   Passage(const StretchClock& clock, StretchPassages& all) : clock_(clock), all_(all) {}
 
   void add(const Kernel& kernel) {
-    const double launched = clock_.host_launch * kernel.launches;
+    const auto times = static_cast<double>(kernel.times);
+    const double launched = clock_.host_launch * kernel.launches * times;
     (captures(clock_.graphs, kernel.part) ? way_.captured : way_.host) += launched;
     if (kernel.again) all_.again += launched;
     if (kernel.kind == Kernel::kExchange) return exchange(kernel);
     const double seconds = not_yet_moved(kernel, clock_.kernels.device_time(kernel).value());
     way_.terms[kernel.again ? TimeTerm::kRecompute : TimeTerm::kCompute] += seconds;
     way_.device += seconds;
-    all_.executed_flops += kernel.flops;
+    all_.executed_flops += kernel.flops * times;
     // The half product more of a fused attention's backward makes its scores again: no work of the model.
     const double again = kernel.kind == Kernel::kAttention && kernel.backward ? 0.2 : 0.0;
-    if (!kernel.again) all_.model_flops += kernel.flops * (1 - again);
+    if (!kernel.again) all_.model_flops += kernel.flops * times * (1 - again);
     if (const Beside beside = beside_of(kernel); beside != Beside::kNothing) hide(beside, seconds);
   }
 

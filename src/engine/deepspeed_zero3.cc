@@ -25,6 +25,7 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
 
   explicit DeepSpeedZero3(const EngineContext<N>& context) : Zero3Partitions<N>(context) {
     this->scaled_losses_ = 2;
+    reads_head_outside_ = context.style.loss == LossKernel::kFusedLinear;
     bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.zero3-bucket",
                          Pile::kCommunication, Workbook<N>::symbol("B", this->job_.buckets.reduce),
                          this->stored_);
@@ -138,12 +139,18 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
   }
   void before_forward(const Neighbours& here, bool, Events& events) override {
     const auto unit = static_cast<std::size_t>(here.unit + 1);
+    if (traces_) return hold_first(first_fetched_[unit], 1, events);
     hold_fetched(unit, 1, events);
-    if (!traces_ && here_.keeps_all) events.push_back({gathered_.slots[unit], 1});
+    if (here_.keeps_all) events.push_back({gathered_.slots[unit], 1});
     hold_fetched(unit, -1, events);
   }
+  void before_head(const Stage<N>&, int, bool, Events& events) override {
+    if (traces_ && reads_head_outside_) hold_head(1, events);
+  }
   void after_forward(const Neighbours& here, bool first, Events& events) override {
-    if (first && !traces_ && has_secondary() && !here_.keeps_all)
+    if (traces_)
+      return hold_first(first_fetched_[static_cast<std::size_t>(here.unit + 1)], -1, events);
+    if (first && has_secondary() && !here_.keeps_all)
       events.push_back(this->event(secondary_, here.unit, 1));
   }
   void end_forward(const Stage<N>& stage, int, bool first, Events& events) override {
@@ -151,28 +158,33 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
       if (stage.embedding) events.push_back({secondary_.slots.front(), 1});
       if (stage.head) events.push_back({secondary_.slots[secondary_.slots.size() - 2], 1});
     }
-    if (stage.head) pass_fetched(fetched_.size() - 2, events);
+    if (!stage.head) return;
+    if (traces_ && reads_head_outside_)
+      hold_head(-1, events);
+    else
+      pass_fetched(fetched_.size() - 2, events);
   }
-  // Until the order is known, the matrix alone: with tied weights the embedding's.
+  void begin_backward(const Stage<N>& stage, bool first, Events& events) override {
+    Zero3Partitions<N>::begin_backward(stage, first, events);
+    if (stage.head && traces_ && reads_head_outside_) hold_head(1, events);
+  }
+  // Until the order is known, the matrix alone.
   void around_head_product(std::int32_t count, Events& events) const override {
-    if (!traces_) return;
-    const std::vector<SlotId>& of_head = first_fetched_[first_fetched_.size() - 2];
-    const std::vector<SlotId>& fetched = of_head.empty() ? first_fetched_.front() : of_head;
-    if (fetched.empty()) return;
-    if (count > 0)
-      for (const SlotId slot : fetched) events.push_back({slot, 1});
-    for (const SlotId slot : fetched)
-      if ((slot == fetched.back()) == (count < 0)) events.push_back({slot, -1});
+    if (traces_ && !reads_head_outside_) hold_head(count, events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (here.previous < 0) pass_by(events);
+    const auto unit = static_cast<std::size_t>(here.unit + 1);
+    if (traces_) return hold_first(first_fetched_[unit], 1, events);
     // What forward has left is not fetched again.
-    if (traces_ || !here_.keeps_all) pass_fetched(static_cast<std::size_t>(here.unit + 1), events);
+    if (!here_.keeps_all) pass_fetched(unit, events);
   }
   void after_backward(const Neighbours& here, bool, Events& events) override {
     if (here_.fills_in_layers) this->pass(here_.scattered, events);
+    if (traces_)
+      return hold_first(first_fetched_[static_cast<std::size_t>(here.unit + 1)], -1, events);
     // Nobody asks for it again.
-    if (!traces_ && here_.keeps_all)
+    if (here_.keeps_all)
       events.push_back({gathered_.slots[static_cast<std::size_t>(here.unit + 1)], -1});
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
@@ -182,6 +194,7 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
     if (last_unit < 0) pass_by(events);
     this->drop_scaled_loss(stage, events);
     if (here_.fills) this->pass(here_.scattered, events);
+    if (stage.head && traces_ && reads_head_outside_) hold_head(-1, events);
     if (!traces_) release_rest(stage, events);
     if (!here_.fills && !this->steps_in_backward()) this->pass(here_.scattered, events);
     if (traces_) EngineModel<N>::hold(secondary_, stage, events);
@@ -270,6 +283,20 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
     for (const SlotId slot : (traces_ ? first_fetched_ : fetched_)[unit])
       events.push_back({slot, times});
   }
+  // Its matrix, with tied weights the embedding's: gathered (1) and let go (-1).
+  void hold_head(std::int32_t count, Events& events) const {
+    const std::vector<SlotId>& of_head = first_fetched_[first_fetched_.size() - 2];
+    const std::vector<SlotId>& fetched = of_head.empty() ? first_fetched_.front() : of_head;
+    hold_first(fetched, count, events);
+  }
+  // What a module has while the order is not known; what brings it is gone by then.
+  void hold_first(const std::vector<SlotId>& fetched, std::int32_t count, Events& events) const {
+    if (fetched.empty()) return;
+    if (count > 0)
+      for (const SlotId slot : fetched) events.push_back({slot, 1});
+    for (const SlotId slot : fetched)
+      if ((slot == fetched.back()) == (count < 0)) events.push_back({slot, -1});
+  }
   void pass_fetched(std::size_t unit, Events& events) const {
     hold_fetched(unit, 1, events);
     hold_fetched(unit, -1, events);
@@ -288,6 +315,9 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
       small_secondary_;                                               // by unit
   std::vector<std::vector<SlotId>> fetched_, ahead_, first_fetched_;  // by unit
   bool traces_ = false;
+  // Liger's loss reads the weight of a module that it does not call: the whole model has it until it returns, and while it
+  // runs backward (parameter_offload.py, ZeROOrderedDict). With the order known it is fetched like others.
+  bool reads_head_outside_ = false;
   std::vector<SlotSet> constants_;  // of quantised weights
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket
   Buffers here_;                    // of the stage whose load was asked for last

@@ -100,6 +100,8 @@ class EngineModel {
     events.insert(events.end(), buffers.begin(), buffers.end());
     load(stage, events);
   }
+  // Of an engine that learns from its first micro-batch: the batch is there, and nothing else that forward makes.
+  virtual void before_first_forward(const Stage<N>&, Events&) const {}
   // What the first forward makes and nothing lets go.
   virtual void held_from_first_forward(const Stage<N>&, Events&) const {}
   virtual void states(const Stage<N>&, Events&) {}

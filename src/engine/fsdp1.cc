@@ -6,7 +6,7 @@
 //   under no_sync        +flat gradient_i    -gradients_i    -whole_i, and it stays: later ones are added to it
 //
 // A flat parameter is gathered straight into its whole tensor, and the parameters are views of it: there is no copy
-// out, as FSDP2 has one. limit_all_gathers keeps two of them in flight; a freed one counts as freed at once, though
+// out, as FSDP2 has one. What is cast is also made whole as it is stored, in the first forward, and let go at once. limit_all_gathers keeps two of them in flight; a freed one counts as freed at once, though
 // other streams may still read it. The root (embedding, final norm, head) stays whole from forward to the end of
 // backward. zero_stage 2 is SHARD_GRAD_OP: every layer stays whole until its backward. `replicate` is HYBRID_SHARD.
 //
@@ -98,6 +98,14 @@ class Fsdp1 final : public EngineModel<N> {
     if (this->clips()) this->norm_.hold(1, events);  // the zero that stands for no gradient
   }
 
+  bool learns_from_first() const override { return ranks_ > 1 && compute_ != stored_; }
+  void before_first_forward(const Stage<N>& stage, Events& events) const override {
+    for_each(stage, [&](const Flat& flat, std::int32_t) {
+      if (flat.cast_shard < 0) return;
+      events.push_back({flat.full_precision, 1});
+      events.push_back({flat.full_precision, -1});
+    });
+  }
   void begin_forward(const Stage<N>& stage, bool first, Events& events) override {
     if (const Flat* root = root_of(stage); root && (first || !held_over_)) gather(*root, events);
   }
@@ -204,7 +212,7 @@ class Fsdp1 final : public EngineModel<N> {
   // Everything that one flat parameter allocates. -1: not needed.
   struct Flat {
     SlotId shard = -1, cast_shard = -1, whole = -1, gradient = -1, cast_gradient = -1, reduced = -1,
-           gradient_shard = -1, saved = -1, joined = -1;
+           gradient_shard = -1, saved = -1, joined = -1, full_precision = -1;
     bool has_gradient = false;  // one for all that it joins, or none
     std::vector<Stretch> trained;
     std::int64_t shard_elements = 0;
@@ -254,6 +262,8 @@ class Fsdp1 final : public EngineModel<N> {
                           Pile::kCommunication, shard, reduction_);
     flat.joined = slot("parameters while they are wrapped", "fsdp1.wrapping", Pile::kParameters,
                        elements, stored);
+    flat.full_precision = slot("flat parameter, whole, in full precision", "fsdp1.full-precision",
+                               Pile::kTemporary, elements, stored);
     flat.saved = slot("flat parameter, gathered to be saved", "fsdp1.full-state-dict",
                       Pile::kTemporary, elements, stored);
     return flat;

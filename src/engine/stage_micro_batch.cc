@@ -22,6 +22,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (reads_labels(stage)) start.push_back({labels_, 1});
     if (sees()) start.push_back({stacks_->pixels, 1});
   }
+  if (very_first_ && engine_->learns_from_first()) before_first_forward(stage, start);
   hold_whole_inputs(stage, 1, start);
   if (!sees())
     for (const SharedInput& input : inputs_) {

@@ -247,6 +247,19 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   return parts_.size() - 1;
 }
 
+// The workspaces of products, which here stand from the start, come with the first of them.
+template <class N>
+void StagePrograms<N>::before_first_forward(const Stage<N>& stage,
+                                            std::vector<Event>& events) const {
+  std::vector<Event> alone, workspaces;
+  engine_->before_first_forward(stage, alone);
+  if (alone.empty()) return;
+  engine_->hold_forward_workspaces(workspaces);
+  for (const Event& event : workspaces) events.push_back({event.slot, -event.count});
+  events.insert(events.end(), alone.begin(), alone.end());
+  events.insert(events.end(), workspaces.begin(), workspaces.end());
+}
+
 template class StagePrograms<Checked>;
 template class StagePrograms<Traced>;
 

@@ -227,6 +227,7 @@ class StagePrograms {
                      bool gradients_before, BackwardPart part = BackwardPart::kWhole,
                      Beyond beyond = {-1, -1});
   NodeId forward_node(const Stage<N>& stage, const Chunk& chunk, bool first);
+  void before_first_forward(const Stage<N>& stage, std::vector<Event>& events) const;
   // Backward, in two parts: until its first matrix product asks for a workspace, and the rest.
   struct Backward {
     NodeId before_products = 0, rest = 0;

@@ -41,13 +41,14 @@ Diagnostic not_text(const Value& value, const std::string& path, const std::stri
           value.place(),    "expected text", path + " = \"" + sample + "\""};
 }
 
-// A version's first two numbers: 2.1 of "2.1.2+cu121".
+// A version's numbers: 2.1.2 of "2.1.2+cu121"; 2.1 is 2.1.0.
 struct Version {
-  int major = 0, minor = 0;
+  int major = 0, minor = 0, patch = 0;
   friend auto operator<=>(const Version&, const Version&) = default;
 };
 constexpr Version kNewest{2, 11};
 constexpr Version kNewestTransformers{5, 17};
+constexpr Version kNewestLiger{0, 8, 5};
 // The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
 // nanotron itself asks for 1.13.
 constexpr Version kOfNanotron{2, 1};
@@ -62,6 +63,7 @@ std::optional<Version> read_version(std::string_view text) {
   const auto [rest, bad_minor] = std::from_chars(dot + 1, end, version.minor);
   if (bad_minor != std::errc{} || (rest != end && *rest != '.' && *rest != '+'))
     return std::nullopt;
+  if (rest != end && *rest == '.') std::from_chars(rest + 1, end, version.patch);
   return version;
 }
 
@@ -189,6 +191,25 @@ void choose_flash_attn(Draft& draft, const Value& document, Diagnostics& problem
   if (version) draft.job().first_flash_attention = *version < Version{2, 0};
 }
 
+// A product adds into the sum until 0.6.1, and since 0.8.3 in 16 bits, since 0.8.1 into fp32 with what torch has since 2.8, where
+// tensor cores do so; names of a chunk are dropped since 0.8.3 (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py).
+void choose_liger(Draft& draft, const Value& document, const Version& torch,
+                  Diagnostics& problems) {
+  const Version version =
+      said_version(document, "liger-kernel", "0.8.0", problems).value_or(kNewestLiger);
+  LigerChunks& chunks = draft.job().liger_chunks;
+  const bool adds_again = version >= Version{0, 8, 1};
+  chunks.keeps_logits = version < Version{0, 8, 3};
+  chunks.keeps_input = chunks.keeps_logits && adds_again;
+  chunks.widens_logits = version < Version{0, 6, 2};
+  if (chunks.widens_logits) return;
+  const Device* device = draft.job().cluster.device.get();
+  const bool old = device != nullptr && device->is_before_ampere();
+  chunks.apart_narrow = chunks.keeps_logits || old;
+  chunks.apart_wide = true;
+  chunks.apart_cast = !adds_again || torch < Version{2, 8} || (version >= Version{0, 8, 2} && old);
+}
+
 void choose_allocator(Draft& draft, const Value& document, const Version& torch,
                       Diagnostics& problems) {
   Job& job = draft.job();
@@ -236,6 +257,7 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   choose_torchtitan(draft, document, problems);
   choose_scaling(draft, document, problems);
   choose_flash_attn(draft, document, problems);
+  choose_liger(draft, document, torch, problems);
   choose_allocator(draft, document, torch, problems);
 }
 

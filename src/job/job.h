@@ -46,6 +46,13 @@ constexpr std::size_t kImplementations = 7;
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
 // Own: those that the model's code runs with. Local: Megatron-core's layers without Transformer Engine, torch's operators alone.
+// What Liger's loss with the head does chunk by chunk, by its version. A weight's gradient is made apart, and widened, before it
+// is added: of weights in 16 bits, in 32, and in 32 that autocast casts. Of the chunk before stay the logits, and the cast
+// input; under autocast the product may want the logits' gradient as wide as the input.
+struct LigerChunks {
+  bool apart_narrow = false, apart_wide = false, apart_cast = false;
+  bool keeps_logits = false, keeps_input = false, widens_logits = false;
+};
 enum class KernelLibrary : std::uint8_t { kOwn, kLiger, kLocal, kFlashAttn, kMegatron };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
 enum class ContextMethod : std::uint8_t {
@@ -334,6 +341,7 @@ struct Job {
   RecordedCollectives recorded = RecordedCollectives::kNone;
   bool checks_collectives = false;  // TORCH_DISTRIBUTED_DEBUG=DETAIL of [environment]
   Shifted shifted = Shifted::kLabels;
+  bool labels_come_shifted = false;  // whoever calls the model
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   // What foreach Adam makes as large as its second moments: before torch 2.1 their roots, and these plus epsilon beside them.
   std::int32_t foreach_lists = 1;
@@ -342,6 +350,7 @@ struct Job {
   bool torchtitan_before_0_2 = false;  // wraps the ends with the root, and keeps the last layer
   bool scaling_before_0_1 = false;     // scaling before it was published
   bool first_flash_attention = false;  // flash-attn 1
+  LigerChunks liger_chunks;
   // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising. Weights
   // that were fp16 when they were quantised, as all were before 0.43, come back as that, and are cast.
   bool quantised_keeps_input = false, always_dequantises = false, quantised_from_fp16 = false;

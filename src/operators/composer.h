@@ -165,7 +165,7 @@ class Composer {
   // `own`: what waits is the engine's alone, and takes the sum.
   void join_first_gradient(const WaitingGradient& waiting, bool own = false) {
     waiting_ = waiting;
-    waiting_is_own_ = own;
+    waiting_is_own_ = own || waiting.is_alone;
   }
   // The gradient of this tensor goes to `id` from here on: one use of several, each with its own place in a sum.
   void take_parameter(int index, int id) { parameter_ids_[place_of(index)] = id; }

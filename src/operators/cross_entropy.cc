@@ -2,7 +2,8 @@
 //
 //   transformers, bytes a token   logits 2V · fp32 copy 4V · log-softmax 4V kept   forward 10V, backward 12V
 //   the same, loss_parallel       logits 2V · fp32 copy 4V · two of 4V, one kept      forward 14V, backward 16V, each / t
-//   fused, one kernel             logits 2V kept · gradient 2V, or in the logits' place
+//   fused, one kernel             logits 2V kept · gradient 2V
+//   fused, Liger's                logits 2V · fp32 copy 4V kept, in whose place the gradient is
 #include "operators/loss_writer.h"
 
 namespace steelyard {
@@ -44,6 +45,8 @@ template <class N>
 ValueId LossWriter<N>::transformers(ValueId logits, const N& elements, ValueId labels,
                                     ValueId hidden) {
   logits = capped(logits);
+  if (c_.style.loss == LossKernel::kFused && c_.style.liger)
+    return written_over(logits, labels, hidden);
   if (c_.style.loss == LossKernel::kFused || c_.style.compiles_loss)
     return fused(logits, labels, hidden);
   // Where the training loop asks for the loss, the labels come as they are wanted.
@@ -126,8 +129,8 @@ ValueId LossWriter<N>::shifted(ValueId labels) {
   return c_.made("copy", {padded_}, kLabelsShifted, c_.sizes.tokens, ElementType::kInt64);
 }
 
-// One kernel from 16-bit logits to the loss: flash-attn's keeps them and makes their gradient (losses/cross_entropy.py),
-// Liger's has written it over them in forward (ops/cross_entropy.py). Compiled, cast and softmax are part of the kernels.
+// One kernel from 16-bit logits to the loss: flash-attn's keeps them and makes their gradient (losses/cross_entropy.py).
+// Compiled, cast and softmax are part of the kernels.
 template <class N>
 ValueId LossWriter<N>::fused(ValueId logits, ValueId labels, ValueId hidden) {
   const bool outside =
@@ -143,13 +146,78 @@ ValueId LossWriter<N>::fused(ValueId logits, ValueId labels, ValueId hidden) {
   operation.inputs = {logits, target};
   operation.outputs = {loss, sums};
   operation.saved = {logits, target, sums};
-  operation.backward = {c_.style.liger ? BackwardStep{BackwardStep::kInPlaceGradient, 0, -1}
-                                       : kGradient0};
+  operation.backward = {kGradient0};
   graph_.add(operation);
   if (outside)
     graph_.outlive(logits);
   else
     graph_.hold(hidden);
+  if (padded_ != kNoValue) graph_.hold(padded_);
+  return loss;
+}
+
+template <class N>
+ValueId LossWriter<N>::loss_by_token() {
+  return graph_.tensor({"loss", "loss by token", "op.cross-entropy.loss"}, c_.sizes.tokens,
+                       ElementType::kFloat32, true);
+}
+
+// Liger's functions give the sum, and backward has what arrives of it.
+template <class N>
+ValueId LossWriter<N>::sum_of_tokens(ValueId by_token) {
+  const ValueId loss =
+      graph_.tensor({"loss", "loss", "op.cross-entropy.loss"}, N(1), ElementType::kFloat32, true);
+  Operator sum;
+  sum.label = "sum";
+  sum.inputs = {by_token};
+  sum.outputs = {loss};
+  sum.backward = {kAlias0};
+  graph_.add(sum);
+  return loss;
+}
+
+// Liger's backward scales what forward has made unless what arrives is one: torch.equal() of two numbers.
+template <class N>
+void LossWriter<N>::compare_with_one(Few<BackwardStep, 14>& steps) {
+  const auto number = [&](const char* name, ElementType type) {
+    const SlotName of{"loss", name, "op.fused-linear-loss.saved-gradients"};
+    steps.push_back({BackwardStep::kTemporary, 0, graph_.temporary(of, N(1), type)});
+  };
+  number("one", ElementType::kFloat32);
+  number("is it one?", ElementType::kBool);
+  number("are all?", ElementType::kBool);
+  steps.push_back({BackwardStep::kFreeTemporaries, 0, -1});
+}
+
+// Liger's kernel stands in for torch's alone: logits.float() is its caller's, and it writes their gradient over that copy
+// in forward (ops/cross_entropy.py, transformers/monkey_patch.py).
+template <class N>
+ValueId LossWriter<N>::written_over(ValueId logits, ValueId labels, ValueId hidden) {
+  const ValueId wide = widened(logits);
+  const bool outside = c_.style.schedule_asks_for_loss;
+  const ValueId target = outside ? labels : shifted(labels);
+  const char* rule = "op.cross-entropy.loss";
+  Operator operation;
+  operation.label = "fused cross entropy";
+  const ValueId by_token = loss_by_token();
+  operation.inputs = {wide, target};
+  operation.outputs = {by_token};
+  operation.saved = {wide};
+  operation.passing = {
+      graph_.temporary({"loss", "tokens that count", rule}, c_.sizes.tokens, ElementType::kBool),
+      graph_.temporary({"loss", "tokens that count, to be summed", rule}, c_.sizes.tokens,
+                       ElementType::kInt64),
+      graph_.temporary({"loss", "their number", rule}, N(1), ElementType::kInt64)};
+  compare_with_one(operation.backward);
+  operation.backward.push_back({BackwardStep::kInPlaceGradient, 0, -1});
+  graph_.add(operation);
+  const ValueId loss = sum_of_tokens(by_token);
+  if (outside) {
+    graph_.outlive(logits);
+  } else {
+    graph_.hold(logits);
+    graph_.hold(hidden);
+  }
   if (padded_ != kNoValue) graph_.hold(padded_);
   return loss;
 }

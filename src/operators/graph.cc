@@ -200,7 +200,7 @@ WaitingGradient Graph<N>::waiting_gradient() const {
   };
   for (const GradientSlots& parameter : parameters_)
     if (parameter.waits && parameter.waiting < 0 && !is_settled(parameter))
-      return {parameter.kept, parameter.sum};
+      return {parameter.kept, parameter.sum, parameter.is_alone};
   return {};
 }
 

@@ -54,6 +54,7 @@ struct BackwardStep {
     kReturned,
     kFreeTemporaries,  // those so far go before what follows is made
     kInPlaceGradient,  // the gradient of input `index` overwrites it, where it was kept
+    kHandedOn,  // what was saved as `index` goes out as what the next step makes: a gradient made in forward
   } kind = kInputGradient;
   int index = 0;
   SlotId slot = -1;
@@ -103,11 +104,13 @@ struct GradientSlots {
   SlotId waiting = -1;  // of the second: what has waited; -1: nothing
   SlotId sum = -1;      // of both; -1: under the name of what has waited
   bool waiting_was_cast = false;
+  bool is_alone = false;  // of the first: nobody else has it, and it takes the sum
 };
 
 // What the first of two graphs leaves to the second of one weight; -1: nothing.
 struct WaitingGradient {
   SlotId part = -1, sum = -1;
+  bool is_alone = false;
 };
 
 // A run of operators that keeps only its inputs and runs again before its backward.

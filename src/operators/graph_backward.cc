@@ -213,6 +213,13 @@ void BackwardPlayer<N>::play_back(int i) {
         made_for.push_back(input);
         break;
       }
+      case BackwardStep::kHandedOn: {
+        const std::size_t storage = at(graph_.values_[at(operation.saved[at(step.index)])].storage);
+        if (deferred || !goes_with_saver(storage)) break;
+        overwritten_[storage] = true;
+        put(graph_.storages_[storage].slot, -1);
+        break;
+      }
       case BackwardStep::kParameterGradient:
         if (policy_ == GradientPolicy::kFused || deferred) break;
         make_parameter_gradient(step.index);

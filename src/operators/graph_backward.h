@@ -134,7 +134,7 @@ class BackwardPlayer {
   std::vector<int> gradient_;  // by value: index into `carried_`
   std::vector<int> weight_user_, first_user_, second_user_;
   std::vector<bool> kept_by_others_, has_run_;
-  std::vector<bool> overwritten_;     // by storage: a gradient stands in it
+  std::vector<bool> overwritten_;     // by storage: a gradient stands in it, or it has gone as one
   std::vector<SlotId> brought_back_;  // from the host, and not gone yet (Graph::return_late)
   std::vector<std::int32_t> copies_;  // of what was computed again, by storage
   std::vector<Deferred> deferred_;

@@ -129,6 +129,28 @@ TEST_F(GraphTest, AGradientOverWhatWasKept) {
   EXPECT_EQ(backward(), "-dy +dx -a");
 }
 
+// A loss that has made its gradients in forward: what it kept goes out under the name of what autograd wants.
+TEST_F(GraphTest, GradientsThatForwardHasMadeAreHandedOn) {
+  GradientSlots slots;
+  slots.kept = slot("dw", Pile::kGradients);
+  Operator loss;
+  const ValueId y = tensor("y"), of_input = tensor("of a", false),
+                of_weight = tensor("of w", false);
+  loss.inputs = {apply("a", {input()}, {})};
+  loss.outputs = {y, of_input, of_weight};
+  loss.saved = {of_input, of_weight};
+  loss.backward = {{BackwardStep::kHandedOn, 0, -1},
+                   kGradient0,
+                   {BackwardStep::kHandedOn, 1, -1},
+                   {BackwardStep::kParameterGradient, graph_.parameter(slots), -1}};
+  graph_.add(loss);
+  output(y);
+  graph_.finish();
+  EXPECT_EQ(kept(), "of a of w");
+  EXPECT_EQ(backward(), "-of a +da -of w +dw -dy +dx -da");
+  EXPECT_EQ(backward(GradientPolicy::kAdd), "-of a +da -of w +dw -dy -dw +dx -da");
+}
+
 // A sum gives one gradient to both of its terms. When f has used it, x's own branch is its only holder: f's gradient is
 // added in place, and the buffer leaves as the gradient of x.
 TEST_F(GraphTest, AGradientWhoseOtherHolderIsDoneIsAddedInto) {

@@ -44,8 +44,56 @@ void run_exchanges(const Few<Exchange, 3>& exchanges, const Kernel& like, Kernel
 std::int64_t queued(const Kernels& kernels) {
   std::int64_t launches = 0;
   for (const Kernel& kernel : kernels)
-    launches += kernel.kind == Kernel::kExchange ? kLaunchesOfExchange : kernel.launches;
+    launches +=
+        kernel.kind == Kernel::kExchange ? kLaunchesOfExchange : kernel.launches * kernel.times;
   return launches;
+}
+
+// Of its input or of its weight; weights' rows are tokens.
+Kernel gradient_product(Kernel like, bool of_weights) {
+  const Arithmetic forward = like.arithmetic;
+  like.of_weights = of_weights;
+  if (of_weights) {
+    like.arithmetic.rows = forward.inner;
+    like.arithmetic.inner = forward.rows;
+  } else {
+    like.arithmetic.inner = forward.columns;
+    like.arithmetic.columns = forward.inner;
+  }
+  return like;
+}
+
+// `product` has its arithmetic and the type of its result.
+Kernel priced(Kernel product) {
+  product.kind = Kernel::kProduct;
+  product.flops = product.arithmetic.flops();
+  product.bytes = product_traffic(product.arithmetic, product.type);
+  product.type = type_of(product.arithmetic, product.type);
+  return product;
+}
+
+bool has_weight_gradient(const Few<BackwardStep, 14>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const BackwardStep& step) {
+    return step.kind == BackwardStep::kParameterGradient && step.index >= 0;
+  });
+}
+
+// A loss in pieces that makes its gradients in forward.
+void run_pieces(Kernel like, bool has_weight_gradient, Kernels& kernels) {
+  Arithmetic& piece = like.arithmetic;
+  like.times = piece.pieces;
+  piece.rows = (piece.rows + piece.pieces - 1) / piece.pieces;
+  kernels.push_back(priced(like));
+  kernels.push_back(priced(gradient_product(like, false)));
+  if (has_weight_gradient) {
+    Kernel weights = gradient_product(like, true);
+    weights.type = piece.piece_weight_type;
+    kernels.push_back(priced(weights));
+  }
+  like.kind = Kernel::kTraffic;
+  like.bytes = piece.piece_bytes;
+  like.launches = piece.piece_launches;
+  kernels.push_back(like);
 }
 
 }  // namespace
@@ -73,12 +121,12 @@ void Graph<N>::run_forward(int index, bool again, Kernels& kernels) const {
   for (ValueId input : operation.inputs) read += bytes_of_value(input);
   switch (operation.arithmetic.kind) {
     case Arithmetic::kProduct:
-      kernel.kind = Kernel::kProduct;
-      kernel.flops = operation.arithmetic.flops();
-      kernel.bytes = product_traffic(operation.arithmetic, kernel.type);
-      kernel.type = type_of(operation.arithmetic, kernel.type);
-      for (int time = 0; time < operation.arithmetic.forward_times; ++time)
-        kernels.push_back(kernel);
+      if (operation.arithmetic.pieces > 0) {
+        kernel.type = operation.arithmetic.piece_type;  // what comes out is a loss, in fp32
+        run_pieces(kernel, has_weight_gradient(operation.backward), kernels);
+      } else {
+        kernels.push_back(priced(kernel));
+      }
       return;
     case Arithmetic::kAttention:
       kernel.kind = Kernel::kAttention;
@@ -128,24 +176,10 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
     kernels.push_back(adding);
   };
   const auto multiply = [&](bool of_weights) {
-    Kernel product = kernel;
-    product.kind = Kernel::kProduct;
-    product.of_weights = of_weights;
-    product.arithmetic.forward_times = 1;
-    if (of_weights) {
-      product.arithmetic.rows = forward.inner;
-      product.arithmetic.inner = forward.rows;
-    } else {
-      product.arithmetic.inner = forward.columns;
-      product.arithmetic.columns = forward.inner;
-    }
-    product.flops = product.arithmetic.flops();
-    product.bytes = product_traffic(product.arithmetic, product.type);
-    product.type = type_of(product.arithmetic, product.type);
-    kernels.push_back(product);
+    kernels.push_back(priced(gradient_product(kernel, of_weights)));
   };
   // Where forward has made the gradients, backward only scales them.
-  const bool is_product = forward.kind == Arithmetic::kProduct && forward.forward_times == 1;
+  const bool is_product = forward.kind == Arithmetic::kProduct && forward.pieces == 0;
   bool weight_done = false;
   for (const BackwardStep& step : operation.backward) {
     switch (step.kind) {
@@ -201,6 +235,7 @@ void Graph<N>::run_backward(int index, GradientPolicy policy, std::vector<int>& 
         break;
       }
       case BackwardStep::kFreeOutputGradient:
+      case BackwardStep::kHandedOn:
       case BackwardStep::kReturned:
       case BackwardStep::kFreeTemporaries:
         break;

@@ -55,7 +55,7 @@ template <class N>
 ValueId LossWriter<N>::loss_of(ValueId x, ValueId labels, const N& width) {
   const bool whole_vocabulary_here = c_.style.tensor == 1;
   if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here)
-    return fused_linear(x, width), kNoValue;
+    return fused_linear(x, labels, width);
   if (c_.style.loss == LossKernel::kChunked && whole_vocabulary_here)
     return chunked(x, width), kNoValue;
   if (c_.style.implementation == Implementation::kLitgpt) {
@@ -102,9 +102,11 @@ ValueId LossWriter<N>::torchtune(ValueId x, ValueId labels, ValueId hidden, cons
 }
 
 template <class N>
-int LossWriter<N>::weight_gradient(const N& width) {
-  if (model_.head.weight_index < 0) return tied_gradient(width);
-  return c_.parameter(model_.head.weight_index, c_.sizes.vocabulary * width / c_.sizes.tensor);
+int LossWriter<N>::weight_gradient(const N& width, bool made) {
+  if (model_.head.weight_index < 0) return tied_gradient(width, !made);
+  const N elements = c_.sizes.vocabulary * width / c_.sizes.tensor;
+  return made ? c_.uncast_parameter(model_.head.weight_index, elements)
+              : c_.parameter(model_.head.weight_index, elements);
 }
 
 template <class N>
@@ -150,15 +152,17 @@ ValueId LossWriter<N>::project(ValueId x, const N& width) {
 }
 
 template <class N>
-int LossWriter<N>::tied_gradient(const N& width) {
+int LossWriter<N>::tied_gradient(const N& width, bool of_product) {
   if (shared_gradient_) return *shared_gradient_;
   if (!model_.embedding_parameters.front().gradient) return -1;
   GradientSlots slots =
       c_.gradient_slots({"head", "gradient of the tied weight", "autograd.parameter-gradient"},
-                        c_.sizes.vocabulary * width / c_.sizes.tensor);
+                        c_.sizes.vocabulary * width / c_.sizes.tensor, of_product);
   slots.waits = c_.style.ends_meet;
-  // What a cast has made takes the sum, and so does what an encoder's table shares.
-  if (slots.waits && c_.style.parameters_are_views && slots.computed < 0 && !model_.encoder_part)
+  // What a cast has made takes the sum, and so does what an encoder's table shares; a product's is a transposed view.
+  slots.is_alone = !of_product;
+  if (slots.waits && c_.style.parameters_are_views && slots.computed < 0 && of_product &&
+      !model_.encoder_part)
     slots.sum = c_.book.slot({"head", "gradient of the tied weight, summed", "fsdp1.tied-gradient"},
                              Pile::kGradients, c_.sizes.vocabulary * width / c_.sizes.tensor,
                              c_.style.gradient);

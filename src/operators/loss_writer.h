@@ -29,9 +29,10 @@ class LossWriter {
   // --- the head and what is common
   ValueId loss_of(ValueId x, ValueId labels, const N& width);
   ValueId torchtune(ValueId x, ValueId labels, ValueId hidden, const N& width);
-  int weight_gradient(const N& width);
+  // `made`: by what has the gradient in the parameter's own type, and not by a product.
+  int weight_gradient(const N& width, bool made = false);
   ValueId project(ValueId x, const N& width);
-  int tied_gradient(const N& width);
+  int tied_gradient(const N& width, bool of_product = true);
   ValueId whole(ValueId logits);
   ValueId capped(ValueId logits);
 
@@ -42,6 +43,10 @@ class LossWriter {
   ValueId labels_after_the_first(ValueId labels);
   ValueId shifted(ValueId labels);
   ValueId fused(ValueId logits, ValueId labels, ValueId hidden);
+  ValueId written_over(ValueId logits, ValueId labels, ValueId hidden);
+  ValueId loss_by_token();
+  ValueId sum_of_tokens(ValueId by_token);
+  void compare_with_one(Few<BackwardStep, 14>& steps);
   ValueId parallel_log_softmax(ValueId wide, const SlotName& name, const N& elements);
   void of_parallel_loss(Few<BackwardStep, 14>& steps, const N& elements);
 
@@ -51,8 +56,13 @@ class LossWriter {
   void nanotron(ValueId logits);
 
   // --- operators/loss_in_chunks.cc
-  void fused_linear(ValueId x, const N& width);
+  ValueId fused_linear(ValueId x, ValueId labels, const N& width);
+  struct ChunkTypes {
+    ElementType input, weight;
+  };
+  void chunk_by_chunk(Operator& operation, const N& width, const ChunkTypes& types, bool trains);
   void chunked(ValueId x, const N& width);
+  Arithmetic in_pieces(std::int64_t rows, std::int64_t width) const;
 
   // --- operators/prediction_loss.cc
   ValueId of_all_depths(ValueId x, ValueId labels, ValueId ids, const N& width);

@@ -84,6 +84,7 @@ OperatorStyle style_of(const Job& job) {
   style.compiles_loss = style.compiled && !job.torchtitan_before_0_1;
   const bool scaling = job.implementation == Implementation::kScaling;
   style.liger = job.training.kernels == KernelLibrary::kLiger;
+  style.liger_chunks = job.liger_chunks;
   const bool of_torch = job.implementation == Implementation::kTorchtitan;
   style.norms_written_out = scaling ? job.training.kernels != KernelLibrary::kFlashAttn
                                     : (job.implementation == Implementation::kTransformers ||
@@ -149,6 +150,7 @@ OperatorStyle style_of(const Job& job) {
     style.stepped_copies = copies_of_step(job.training);
   }
   style.schedule_asks_for_loss = runs_on_torch_pipelining(job);
+  style.labels_come_shifted = style.schedule_asks_for_loss || job.labels_come_shifted;
   style.ends_meet = job.parallel.pipeline == 1;
   // Megatron's own checkpoint runs all of its region again (megatron/core/tensor_parallel/random.py, CheckpointFunction).
   style.recompute_reentrant =

@@ -48,6 +48,7 @@ struct OperatorStyle {
   bool older_norms =
       false;  // torchtune's before 0.5, written out in Python; scaling's before 0.1, in fp32
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
+  LigerChunks liger_chunks;
   bool liger =
       false;  // Liger's norms, gated feed-forward and rotary embedding in transformers' place
   bool local_layers = false;  // Megatron-core's, without Transformer Engine and Apex
@@ -84,6 +85,7 @@ struct OperatorStyle {
   bool ends_meet = true;  // the embedding and the head stand on one rank: no pipeline between them
   // torch.distributed.pipelining: the schedule asks for the loss of what the last stage has given, and keeps that.
   bool schedule_asks_for_loss = false;
+  bool labels_come_shifted = false;
   std::int64_t multiprocessors = 132, threads_of_each = 2048;  // of the device
   // Products of 8-bit factors, in layers alone, not in the head. Transformer Engine keeps inputs in 8 bits, with a scale
   // for each block of them or one for the tensor; torchao quantises factors with a scale for each row or one for all.

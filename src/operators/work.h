@@ -30,8 +30,12 @@ struct Arithmetic {
   bool causal = false;  // attention: half of the square
   AttentionCode code = AttentionCode::kFlash;
   bool eight_bits = false;  // of both factors; the result keeps its own type
-  std::int8_t forward_times =
-      1;  // a loss that makes its gradients in forward runs three products there
+  // A loss that makes its gradients in forward, piece by piece of the rows: a product for the logits, one for the input's
+  // gradient and one for the weight's. 0: an ordinary product.
+  std::int64_t pieces = 0;
+  ElementType piece_type = ElementType::kBFloat16, piece_weight_type = ElementType::kBFloat16;
+  double piece_bytes = 0;  // read and written beside the products, of one piece, by so many kernels
+  int piece_launches = 0;
 
   bool some() const { return kind != kNone; }
   // One product, or both of attention; a multiplication and an addition count as two.
@@ -81,6 +85,7 @@ struct Kernel {
   double flops = 0;
   double bytes = 0;  // read and written
   int launches = 1;
+  std::int64_t times = 1;  // so many alike, one after the other; the three above are of one
   Exchange exchange;
 };
 using Kernels = std::vector<Kernel>;

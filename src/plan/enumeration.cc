@@ -170,6 +170,7 @@ class Enumeration {
       layout.pipeline = static_cast<std::int32_t>(pipeline);
       layout.data = static_cast<std::int32_t>(data);
       choose_implementation(layout);
+      if (lacks_its_loss(layout)) continue;
       orders(layout);
     }
   }
@@ -186,6 +187,12 @@ class Enumeration {
     else if (layout.engine == Engine::kFsdp2 &&
              (layout.tensor > 1 || layout.pipeline > 1 || layout.context > 1 || layout.expert > 1))
       layout.implementation = Implementation::kTorchtitan;
+  }
+
+  // Liger's loss with the head stands in for that of transformers' models; torchtitan's have none. What is said is taken.
+  bool lacks_its_loss(const Layout& layout) const {
+    return layout.loss == LossKernel::kFusedLinear &&
+           layout.implementation == Implementation::kTorchtitan && !fixed_.has(KeyId::kLoss);
   }
 
   void orders(Layout layout) {

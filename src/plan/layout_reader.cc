@@ -101,7 +101,10 @@ bool LayoutReader::stages_are_stated() const {
 
 ReadJob LayoutReader::job_of_form(const Layout& form) const {
   const Value& run = form.zero_stage == 0 ? undivided_run_ : form_run_;
-  return without_words(help_.read(run_of(run, form, space_, target_.model->layers)));
+  ReadJob job = without_words(help_.read(run_of(run, form, space_, target_.model->layers)));
+  // Its kernels bound layouts with stages, whose labels torch's schedule hands over as they are wanted.
+  if (job) job->labels_come_shifted = job->training.loss == LossKernel::kFusedLinear;
+  return job;
 }
 
 FormFacts LayoutReader::facts_of(const Layout& base, const Job& job, bool timed) const {

@@ -93,6 +93,9 @@ class JobWriter {
       job["environment"]["bitsandbytes"] = dice_.one_of<const char*>({"0.42", "0.44", "0.50"});
     if (dice_.chance(10))
       job["environment"]["torch"] = dice_.one_of<const char*>({"2.1", "2.5.1", "2.8", "2.11"});
+    if (job["training"]["loss"] == "fused-linear" && dice_.chance(40))
+      job["environment"]["liger-kernel"] =
+          dice_.one_of<const char*>({"0.6.1", "0.8.0", "0.8.2", "0.8.5"});
     if (engine_.engine == Engine::kMegatron && can_predict(model_) && !job.contains("adapter") &&
         dice_.chance(20))
       job["training"]["prediction_layers"] = dice_.from(0, 3);
