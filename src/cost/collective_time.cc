@@ -82,6 +82,8 @@ Seconds ExchangeClock::time(ExchangeKind kind, double bytes, const Group& group)
   const double begin = rates_.exchange_start.value();
   switch (kind) {
     case ExchangeKind::kAllReduce:
+      // What was measured was measured of what NCCL chose, and is said as a tree.
+      if (leaves && measured_.some()) return Seconds(begin + tree(bytes, group));
       return Seconds(begin + std::min(2 * ring(kind, bytes, group), tree(bytes, group)));
     case ExchangeKind::kAllGather:
     case ExchangeKind::kReduceScatter:

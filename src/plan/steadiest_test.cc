@@ -13,7 +13,7 @@ namespace steelyard {
 namespace {
 
 Value run(const std::string& cluster) {
-  return *read_toml("model = \"llama-3.1-8b\"\n[cluster]\n" + cluster, "run.toml");
+  return *read_toml("model = \"llama-3.2-3b\"\n[cluster]\n" + cluster, "run.toml");
 }
 
 PlanAnswer answer_of(const std::string& cluster, bool steady = true) {
@@ -25,7 +25,7 @@ PlanAnswer answer_of(const std::string& cluster, bool steady = true) {
 }
 
 TEST(Steadiest, IsPlannedWhereNobodySaysWhatTheMachinesAre) {
-  const std::string devices = "device = \"h100-sxm-80gb\"\ndevices = 256\n";
+  const std::string devices = "device = \"h100-sxm-80gb\"\ndevices = 32\n";
   const PlanAnswer steady = answer_of(devices), fastest = answer_of(devices, false),
                    said = answer_of(devices + "machine = \"hgx-h100\"\n");
   ASSERT_TRUE(steady.steadiness);
