@@ -15,8 +15,8 @@
 
 namespace steelyard {
 
-// Up to here the predicted order of two layouts says nothing: of 783 published pairs predicted so near each other 52 % were
-// measured in that order, of those 5 to 10 % apart 72 % (validate --ranking prints it; docs/validation.md).
+// Up to here the predicted order of two layouts says nothing: of 613 published pairs predicted so near each other 55 % were
+// measured in that order, of those 5 to 10 % apart 81 % (validate --ranking prints it; docs/validation.md).
 constexpr double kDraw = 0.01;
 
 // `steps[i]`: of layout i on each of the machines, in one order, the machine assumed first; all on as many.
