@@ -7,6 +7,7 @@
 //                        that is less (NVIDIA/nccl src/graph/tuning.cc, for all steps)
 //   B inside a machine   fraction of the link; a bridge joins two neighbours, and other groups talk through the host's link
 //   B across machines    the interfaces of the group's ranks in one machine together, at most B inside
+//   all-to-all           what stays in the machine at B inside, the rest at the rank's own interface
 //
 // Where exchanges between machines have been measured (MeasuredExchanges of machine/machine.h) B is what so many machines
 // reached; whole machines that reduce in their switches pass even B inside. Each of a ring's steps takes what one does that

@@ -53,6 +53,13 @@ DataExchange whole_gradients(ElementType type, bool beside_backward, double buck
   return exchange;
 }
 
+// Every rank has the sum of all gradients, steps its part and hands that out.
+DataExchange whole_gradients_stepped_in_parts(ElementType gradients, ElementType parameters) {
+  DataExchange exchange = whole_gradients(gradients, false, 0);
+  exchange.gather = bytes_each(parameters);
+  return exchange;
+}
+
 DataExchange sharded_states(ElementType gradients, ElementType parameters) {
   DataExchange exchange;
   exchange.reduction = ExchangeKind::kReduceScatter;
@@ -104,9 +111,9 @@ DataExchange data_exchange_of(const Job& job) {
     case Engine::kScaling: {
       // Whole gradients, widened, all-reduced by every rank; then each gathers what the others have stepped
       // (scaling/core/optimizer/allreduce.py; parameter_group.py, step_sequel).
-      DataExchange exchange = whole_gradients(ElementType::kFloat32, false, 0);
-      if (stage == 1) exchange.gather = bytes_each(precision.parameters);
-      return exchange;
+      constexpr ElementType kWide = ElementType::kFloat32;
+      return stage == 0 ? whole_gradients(kWide, false, 0)
+                        : whole_gradients_stepped_in_parts(kWide, precision.parameters);
     }
     case Engine::kNanotron: {
       const ElementType gradients = precision.accumulated_gradients.value_or(precision.gradients);
@@ -114,10 +121,8 @@ DataExchange data_exchange_of(const Job& job) {
       const double bucket = static_cast<double>(job.buckets.ddp_bytes) * bytes_each(gradients) /
                             bytes_each(precision.gradients);
       if (stage == 0) return whole_gradients(gradients, true, bucket);
-      // Every rank has the sum of all, of which it steps its part (nanotron/trainer.py, training_step: reduce_scatter=False).
-      DataExchange exchange = whole_gradients(gradients, false, 0);
-      exchange.gather = bytes_each(precision.parameters);
-      return exchange;
+      // nanotron/trainer.py, training_step: reduce_scatter=False.
+      return whole_gradients_stepped_in_parts(gradients, precision.parameters);
     }
   }
   return {};

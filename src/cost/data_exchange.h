@@ -11,6 +11,7 @@
 //   ZeRO++     gather 1 B forward, 1 B backward (qwZ);       -
 //              scatter by two all-to-alls of half a byte (qgZ)
 //   scaling    -                                         all-reduce 4 B, gather 2 B: in front of the step and behind it
+//   nanotron   -                                         ZeRO 1 as scaling, without ZeRO as ddp, 4 B
 //
 // Sources: engine-by-engine in docs/rules.md; which parts run beside compute is each engine's default.
 #pragma once

@@ -87,4 +87,8 @@ HostWork host_work_of(const Job& job) {
   return work;
 }
 
+double operator_seconds(const Device& device, const Machine& machine, Outlook outlook) {
+  return host_launch_at(achieved_rates(device), outlook).value() * machine.host_operator;
+}
+
 }  // namespace steelyard

@@ -16,6 +16,7 @@
 // slow at the other. Data: data/host_work.json.
 #pragma once
 
+#include "cost/collective_time.h"
 #include "cost/held_parameters.h"
 #include "job/job.h"
 
@@ -37,8 +38,13 @@ struct HostWork {
   double replay = 0;  // operators of a captured module's launch
   // Of each rank of a collective, where hosts check it first (Job::checks_collectives).
   double check = 0;
+  double check_of(const Group& group) const {
+    return group.ranks > 1 ? check * static_cast<double>(group.ranks.value()) : 0;
+  }
 };
 
 HostWork host_work_of(const Job& job);
+// Seconds of an operator on this machine's host.
+double operator_seconds(const Device& device, const Machine& machine, Outlook outlook);
 
 }  // namespace steelyard

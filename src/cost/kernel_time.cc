@@ -108,8 +108,7 @@ double KernelClock::share_of_keys(const Kernel& kernel) const {
 }
 
 Seconds KernelClock::device_time(const Kernel& kernel) const {
-  const Seconds once = time_of_one(kernel);
-  return kernel.times == 1 ? once : Seconds(once.value() * static_cast<double>(kernel.times));
+  return Seconds(time_of_one(kernel).value() * static_cast<double>(kernel.times));
 }
 
 Seconds KernelClock::time_of_one(const Kernel& kernel) const {

@@ -25,7 +25,7 @@ StretchClock stretch_clock(const StepWork& work, const Device& device, const Mac
           static_cast<double>(work.groups.data.ranks.value()),
           host_work_of(work.job),
           work.job.graphs,
-          host_launch_at(rates, outlook).value() * machine.host_operator,
+          operator_seconds(device, machine, outlook),
           splits,
           work.paired_share()};
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost/host_work.h"
 #include "cost/optimizer_time.h"
 
 namespace steelyard {
@@ -17,12 +16,11 @@ StepEnd::StepEnd(const Job& job, const DataExchange& exchange, double last_gradi
       experts_(experts),
       exchanges_(device, machine, outlook),
       slowdown_(at(achieved_rates(device).overlap_slowdown, outlook)),
+      host_(host_work_of(job)),
+      operator_(operator_seconds(device, machine, outlook)),
       optimizer_(optimizer_seconds(job, 1, device, machine, outlook)) {
-  const HostWork host = host_work_of(job);
-  const double operation =
-      host_launch_at(achieved_rates(device), outlook).value() * machine.host_operator;
-  check_ = host.check * operation;
-  if (exchange.gather > 0) pieces_ = host.gather * operation;
+  if (exchange.gather > 0 && data.ranks > 1)
+    pieces_ = host_.gather * operator_ * static_cast<double>(data.ranks.value());
   const bool divided = job.parallel.zero_stage >= 1;
   optimizer_of_experts_ = divided ? optimizer_ * static_cast<double>(data.ranks.value()) /
                                         static_cast<double>(experts.ranks.value())
@@ -39,9 +37,9 @@ StepEnd::Terms StepEnd::after(const HeldParameters& heaviest, double forward,
   };
   // Hosts that check a message first let the device wait for the next.
   const auto message = [&](ExchangeKind kind, double bytes, const Group& group) {
-    if (bytes <= 0 || group.ranks <= 1) return 0.0;
-    return std::max(exchanges_.time(kind, bytes, group).value(),
-                    check_ * static_cast<double>(group.ranks.value()));
+    return bytes > 0 ? std::max(exchanges_.time(kind, bytes, group).value(),
+                                host_.check_of(group) * operator_)
+                     : 0.0;
   };
   const auto seconds = [&](ExchangeKind kind, double bytes) { return message(kind, bytes, data_); };
   // Gradients go bucket by bucket.
@@ -64,8 +62,7 @@ StepEnd::Terms StepEnd::after(const HeldParameters& heaviest, double forward,
     gather =
         shown(gather, seconds(ExchangeKind::kAllGather, exchange_.exposed_gather_bytes), forward);
   // The device waits while the host cuts and joins.
-  if (data_.ranks > 1)
-    gather += pieces_ * heaviest.tensors * static_cast<double>(data_.ranks.value());
+  gather += pieces_ * heaviest.tensors;
   terms.data =
       reduce + gather + of_all(ExchangeKind::kAllGather, heaviest.whole, exchange_.gather_units);
   terms.optimizer =

@@ -10,6 +10,7 @@
 #include "cost/collective_time.h"
 #include "cost/data_exchange.h"
 #include "cost/held_parameters.h"
+#include "cost/host_work.h"
 #include "job/job.h"
 
 namespace steelyard {
@@ -36,8 +37,9 @@ class StepEnd {
   Group data_, experts_;
   ExchangeClock exchanges_;
   double slowdown_ = 0;
-  double check_ = 0;   // seconds that hosts take to check a collective, of each of its ranks
-  double pieces_ = 0;  // and to gather in pieces, of each tensor and rank
+  HostWork host_;
+  double operator_ = 0;  // seconds of one on the host
+  double pieces_ = 0;    // that it takes to gather in pieces, of each tensor
   double optimizer_ = 0, optimizer_of_experts_ = 0;  // seconds of each parameter
 };
 

@@ -75,10 +75,7 @@ struct StretchClock {
   double paired = 0;
 
   // What the hosts of a group take to check a collective, where they do.
-  double seconds_of_check(const Group& group) const {
-    return group.ranks > 1 ? host.check * host_launch * static_cast<double>(group.ranks.value())
-                           : 0;
-  }
+  double seconds_of_check(const Group& group) const { return host.check_of(group) * host_launch; }
   StretchPassages passages(const PipelineWork::Stretch& stretch) const;
   // `held`: parameters of the stretch on this rank.
   WorkTime time(const StretchPassages& passages, const HeldParameters& held) const;

@@ -6,7 +6,8 @@
 //   under no_sync        +flat gradient_i    -gradients_i    -whole_i, and it stays: later ones are added to it
 //
 // A flat parameter is gathered straight into its whole tensor, and the parameters are views of it: there is no copy
-// out, as FSDP2 has one. What is cast is also made whole as it is stored, in the first forward, and let go at once. limit_all_gathers keeps two of them in flight; a freed one counts as freed at once, though
+// out, as FSDP2 has one. What is cast is also made whole as it is stored, in the first forward, and let go at once.
+// limit_all_gathers keeps two of them in flight; a freed one counts as freed at once, though
 // other streams may still read it. The root (embedding, final norm, head) stays whole from forward to the end of
 // backward. zero_stage 2 is SHARD_GRAD_OP: every layer stays whole until its backward. `replicate` is HYBRID_SHARD.
 //

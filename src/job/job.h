@@ -45,7 +45,6 @@ enum class Implementation : std::uint8_t {
 constexpr std::size_t kImplementations = 7;
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
-// Own: those that the model's code runs with. Local: Megatron-core's layers without Transformer Engine, torch's operators alone.
 // What Liger's loss with the head does chunk by chunk, by its version. A weight's gradient is made apart, and widened, before it
 // is added: of weights in 16 bits, in 32, and in 32 that autocast casts. Of the chunk before stay the logits, and the cast
 // input; under autocast the product may want the logits' gradient as wide as the input.
@@ -53,6 +52,7 @@ struct LigerChunks {
   bool apart_narrow = false, apart_wide = false, apart_cast = false;
   bool keeps_logits = false, keeps_input = false, widens_logits = false;
 };
+// Own: those that the model's code runs with. Local: Megatron-core's layers without Transformer Engine, torch's operators alone.
 enum class KernelLibrary : std::uint8_t { kOwn, kLiger, kLocal, kFlashAttn, kMegatron };
 enum class OptimizerForm : std::uint8_t { kFused, kForeach, kLoop };
 enum class ContextMethod : std::uint8_t {

@@ -71,6 +71,11 @@ std::vector<WhatIf> what_would_help(const Job& job) {
   const auto ask = [&](const char* change, const Device& changed, const Machine& on) {
     answer(change, clock.read(changed, on, Outlook::kExpected).step);
   };
+  const auto ask_job = [&](const char* change, auto edit) {
+    Job changed = job;
+    edit(changed);
+    answer(change, StepClock(changed).read(device, machine, Outlook::kExpected).step);
+  };
   const auto with = [&](auto edit) {
     Device changed = device;
     edit(changed);
@@ -96,18 +101,12 @@ std::vector<WhatIf> what_would_help(const Job& job) {
     Machine quicker = machine;
     quicker.host_operator = machine.host_operator / 2;
     ask("host 2x faster", device, quicker);
-    if (job.checks_collectives) {
-      Job unchecked = job;
-      unchecked.checks_collectives = false;
-      answer("collectives not checked (TORCH_DISTRIBUTED_DEBUG)",
-             StepClock(unchecked).read(device, machine, Outlook::kExpected).step);
-    }
-    if (can_be_captured(job)) {
-      Job captured = job;
-      captured.graphs.of = CudaGraphs::kIteration;
-      answer("cuda_graphs = iteration",
-             StepClock(captured).read(device, machine, Outlook::kExpected).step);
-    }
+    if (job.checks_collectives)
+      ask_job("collectives not checked (TORCH_DISTRIBUTED_DEBUG)",
+              [](Job& changed) { changed.checks_collectives = false; });
+    if (can_be_captured(job))
+      ask_job("cuda_graphs = iteration",
+              [](Job& changed) { changed.graphs.of = CudaGraphs::kIteration; });
   }
   if (job.offload.optimizer != OffloadTarget::kNone ||
       job.offload.parameters != OffloadTarget::kNone) {

@@ -32,8 +32,7 @@ struct Sweep {
 
 Sweep read_sweep() {
   constexpr std::string_view kPath = "measured/nanotron-sweep.json";
-  const auto text = embedded_text(kPath);
-  const auto document = text ? read_json(*text, kPath) : read_json("", kPath);
+  const auto document = read_json(embedded_text(kPath).value_or(""), kPath);
   if (!document) throw DataError("measured/nanotron-sweep.json is not among the data files");
   Sweep sweep{*document->find("machine"), {}};
   for (const Value& lines : document->find("checked_lines")->items())
