@@ -201,7 +201,9 @@ int validate_command(const Invocation& invocation) {
       return refuse(invocation, problems, "nothing ranked");
     }
     if (invocation.json) {
-      answer(document_text({{"schema", "steelyard.ranking/1"}, {"sources", json_of(rankings)}}));
+      answer(document_text({{"schema", "steelyard.ranking/1"},
+                            {"sources", json_of(rankings)},
+                            {"sweeps_together", sweeps_json(rankings)}}));
     } else {
       const std::string text = ranking_text(rankings, invocation.has("rows"), invocation.style);
       answer(invocation.style.ascii ? plain_characters(text) : text);

@@ -123,4 +123,14 @@ Json json_of(const std::vector<SourceRanking>& rankings) {
   return list;
 }
 
+Json sweeps_json(const std::vector<SourceRanking>& rankings) {
+  const SourceRanking together = sweeps_together(rankings);
+  return {{"groups", together.groups.size()},
+          {"in_top_3", together.in_top},
+          {"in_top_3_to_the_letter", together.in_top_to_the_letter},
+          {"median_lost_percent", together.median_lost},
+          {"percentile_95_lost_percent", together.percentile_95_lost},
+          {"died", together.died}};
+}
+
 }  // namespace steelyard

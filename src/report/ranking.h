@@ -20,5 +20,7 @@ namespace steelyard {
 std::string ranking_text(const std::vector<SourceRanking>& rankings, bool every_group,
                          const Style& style);
 nlohmann::ordered_json json_of(const std::vector<SourceRanking>& rankings);
+// What the row of all sweeps together says.
+nlohmann::ordered_json sweeps_json(const std::vector<SourceRanking>& rankings);
 
 }  // namespace steelyard
