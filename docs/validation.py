@@ -175,6 +175,13 @@ def bands(_):
     return table(["engine, model code", "term", "2.5 %", "97.5 %", "observed in (runs)"], rows)
 
 
+def steps(_):
+    """Its errors of step times."""
+    return table(["devices", "engine, model code", "2.5 %", "97.5 %", "observed in (rows)"], [
+        [f"{one['devices']} {one['device']}", f"{one['engine']}, {one['implementation']}", f"{100 * one['low']:+.0f} %", f"{100 * one['high']:+.0f} %", one["source"]]
+        for one in json.loads((ROOT / "data/bands.json").read_text(encoding="utf-8"))["steps"]])
+
+
 # ---- published rows
 
 
@@ -227,7 +234,7 @@ def times(sources):
     return table(["source", "device", "rows", "in band", "mean error", "median", "max", "bias", "rank correlation", "its median as guess"], rows)
 
 
-TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst, "bands": bands}
+TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst, "bands": bands, "steps": steps}
 PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors, "times": times}
 
 

@@ -106,8 +106,15 @@ def prediction_faults(prediction):
                 yield f"peak: {key} {peak[key]}, but {rank[key]} on rank {rank['rank']}"
     if not peak["allocated_bytes"] <= peak["reserved_bytes"] <= peak["device_bytes"]:
         yield "peak: not allocated <= reserved <= device"
-    if not peak["low_bytes"] <= peak["high_bytes"]:
-        yield f"peak: low {peak['low_bytes']} > high {peak['high_bytes']}"
+    if not peak["low_bytes"] <= peak["device_bytes"] <= peak["high_bytes"]:
+        yield f"peak: {peak['device_bytes']} is outside of its band, {peak['low_bytes']} to {peak['high_bytes']}"
+    usable = prediction["device"]["usable_bytes"]
+    said = "does_not_fit" if peak["low_bytes"] > usable else "tight" if peak["high_bytes"] > usable else "fits"
+    if prediction["verdict"] != said:
+        yield f"verdict {prediction['verdict']}: the band {peak['low_bytes']} to {peak['high_bytes']} of {usable} says {said}"
+    time = prediction.get("time")
+    if time and not 0 < time["low_seconds"] <= time["step_seconds"] <= time["high_seconds"]:
+        yield f"time: {time['step_seconds']} is outside of its band, {time['low_seconds']} to {time['high_seconds']}"
 
     parameters = prediction["parameters"]
     for part in ("active", "trainable"):

@@ -16,9 +16,13 @@ what was measured less what was predicted, in parts of the term; each run counts
 one engine and model code the 2.5th and 97.5th percentile are written, and for engines without evidence those of all, each source
 weighing the same. Sources in HELD_BACK are not looked at: they judge (`steelyard validate` prints the share of readings inside the band).
 Readings of whole devices are not used either: what stands outside the allocator has a band of its own (data/runtime.json).
+
+Step times have errors of their own, by device, engine, model code and whether anything is exchanged (one device or several), in parts of the predicted step: the same percentiles, of pairs
+with FEWEST_STEPS rows or more. Which errors stand for a pair without rows, src/predict/step_band.h says.
 """
 
 import collections
+import functools
 import json
 import pathlib
 import subprocess
@@ -29,6 +33,7 @@ STATES = ("parameters", "gradients", "master_weights", "optimizer_moments")
 WORKING = ("activations", "temporary", "communication")
 QUANTILES = (0.025, 0.975)
 FEWEST = 10  # errors from which a percentile is worth its name
+FEWEST_STEPS = 5  # as many as docs/validation.md lists a source with; of so few the percentiles are the extremes
 HELD_BACK = ("yeung-2024", "torchao-docs", "mosaicml-mpt")
 # What these rows ran is known to be another thing than what is weighed (docs/open-differences.md): no evidence of an error.
 OTHER_CODE = ("ms-swift-v2", "hf-bert-large")
@@ -43,16 +48,48 @@ WORKING_OF_RESERVED, SLACK_OF_RESERVED = "working of what is reserved", "slack o
 OF_STATES = ("resident", "optimizer phase", *PEAKS)
 
 
-def judged(binary, folders):
+@functools.cache
+def validated(binary, folders):
     done = subprocess.run([binary, "validate", *folders, "--rows", "--json"], capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):
         raise SystemExit(done.stderr)
-    for source in json.loads(done.stdout)["sources"]:
+    return json.loads(done.stdout)["sources"]
+
+
+def sources_of(binary, folders):
+    return validated(binary, tuple(folders))
+
+
+def judged(binary, folders):
+    for source in sources_of(binary, folders):
         for row in source["judged"]:
             unknown = (source["source"] in HELD_BACK + OTHER_CODE + EIGHT_BITS or row["id"].endswith(UNKNOWN_ORDER)
                        or row["id"].startswith(SAMPLES))
             if "readings" in row and not unknown:
                 yield source["source"], row
+
+
+def step_errors(binary, folders):
+    """(device, engine, model code, whether one or several of them) to [(error, source)], of every row that prints a time."""
+    found = collections.defaultdict(list)
+    for source in sources_of(binary, folders):
+        if source["source"] in HELD_BACK + OTHER_CODE:
+            continue
+        for row in source["judged"]:
+            if "step_time" in row:
+                step = row["step_time"]
+                alone = row["run"]["cluster"].get("devices", 1) == 1
+                found[row["run"]["cluster"]["device"], row["engine"], row["implementation"], "one" if alone else "several"].append(
+                    (step["measured_seconds"] / step["predicted_seconds"] - 1, source["source"]))
+    return found
+
+
+def step_entry(device, engine, implementation, devices, errors):
+    counts = collections.Counter(source for _, source in errors)
+    weighed = [(value, 1.0) for value, _ in errors]
+    return {"device": device, "engine": engine, "implementation": implementation, "devices": devices,
+            "low": round(min(0.0, percentile(weighed, QUANTILES[0])), 4), "high": round(max(0.0, percentile(weighed, QUANTILES[1])), 4),
+            "source": ", ".join(f"{source} ({count})" for source, count in sorted(counts.items()))}
 
 
 def part(reading, piles):
@@ -157,10 +194,14 @@ def main():
                     entries.append(entry(engine, implementation, term, by_layout[engine, implementation, layout, of_reserved], layout=layout))
     document = {"about": "Errors of predictions, in parts of the term: what was measured less what was predicted. Written by truth/bands.py.",
                 "percentiles": [100 * quantile for quantile in QUANTILES]}
-    lines = ",\n".join("  " + json.dumps(one) for one in entries)
-    OUT.write_text(json.dumps(document, indent=1)[:-2] + ',\n "errors": [\n' + lines + "\n ]\n}\n", encoding="utf-8")
+    steps = [step_entry(*key, errors) for key, errors in sorted(step_errors(sys.argv[1], sys.argv[2:]).items()) if len(errors) >= FEWEST_STEPS]
+    listed = [",\n".join("  " + json.dumps(one) for one in of) for of in (entries, steps)]
+    OUT.write_text(json.dumps(document, indent=1)[:-2] + ',\n "errors": [\n' + listed[0] + '\n ],\n "steps": [\n' + listed[1] + "\n ]\n}\n",
+                   encoding="utf-8")
     for one in entries:
         print("{engine:10} {implementation:13} {layout:14} {term:8} {low:+.3f} {high:+.3f}  {source}".format(**one))
+    for one in steps:
+        print("{device:15} {engine:10} {implementation:13} {devices:8} {low:+.3f} {high:+.3f}  {source}".format(**one))
     return 0
 
 

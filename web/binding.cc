@@ -9,7 +9,8 @@
 #include "data/version.h"
 #include "document/read.h"
 #include "job/read.h"
-#include "predict/prediction.h"
+#include "job/said_value.h"
+#include "predict/suggest.h"
 #include "report/prediction_json.h"
 
 namespace {
@@ -38,7 +39,14 @@ std::string weigh(const char* run_file) {
     const auto job = read_job(*document);
     if (!job) return document_text(json_of(job.error()));
     const Prediction prediction = predict(*job);
-    return document_text(json_of(*job, prediction, suggest(*job, prediction), false));
+    const auto rewritten = [&](const RunEdits& edits) -> std::optional<Job> {
+      Value changed = *document;
+      for (const Suggestion::Edit& edit : edits) say(changed, edit.key, edit.to, Place{});
+      auto read = read_job(changed);
+      if (!read) return std::nullopt;
+      return std::move(*read);
+    };
+    return document_text(json_of(*job, prediction, suggest(*job, prediction, rewritten), false));
   } catch (const std::exception& fault) {
     return document_text(json_of(internal_fault(fault.what())));
   }

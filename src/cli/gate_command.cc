@@ -12,6 +12,7 @@
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
+#include "cli/rewritten.h"
 #include "cli/run_input.h"
 #include "cli/slurm_plugin.h"
 #include "document/read.h"
@@ -128,7 +129,10 @@ std::optional<Answer> judge(const Invocation& invocation, const std::string& wor
   if (crowded && prediction.verdict != Verdict::kDoesNotFit)
     said.line += fmt::format("; {:.1f} must stay free", policy.headroom_gib);
   if (said.refused) {
-    const auto suggestions = suggest(*weighed.job, prediction);
+    const auto suggestions =
+        suggest(*weighed.job, prediction,
+                rewritten(document, input->folder,
+                          input->tool.empty() ? tool_of(document) : std::string_view(input->tool)));
     if (!suggestions.empty()) {
       std::string change;
       for (const Suggestion::Edit& edit : suggestions.front().edits)

@@ -8,9 +8,9 @@
 
 #include "cli/outlet.h"
 #include "cli/read_invocation.h"
-#include "cli/said_value.h"
 #include "document/read.h"
 #include "job/file_path.h"
+#include "job/said_value.h"
 #include "machine/machine.h"
 #include "plan/recompute_choice.h"
 #include "quantity/parse.h"
@@ -162,6 +162,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
     RunInput input;
     input.word = word;
     input.name = standard_input ? "stdin" : fs::path(word).stem().string();
+    input.tool = target_of(imported);
     input.document = std::move(imported.run);
     input.folder = standard_input ? "" : fs::path(word).parent_path().string();
     return input;

@@ -10,6 +10,7 @@
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
+#include "cli/rewritten.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
 #include "report/applied.h"
@@ -34,12 +35,15 @@ struct Answered {
   std::vector<Suggestion> suggestions;
 };
 
-Answered answered(Value document, const std::string& folder, bool suggestions_wanted) {
+Answered answered(Value document, const RunInput& input, bool suggestions_wanted) {
   Answered result;
-  result.weighed = weigh_document(document, folder);
+  result.weighed = weigh_document(document, input.folder);
   result.document = std::move(document);
   if (suggestions_wanted && result.weighed.prediction)
-    result.suggestions = suggest(*result.weighed.job, *result.weighed.prediction);
+    result.suggestions = suggest(
+        *result.weighed.job, *result.weighed.prediction,
+        rewritten(result.document, input.folder,
+                  input.tool.empty() ? tool_of(result.document) : std::string_view(input.tool)));
   return result;
 }
 
@@ -108,7 +112,7 @@ int weigh_command(const Invocation& invocation) {
   const bool brief = invocation.has("brief");
   const bool suggestions_wanted = !brief && !invocation.has("quiet");
   Answered asked =
-      answered(std::move(document), input->folder, suggestions_wanted || invocation.has("apply"));
+      answered(std::move(document), *input, suggestions_wanted || invocation.has("apply"));
   if (!asked.weighed.prediction)
     return refuse(invocation, asked.weighed.problems, "nothing weighed");
 
@@ -131,7 +135,7 @@ int weigh_command(const Invocation& invocation) {
       edits.push_back(edit_of(edit.key, edit.to, "--apply"));
       lay_over(changed, {edits.back()});
     }
-    Answered next = answered(std::move(changed), input->folder, true);
+    Answered next = answered(std::move(changed), *input, true);
     if (!next.weighed.prediction)
       return refuse(invocation, next.weighed.problems, "nothing applied");
     if (!before) before = std::move(asked);

@@ -7,6 +7,7 @@
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
+#include "cli/rewritten.h"
 #include "cli/run_input.h"
 #include "cli/weigh_command.h"
 #include "document/read.h"
@@ -63,7 +64,9 @@ int weigh_jobs(const Invocation& invocation, const std::string& file) {
         }
       }
       const std::vector<Suggestion> suggestions =
-          brief ? std::vector<Suggestion>() : suggest(*weighed.job, *weighed.prediction);
+          brief ? std::vector<Suggestion>()
+                : suggest(*weighed.job, *weighed.prediction,
+                          rewritten(*document, "", tool_of(*document)));
       answer(line_text(json_of(*weighed.job, *weighed.prediction, suggestions, brief)));
     } catch (const std::exception& fault) {
       internal = true;

@@ -1,5 +1,4 @@
-// Models of other than one stack of text: what of a job is not weighed with them, as one table. Suggestions ask it, too, so that
-// none of them is a job that would be refused.
+// Models of other than one stack of text: what of a job is not weighed with them, as one table.
 #pragma once
 
 #include <string_view>

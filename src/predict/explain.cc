@@ -270,8 +270,10 @@ Explained explain(const Job& job, std::string_view selection) {
     const std::string name = entry_name(slot);
     const std::string entry = fmt::format("{}/{}", slot.owner, name);
     names.insert({std::string(slot.owner), name, entry, std::string(slot.rule)});
-    const bool chosen = whole || (pile && slot.pile == *pile) || selection == slot.owner ||
-                        selection == name || selection == entry || selection == slot.rule;
+    // A pile is the pile alone: owners may be called like one, as the bucket in which "gradients" travel is communication.
+    const bool chosen = pile ? slot.pile == *pile
+                             : whole || selection == slot.owner || selection == name ||
+                                   selection == entry || selection == slot.rule;
     if (!chosen) continue;
     const Rule* rule = find_rule(slot.rule);
     DerivationLine line;

@@ -12,6 +12,8 @@ namespace steelyard {
 
 namespace {
 
+using Proposed = std::optional<RunEdits>;
+
 std::string text(std::int64_t number) { return fmt::format("{}", number); }
 
 bool runs_on_torch(const Job& job) {
@@ -24,118 +26,109 @@ bool divides_data_alone(const Job& job) {
          job.parallel.expert == 1;
 }
 
-// As validate.cc asks: over the tensor ranks, and in two chunks for each context rank.
-bool divides_sequence(const Job& job) {
-  const std::int64_t chunks = job.parallel.context > 1 ? 2 * job.parallel.context.value() : 1;
-  const std::int64_t tensor = job.parallel.sequence_parallel ? job.parallel.tensor.value() : 1;
-  return job.training.sequence_length % (tensor * chunks) == 0;
+// Whether the run file has the key; what it leaves out follows from the others, or is a default.
+bool is_said(const Job& job, std::string_view key) {
+  return std::none_of(job.assumptions.begin(), job.assumptions.end(),
+                      [&](const Assumption& assumption) { return assumption.key == key; });
 }
 
-// Data-parallel ranks change; the global batch stays, so accumulation changes with them.
-bool set_data(Job& job, std::int64_t data, std::vector<Suggestion::Edit>& edits) {
-  const std::int64_t sequences = job.training.micro_batch * data;
-  if (sequences == 0 || job.training.global_batch % sequences != 0) return false;
-  const std::int64_t accumulation = job.training.global_batch / sequences;
-  edits.push_back({"parallel.data", text(job.parallel.data), text(data)});
-  if (accumulation != job.training.gradient_accumulation)
-    edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation),
+struct Batch {
+  std::int64_t micro_batch = 1, data = 1, global = 1;
+};
+// The keys that make it this batch, of those that do not follow from the others.
+bool make_batch(const Job& job, const Batch& batch, RunEdits& edits) {
+  const Training& training = job.training;
+  const std::int64_t sequences = batch.micro_batch * batch.data;
+  if (sequences == 0 || batch.global % sequences != 0) return false;
+  if (batch.micro_batch != training.micro_batch)
+    edits.push_back({"training.micro_batch", text(training.micro_batch), text(batch.micro_batch)});
+  if (batch.data != job.parallel.data && is_said(job, "parallel.data"))
+    edits.push_back({"parallel.data", text(job.parallel.data), text(batch.data)});
+  const bool global_said = is_said(job, "training.global_batch");
+  if (global_said && batch.global != training.global_batch)
+    edits.push_back({"training.global_batch", text(training.global_batch), text(batch.global)});
+  const std::int64_t accumulation = batch.global / sequences;
+  const bool follows = global_said && !is_said(job, "training.gradient_accumulation");
+  if (!follows && accumulation != training.gradient_accumulation)
+    edits.push_back({"training.gradient_accumulation", text(training.gradient_accumulation),
                      text(accumulation)});
-  job.parallel.data = Ranks(data);
-  job.training.gradient_accumulation = accumulation;
   return true;
 }
 
 Move fused_optimizer() {
   return {"optimizer_form = fused", "nothing",
-          "the step runs as one kernel without a temporary list", 0, [](Job& job, auto& edits) {
+          "the step runs as one kernel without a temporary list", 0,
+          [](const Job& job) -> Proposed {
             if (job.training.optimizer_form != OptimizerForm::kForeach ||
                 !job.training.optimizer.only_form.empty())
-              return false;
-            edits.push_back({"training.optimizer_form", "foreach", "fused"});
-            job.training.optimizer_form = OptimizerForm::kFused;
-            return true;
+              return std::nullopt;
+            return RunEdits{{"training.optimizer_form", "foreach", "fused"}};
           }};
 }
 
 // Where the device and the model's code run it: the other of the two is no move then.
 Move fused_attention(AttentionKernel kernel) {
   return {fmt::format("attention = {}", name_of(kernel)), "nothing",
-          "a fused kernel: scores are never stored", 0, [kernel](Job& job, auto& edits) {
+          "a fused kernel: scores are never stored", 0, [kernel](const Job& job) -> Proposed {
             if (job.training.attention == kernel || leanest_attention(job).kernel != kernel ||
                 job.training.kernels == KernelLibrary::kLocal)
-              return false;
-            edits.push_back({"training.attention", std::string(name_of(job.training.attention)),
-                             std::string(name_of(kernel))});
-            job.training.attention = kernel;
-            return true;
+              return std::nullopt;
+            return RunEdits{{"training.attention", std::string(name_of(job.training.attention)),
+                             std::string(name_of(kernel))}};
           }};
 }
 
 Move fused_loss() {
   return {"loss = fused-linear", "compute",
           "logits exist one chunk at a time; a few percent of the head's time", 1,
-          [](Job& job, auto& edits) {
+          [](const Job& job) -> Proposed {
             if (job.training.loss != LossKernel::kPlain || !runs_on_torch(job) ||
                 job.parallel.tensor > 1)
-              return false;
-            edits.push_back({"training.loss", "plain", "fused-linear"});
-            job.training.loss = LossKernel::kFusedLinear;
-            return true;
+              return std::nullopt;
+            return RunEdits{{"training.loss", "plain", "fused-linear"}};
           }};
 }
 
 Move smaller_micro_batch() {
-  return {
-      "micro_batch = 1", "throughput",
-      "smaller matrix products, more micro-steps; the global batch stays", 2,
-      [](Job& job, auto& edits) {
-        if (job.training.micro_batch <= 1) return false;
-        const std::int64_t factor = job.training.micro_batch;
-        edits.push_back({"training.micro_batch", text(factor), "1"});
-        edits.push_back({"training.gradient_accumulation", text(job.training.gradient_accumulation),
-                         text(job.training.gradient_accumulation * factor)});
-        job.training.micro_batch = 1;
-        job.training.gradient_accumulation *= factor;
-        return true;
-      }};
+  return {"micro_batch = 1", "throughput",
+          "smaller matrix products, more micro-steps; the global batch stays", 2,
+          [](const Job& job) -> Proposed {
+            RunEdits edits;
+            if (job.training.micro_batch <= 1 ||
+                !make_batch(job, {1, job.parallel.data, job.training.global_batch}, edits))
+              return std::nullopt;
+            return edits;
+          }};
 }
 
 Move selective_recompute() {
   return {"recompute.mode = selective", "recompute", "core attention runs twice", 1,
-          [](Job& job, auto& edits) {
+          [](const Job& job) -> Proposed {
             if (job.recompute.mode != RecomputeMode::kNone ||
                 job.training.attention == AttentionKernel::kFlash)
-              return false;
-            edits.push_back({"recompute.mode", "none", "selective"});
-            job.recompute.mode = RecomputeMode::kSelective;
-            job.recompute.modules = {RecomputeModule::kCoreAttention};
-            return true;
+              return std::nullopt;
+            return RunEdits{{"recompute.mode", "none", "selective"}};
           }};
 }
 
 Move recompute_every_second() {
   return {"recompute every 2nd layer", "recompute",
           "half of the layers run forward twice: about a sixth more compute", 2,
-          [](Job& job, auto& edits) {
+          [](const Job& job) -> Proposed {
             if (job.recompute.mode != RecomputeMode::kNone &&
                 job.recompute.mode != RecomputeMode::kSelective)
-              return false;
-            edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "every"});
-            edits.push_back({"recompute.every", "-", "2"});
-            job.recompute.mode = RecomputeMode::kEvery;
-            job.recompute.every = Layers(2);
-            return true;
+              return std::nullopt;
+            return RunEdits{{"recompute.mode", std::string(name_of(job.recompute.mode)), "every"},
+                            {"recompute.every", "-", "2"}};
           }};
 }
 
 Move full_recompute() {
   return {"recompute.mode = full", "recompute",
           "every layer runs forward twice: about a third more compute", 3,
-          [](Job& job, auto& edits) {
-            if (job.recompute.mode == RecomputeMode::kFull) return false;
-            edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "full"});
-            job.recompute.mode = RecomputeMode::kFull;
-            return true;
+          [](const Job& job) -> Proposed {
+            if (job.recompute.mode == RecomputeMode::kFull) return std::nullopt;
+            return RunEdits{{"recompute.mode", std::string(name_of(job.recompute.mode)), "full"}};
           }};
 }
 
@@ -144,99 +137,77 @@ Move higher_zero_stage(int stage) {
       fmt::format("zero_stage = {}", stage), "communication",
       stage == 3 ? "parameters are gathered for forward and again for backward"
                  : "gradients are scattered, parameters gathered after the step",
-      stage, [stage](Job& job, auto& edits) {
+      stage, [stage](const Job& job) -> Proposed {
         const bool known =
             (job.engine == Engine::kDeepSpeed && stage <= 3) ||
             (is_fsdp(job.engine) && stage == 3) ||
             ((job.engine == Engine::kMegatron || job.engine == Engine::kNanotron) && stage == 1);
         if (!known || job.parallel.data <= 1 || job.parallel.zero_stage >= stage ||
             (job.parallel.pipeline > 1 && stage > 1))
-          return false;
-        edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), text(stage)});
-        job.parallel.zero_stage = stage;
-        return true;
+          return std::nullopt;
+        return RunEdits{{"parallel.zero_stage", text(job.parallel.zero_stage), text(stage)}};
       }};
 }
 
 Move sharded_by_fsdp() {
   return {"engine = fsdp2, zero_stage = 3", "communication",
           "each layer is gathered when it runs; gradients are scattered", 3,
-          [](Job& job, auto& edits) {
-            if (job.engine != Engine::kDdp || job.parallel.data <= 1) return false;
-            edits.push_back({"engine", "ddp", "fsdp2"});
-            edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
-            job.engine = Engine::kFsdp2;
-            job.parallel.zero_stage = 3;
-            return true;
+          [](const Job& job) -> Proposed {
+            if (job.engine != Engine::kDdp || job.parallel.data <= 1) return std::nullopt;
+            return RunEdits{{"engine", "ddp", "fsdp2"},
+                            {"parallel.zero_stage", text(job.parallel.zero_stage), "3"}};
           }};
 }
 
 Move more_tensor(std::int64_t factor) {
   return {fmt::format("tensor x {}", factor), "communication",
           "activations are gathered and scattered around every layer", 3,
-          [factor](Job& job, auto& edits) {
+          [factor](const Job& job) -> Proposed {
             const bool able = job.engine == Engine::kMegatron || job.engine == Engine::kNanotron;
             const std::int64_t tensor = job.parallel.tensor * factor;
             if (!able || job.parallel.data % factor != 0 || tensor > job.cluster.devices_per_node)
-              return false;
-            for (const Layer& layer : job.model->kinds)
-              if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention);
-                  attention &&
-                  (attention->heads % tensor != 0 || attention->key_value_heads % tensor != 0))
-                return false;
-            edits.push_back({"parallel.tensor", text(job.parallel.tensor), text(tensor)});
+              return std::nullopt;
+            RunEdits edits = {{"parallel.tensor", text(job.parallel.tensor), text(tensor)}};
             if (job.parallel.expert > 1)  // experts stay as they are cut
               edits.push_back({"parallel.expert_tensor", text(job.parallel.expert_tensor),
                                text(job.parallel.expert_tensor)});
-            else
-              job.parallel.expert_tensor = Ranks(tensor);
-            job.parallel.tensor = Ranks(tensor);
-            job.parallel.sequence_parallel = true;
-            if (!divides_sequence(job) || job.parallel.context_method == ContextMethod::kUlysses ||
-                job.parallel.context_method == ContextMethod::kRingAndUlysses)
-              return false;
-            return set_data(job, job.parallel.data / factor, edits);
+            if (!make_batch(job,
+                            {job.training.micro_batch, job.parallel.data / factor,
+                             job.training.global_batch},
+                            edits))
+              return std::nullopt;
+            return edits;
           }};
 }
 
 Move eight_bit_optimizer() {
   return {"optimizer = adamw-8bit", "accuracy", "moments in 8 bits, no fp32 master copy", 7,
-          [](Job& job, auto& edits) {
-            const Optimizer* small = find_optimizer("adamw-8bit");
-            if (!small ||
-                (job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") ||
+          [](const Job& job) -> Proposed {
+            if ((job.training.optimizer.name != "adamw" && job.training.optimizer.name != "adam") ||
                 !runs_on_torch(job))
-              return false;
-            edits.push_back({"training.optimizer", job.training.optimizer.name, "adamw-8bit"});
-            job.training.optimizer = *small;
-            return true;
+              return std::nullopt;
+            return RunEdits{{"training.optimizer", job.training.optimizer.name, "adamw-8bit"}};
           }};
 }
 
 Move pure_sixteen_bit() {
   return {"precision = bf16-pure", "accuracy", "updates smaller than 1/256 of a weight are lost", 8,
-          [](Job& job, auto& edits) {
-            const Precision* pure = find_precision("bf16-pure");
-            if (!pure || job.training.precision.name == "bf16-pure" || !runs_on_torch(job) ||
+          [](const Job& job) -> Proposed {
+            if (job.training.precision.name == "bf16-pure" || !runs_on_torch(job) ||
                 is_before_ampere(job))
-              return false;
-            edits.push_back({"training.precision", job.training.precision.name, "bf16-pure"});
-            job.training.precision = *pure;
-            return true;
+              return std::nullopt;
+            return RunEdits{{"training.precision", job.training.precision.name, "bf16-pure"}};
           }};
 }
 
 Move stateless_optimizer() {
   return {"optimizer = lomo", "accuracy",
           "plain SGD inside backward: no moments, one gradient at a time", 9,
-          [](Job& job, auto& edits) {
-            const Optimizer* lomo = find_optimizer("lomo");
-            if (!lomo || job.engine != Engine::kDdp || job.training.optimizer.name == "lomo" ||
+          [](const Job& job) -> Proposed {
+            if (job.engine != Engine::kDdp || job.training.optimizer.name == "lomo" ||
                 job.training.gradient_accumulation > 1)
-              return false;
-            edits.push_back({"training.optimizer", job.training.optimizer.name, "lomo"});
-            job.training.optimizer = *lomo;
-            return true;
+              return std::nullopt;
+            return RunEdits{{"training.optimizer", job.training.optimizer.name, "lomo"}};
           }};
 }
 
@@ -244,7 +215,7 @@ Move stateless_optimizer() {
 Move states_on_the_host() {
   return {"states and parameters on the host", "offload",
           "the host steps; every layer comes from there, forward and backward", 9,
-          [](Job& job, auto& edits) {
+          [](const Job& job) -> Proposed {
             const bool sharded =
                 is_fsdp(job.engine) && job.parallel.zero_stage == 3 && job.parallel.data > 1;
             const bool partitioned = job.engine == Engine::kDdp || job.engine == Engine::kDeepSpeed;
@@ -252,18 +223,16 @@ Move states_on_the_host() {
                 job.trains_in_part() || job.training.optimizer.name != "adamw" ||
                 !divides_data_alone(job) || job.offload.optimizer != OffloadTarget::kNone ||
                 job.training.precision.autocast || !job.training.precision.master)
-              return false;
+              return std::nullopt;
+            RunEdits edits;
             if (partitioned) {
               if (job.engine == Engine::kDdp) edits.push_back({"engine", "ddp", "deepspeed"});
               if (job.parallel.zero_stage != 3)
                 edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
-              job.engine = Engine::kDeepSpeed;
-              job.parallel.zero_stage = 3;
             }
             edits.push_back({"offload.optimizer", "none", "cpu"});
             edits.push_back({"offload.parameters", "none", "cpu"});
-            job.offload.optimizer = job.offload.parameters = OffloadTarget::kCpu;
-            return true;
+            return edits;
           }};
 }
 
@@ -278,43 +247,51 @@ int price_of(std::int64_t devices) {
 }
 
 Move more_devices(std::int64_t devices) {
-  return {
-      fmt::format("{} devices, fsdp2", devices), "devices",
-      "the states are shared by more devices; the global batch grows if it must", price_of(devices),
-      [devices](Job& job, auto& edits) {
-        if (!divides_data_alone(job) || devices <= job.cluster.devices || !runs_on_torch(job))
-          return false;
-        edits.push_back({"cluster.devices", text(job.cluster.devices), text(devices)});
-        if (job.engine == Engine::kDdp) {
-          edits.push_back({"engine", "ddp", "fsdp2"});
-          job.engine = Engine::kFsdp2;
-        }
-        if (job.parallel.zero_stage != 3)
-          edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
-        job.parallel.zero_stage = 3;
-        job.cluster.devices = Ranks(devices);
-        job.parallel.data = Ranks(devices);
-        const std::int64_t per_step = job.training.micro_batch * devices;
-        const std::int64_t batch = std::max(job.training.global_batch, per_step);
-        if (batch % per_step != 0) return false;
-        if (batch != job.training.global_batch)
-          edits.push_back({"training.global_batch", text(job.training.global_batch), text(batch)});
-        job.training.global_batch = batch;
-        job.training.gradient_accumulation = batch / per_step;
-        return true;
-      }};
+  return {fmt::format("{} devices, fsdp2", devices), "devices",
+          "the states are shared by more devices; the global batch grows if it must",
+          price_of(devices), [devices](const Job& job) -> Proposed {
+            if (!divides_data_alone(job) || devices <= job.cluster.devices || !runs_on_torch(job))
+              return std::nullopt;
+            RunEdits edits = {{"cluster.devices", text(job.cluster.devices), text(devices)}};
+            if (job.engine == Engine::kDdp) edits.push_back({"engine", "ddp", "fsdp2"});
+            if (job.parallel.zero_stage != 3)
+              edits.push_back({"parallel.zero_stage", text(job.parallel.zero_stage), "3"});
+            const std::int64_t batch =
+                std::max(job.training.global_batch, job.training.micro_batch * devices);
+            if (!make_batch(job, {job.training.micro_batch, devices, batch}, edits))
+              return std::nullopt;
+            return edits;
+          }};
 }
 
 Move shorter_sequence() {
   return {"half the sequence length", "the task", "the model sees half the context", 10,
-          [](Job& job, auto& edits) {
+          [](const Job& job) -> Proposed {
             if (job.training.sequence_length < 1024 || job.training.sequence_length % 2 != 0)
-              return false;
-            edits.push_back({"training.sequence_length", text(job.training.sequence_length),
-                             text(job.training.sequence_length / 2)});
-            job.training.sequence_length = Tokens(job.training.sequence_length / 2);
-            return divides_sequence(job);
+              return std::nullopt;
+            return RunEdits{{"training.sequence_length", text(job.training.sequence_length),
+                             text(job.training.sequence_length / 2)}};
           }};
+}
+
+// LoRA (arXiv 2106.09685) on every linear layer, and QLoRA (arXiv 2305.14314): the same over a model of 4 bits, whose
+// scales are quantised, too.
+Move adapter(const char* change, const char* cost, int price, bool quantised) {
+  return {
+      change, "what is trained", cost, price, [quantised](const Job& job) -> Proposed {
+        if (job.cluster.devices > 1 || job.trains_in_part() || !runs_on_torch(job))
+          return std::nullopt;
+        RunEdits edits = {{"adapter.method", "-", "lora"}, {"adapter.rank", "-", "16"}};
+        if (quantised) {
+          edits.push_back({"adapter.base", "-", "nf4"});
+          edits.push_back({"adapter.double_quantization", "-", "true"});
+          // Norms of a quantised model are fp32, and behind them flash attention needs the casts of autocast.
+          if (job.training.attention == AttentionKernel::kFlash &&
+              is_said(job, "training.attention") && !job.training.precision.autocast)
+            edits.push_back({"training.precision", job.training.precision.name, "bf16-autocast"});
+        }
+        return edits;
+      }};
 }
 
 }  // namespace
@@ -342,6 +319,14 @@ std::vector<Move> moves() {
   all.push_back(stateless_optimizer());
   all.push_back(shorter_sequence());
   return all;
+}
+
+std::vector<Move> adapter_moves() {
+  return {
+      adapter("LoRA of rank 16", "the model stays as it is; small matrices beside it are trained",
+              4, false),
+      adapter("QLoRA of rank 16",
+              "the model stays, rounded to 4 bits; small matrices beside it are trained", 5, true)};
 }
 
 }  // namespace steelyard

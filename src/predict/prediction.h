@@ -83,8 +83,13 @@ struct Suggestion {
   struct Edit {
     std::string key, from, to;
   };
+  // One of the changes that it is made of, with what that costs instead of memory.
+  struct Part {
+    std::string change, moves_cost_to;
+  };
   std::vector<Edit> edits;  // run-file keys
-  std::string change;       // "recompute.mode = full", as a person says it
+  std::vector<Part> parts;
+  std::string change;  // "recompute.mode = full", as a person says it
   Bytes saves{};
   Bytes peak{};  // device bytes after the change
   Verdict verdict = Verdict::kFits;
@@ -154,9 +159,6 @@ std::vector<WhatIf> what_would_help(const Job& job);
 // The moment of the peak of one of `prediction.ranks`, with everything alive.
 Moment peak_moment(const Job& job, std::size_t rank_index);
 Moment phase_moment(const Job& job, std::size_t rank_index, Phase phase);
-
-// Changes that make `job` fit, each alone sufficient, cheapest in step time first; empty if it fits already or nothing helps.
-std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction);
 
 // The judge: replays every single event of every rank. Equal to predict() and estimate() to the byte, only slower.
 Prediction predict_by_replay(const Job& job);

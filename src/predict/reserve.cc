@@ -42,10 +42,11 @@ Bytes highest_of(const ProgramReserve& played) {
   return Bytes(played.statistics.all.reserved.bytes.peak);
 }
 
-void take(const ProgramReserve& played, StageReserve& reserve) {
+// `allocated`: of the longest micro-batch, which comes some day though the played orders may not have it.
+void take(const ProgramReserve& played, Bytes allocated, StageReserve& reserve) {
   for (std::size_t phase = 0; phase < kPhaseCount; ++phase)
     reserve.first[phase] = played.first_pass[phase].reserved;
-  reserve.later = highest_of(played);
+  reserve.later = std::max(highest_of(played), allocated);
   reserve.retries = played.statistics.retries;
 }
 
@@ -117,25 +118,29 @@ StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgra
   StageReserve reserve = estimated_reserve(program, built, CudaGraphs::kNone);
   if (free.cut) return reserve;
   reserve.simulated = true;
-  take(free, reserve);
+  const Bytes allocated = segments(
+      at(std::max(program.span(built.root).highest(), program.span(built.first_step).highest())));
+  take(free, allocated, reserve);
   // What the simulation does not see, the band of observed errors does (predict/band.h).
-  reserve.most = std::max(reserve.later, of_worst_order);
-  reserve.least =
-      std::min(reserve.most, segments(at(std::max(program.span(built.root).highest(),
-                                                  program.span(built.first_step).highest()))));
+  const Bytes of_free = reserve.later;
+  reserve.most = std::max(of_free, of_worst_order);
+  reserve.least = allocated;
   if (queue.depth > 0)
-    if (const ProgramReserve behind = play({}, queue); !behind.cut) take(behind, reserve);
+    if (const ProgramReserve behind = play({}, queue); !behind.cut)
+      take(behind, allocated, reserve);
   reserve.with_room = reserve.later;
   if (reserve.later <= room.expected || reserve.least > room.most) return reserve;
   const ProgramReserve pressed = play({room.most, Bytes{}}, {});
   if (pressed.out_of_memory) {
-    // So much was reserved when nothing was left to give back, and so much was asked for.
-    reserve.least = room.most - pressed.out_of_memory->free + pressed.out_of_memory->tried;
+    // So much was reserved when nothing was left to give back, and so much was asked for. A device on which the allocator
+    // has room to spare ends with less where the blocks of the full one lie worse; then that is enough.
+    const Bytes failing = room.most - pressed.out_of_memory->free + pressed.out_of_memory->tried;
+    reserve.least = std::min({failing, of_free, reserve.with_room});
     return reserve;
   }
   ProgramReserve expected = play({room.expected, Bytes{}}, queue);
   if (expected.out_of_memory && queue.depth > 0) expected = play({room.expected, Bytes{}}, {});
-  if (!expected.out_of_memory) take(expected, reserve);
+  if (!expected.out_of_memory) take(expected, allocated, reserve);
   return reserve;
 }
 

@@ -6,10 +6,17 @@
 //   StageReserve reserve = simulated_reserve(stages, built, job.allocator, room);
 //   reserve.first[backward]   17.2 GiB      reserve.later   18.4      reserve.least   17.9      reserve.most   18.4
 //
-// Where the device has less room than the allocator would take, it gives cached segments back and asks again. Then
-// `later` is what it comes to reserve on this device, and `with_room` what it would take with room to spare. The band
-// ends where published runs end: what a run does beside its steps is not simulated. What a device that is behind withholds
-// (predict/launch_queue.h) is no part of the band: the allocator has it back before it fails.
+// Where the device has less room than the allocator would take, it gives cached segments back and asks again. The three
+// numbers of a stage, of which none is above the next:
+//
+//   least    the smallest device that may hold it: what is allocated, in whole segments; where the simulated allocator fails
+//            on this device with nothing left to give back, what it lacked then, or what it takes with room to spare if that
+//            is less
+//   later    what it comes to reserve on this device; where it fails here, what it takes with room to spare (`with_room`)
+//   most     what it takes with room to spare, in the worst order of lengths. What a device that is behind withholds
+//            (predict/launch_queue.h) may raise `later` above it: the allocator has it back before it fails, others do not
+//
+// Work beside the training step is not simulated: past errors of the same engine widen both ends (predict/band.h).
 #pragma once
 
 #include <array>

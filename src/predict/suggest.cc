@@ -1,16 +1,20 @@
-// The ways out: changes of the run file that make it fit, cheapest first. Each is tried with the real predictor.
+#include "predict/suggest.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "job/unweighed_model.h"
 #include "predict/moves.h"
-#include "predict/prediction.h"
 
 namespace steelyard {
 
 namespace {
+
+constexpr std::size_t kWanted = 3;
+constexpr std::size_t kMostMoves = 4;
+constexpr int kMostWeighings = 400, kMostOfAdapter = 60;
 
 // What certainly does not fit needs no simulation to be passed over.
 Prediction weighed(const Job& job) {
@@ -20,9 +24,10 @@ Prediction weighed(const Job& job) {
 
 // Some of the moves, applied in the order of the list.
 struct Attempt {
-  Job job;
+  Job job;  // before the last of them
   Suggestion suggestion;
   std::vector<std::size_t> applied;
+  std::size_t next = 0;  // the first move that may follow
   int price = 0;
   Bytes
       phases{};  // of the fullest rank, all phases together: what a move that does not reach the peak still lowers
@@ -39,6 +44,7 @@ Bytes sum_of_phases(const Prediction& prediction) {
 }
 
 void apply_words(const Move& move, Suggestion& suggestion) {
+  suggestion.parts.push_back({move.change, move.moves_cost_to});
   suggestion.change += (suggestion.change.empty() ? "" : " + ") + move.change;
   suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + move.cost;
   if (move.moves_cost_to == "nothing" ||
@@ -48,34 +54,6 @@ void apply_words(const Move& move, Suggestion& suggestion) {
 }
 
 bool grows_cluster(const Move& move) { return move.moves_cost_to == "devices"; }
-
-// A suggestion that contains another whole one, or the same with more devices, adds nothing.
-bool contains_one_of(const std::vector<std::size_t>& applied,
-                     const std::vector<std::vector<std::size_t>>& found,
-                     const std::vector<Move>& all) {
-  return std::any_of(found.begin(), found.end(), [&](const std::vector<std::size_t>& smaller) {
-    return std::all_of(smaller.begin(), smaller.end(), [&](std::size_t move) {
-      return std::any_of(applied.begin(), applied.end(), [&](std::size_t here) {
-        return here == move ||
-               (grows_cluster(all[here]) && grows_cluster(all[move]) && here > move);
-      });
-    });
-  });
-}
-
-// Whether every move is needed: none can be left out.
-bool is_minimal(const Job& job, const std::vector<std::size_t>& applied,
-                const std::vector<Move>& all) {
-  for (std::size_t without : applied) {
-    Job trial = job;
-    std::vector<Suggestion::Edit> edits;
-    bool possible = applied.size() > 1;
-    for (std::size_t move : applied)
-      if (move != without) possible = possible && all[move].apply(trial, edits);
-    if (possible && weighed(trial).verdict == Verdict::kFits) return false;
-  }
-  return true;
-}
 
 // For the tokens of one step of `job`.
 std::optional<Seconds> longer_by(const Job& job, const Job& changed) {
@@ -88,59 +66,143 @@ std::optional<Seconds> longer_by(const Job& job, const Job& changed) {
   return Seconds(after->step.value() * tokens(job) / tokens(changed) - before->step.value());
 }
 
-constexpr std::size_t kWanted = 3;
-constexpr std::size_t kMostMoves = 4;
-constexpr int kMostWeighings = 400;
+// Uniform-cost search: combinations are weighed in the order of their price, so the first that fit are the cheapest.
+class Search {
+ public:
+  Search(const Job& job, const Prediction& prediction, const Rewritten& rewritten)
+      : job_(job), prediction_(prediction), rewritten_(rewritten), moves_(moves()) {
+    ordinary_ = moves_.size();
+    for (Move& move : adapter_moves()) moves_.push_back(std::move(move));
+  }
+
+  std::vector<Suggestion> found() && {
+    Attempt start;
+    start.job = job_;
+    start.phases = sum_of_phases(prediction_);
+    for (std::size_t move = 0; move < ordinary_; ++move) propose(start, move);
+    find(kWanted, kMostWeighings);
+    for (std::size_t adapter = ordinary_; adapter < moves_.size(); ++adapter) {
+      waiting_.clear();
+      propose(start, adapter);
+      find(1, kMostOfAdapter);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // The attempt with one more move, to be weighed when its price is due.
+  void propose(const Attempt& attempt, std::size_t move) {
+    const auto edits = moves_[move].edits(attempt.job);
+    if (!edits) return;
+    Attempt next = attempt;
+    next.suggestion.edits.insert(next.suggestion.edits.end(), edits->begin(), edits->end());
+    apply_words(moves_[move], next.suggestion);
+    next.applied.push_back(move);
+    next.next = move < ordinary_ ? move + 1 : 0;
+    next.price += moves_[move].price;
+    waiting_.emplace(next.price, std::move(next));
+  }
+
+  void find(std::size_t wanted, int most_weighings) {
+    const std::size_t enough = found_.size() + wanted;
+    weighings_ = 0;
+    while (!waiting_.empty() && found_.size() < enough && weighings_ < most_weighings) {
+      Attempt attempt = std::move(waiting_.begin()->second);
+      waiting_.erase(waiting_.begin());
+      if (contains_one_found(attempt.applied) || !try_it(attempt)) continue;
+      if (attempt.applied.size() == kMostMoves) continue;
+      for (std::size_t move = attempt.next; move < ordinary_; ++move) propose(attempt, move);
+    }
+  }
+
+  // Whether it is worth another move.
+  bool try_it(Attempt& attempt) {
+    std::optional<Job> changed = rewritten_(attempt.suggestion.edits);
+    if (!changed) return false;
+    ++weighings_;
+    const std::optional<Prediction> after = weighed_or_nothing(*changed);
+    if (!after) return false;
+    const Bytes phases = sum_of_phases(*after);
+    if (phases >= attempt.phases) return false;  // the last move bought nothing here
+    attempt.phases = phases;
+    attempt.job = std::move(*changed);
+    if (after->verdict != Verdict::kFits) return true;
+    if (after->peak.device >= prediction_.peak.device || !is_minimal(attempt.applied)) return false;
+    Suggestion suggestion = attempt.suggestion;
+    suggestion.saves = prediction_.peak.device - after->peak.device;
+    suggestion.peak = after->peak.device;
+    suggestion.verdict = after->verdict;
+    if (suggestion.moves_cost_to.empty()) suggestion.moves_cost_to = "nothing";
+    suggestion.costs = longer_by(job_, attempt.job);
+    found_moves_.push_back(attempt.applied);
+    found_.push_back(std::move(suggestion));
+    return false;
+  }
+
+  // A size that no number holds is no way out.
+  static std::optional<Prediction> weighed_or_nothing(const Job& job) {
+    try {
+      return weighed(job);
+    } catch (const OverflowError&) {
+      return std::nullopt;
+    }
+  }
+
+  // A suggestion that contains another whole one, or the same with more devices, adds nothing.
+  bool contains_one_found(const std::vector<std::size_t>& applied) const {
+    return std::any_of(
+        found_moves_.begin(), found_moves_.end(), [&](const std::vector<std::size_t>& smaller) {
+          return std::all_of(smaller.begin(), smaller.end(), [&](std::size_t move) {
+            return std::any_of(applied.begin(), applied.end(), [&](std::size_t here) {
+              return here == move ||
+                     (grows_cluster(moves_[here]) && grows_cluster(moves_[move]) && here > move);
+            });
+          });
+        });
+  }
+
+  // Whether every move is needed: none can be left out.
+  bool is_minimal(const std::vector<std::size_t>& applied) const {
+    if (applied.size() == 1) return true;
+    return std::none_of(applied.begin(), applied.end(), [&](std::size_t without) {
+      const std::optional<Job> trial = without_one(applied, without);
+      if (!trial) return false;
+      const std::optional<Prediction> after = weighed_or_nothing(*trial);
+      return after && after->verdict == Verdict::kFits;
+    });
+  }
+  std::optional<Job> without_one(const std::vector<std::size_t>& applied,
+                                 std::size_t without) const {
+    std::optional<Job> trial = job_;
+    RunEdits edits;
+    for (const std::size_t move : applied) {
+      if (move == without) continue;
+      const auto proposed = moves_[move].edits(*trial);
+      if (!proposed) return std::nullopt;
+      edits.insert(edits.end(), proposed->begin(), proposed->end());
+      trial = rewritten_(edits);
+      if (!trial) return std::nullopt;
+    }
+    return trial;
+  }
+
+  const Job& job_;
+  const Prediction& prediction_;
+  const Rewritten& rewritten_;
+  std::vector<Move> moves_;
+  std::size_t ordinary_ = 0;  // those behind them are adapters
+  std::multimap<int, Attempt> waiting_;
+  std::vector<Suggestion> found_;
+  std::vector<std::vector<std::size_t>> found_moves_;
+  int weighings_ = 0;
+};
 
 }  // namespace
 
-// Uniform-cost search: combinations are weighed in the order of their price, so the first that fit are the cheapest.
-std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
-  std::vector<Suggestion> found;
-  if (prediction.verdict == Verdict::kFits) return found;
-  const std::vector<Move> all = moves();
-  std::vector<std::vector<std::size_t>> found_sets;
-  std::multimap<int, Attempt> waiting;
-  waiting.emplace(0, Attempt{job, {}, {}, 0, sum_of_phases(prediction)});
-  int weighings = 0;
-  while (!waiting.empty() && found.size() < kWanted && weighings < kMostWeighings) {
-    Attempt attempt = std::move(waiting.begin()->second);
-    waiting.erase(waiting.begin());
-    if (!attempt.applied.empty()) {
-      if (contains_one_of(attempt.applied, found_sets, all)) continue;
-      const Prediction after = weighed(attempt.job);
-      ++weighings;
-      Suggestion& suggestion = attempt.suggestion;
-      const Bytes phases = sum_of_phases(after);
-      if (phases >= attempt.phases) continue;  // the last move bought nothing here
-      attempt.phases = phases;
-      if (after.verdict == Verdict::kFits && after.peak.device >= prediction.peak.device) continue;
-      suggestion.saves = prediction.peak.device - after.peak.device;
-      suggestion.peak = after.peak.device;
-      suggestion.verdict = after.verdict;
-      if (after.verdict == Verdict::kFits) {
-        if (!is_minimal(job, attempt.applied, all)) continue;
-        if (suggestion.moves_cost_to.empty()) suggestion.moves_cost_to = "nothing";
-        suggestion.costs = longer_by(job, attempt.job);
-        found_sets.push_back(attempt.applied);
-        found.push_back(suggestion);
-        continue;
-      }
-    }
-    if (attempt.applied.size() == kMostMoves) continue;
-    const std::size_t first = attempt.applied.empty() ? 0 : attempt.applied.back() + 1;
-    for (std::size_t index = first; index < all.size(); ++index) {
-      Attempt next = attempt;
-      std::vector<Suggestion::Edit> edits;
-      if (!all[index].apply(next.job, edits) || unweighed_model(next.job) != nullptr) continue;
-      next.suggestion.edits.insert(next.suggestion.edits.end(), edits.begin(), edits.end());
-      apply_words(all[index], next.suggestion);
-      next.applied.push_back(index);
-      next.price += all[index].price;
-      waiting.emplace(next.price, std::move(next));
-    }
-  }
-  return found;
+std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction,
+                                const Rewritten& rewritten) {
+  if (prediction.verdict == Verdict::kFits) return {};
+  return Search(job, prediction, rewritten).found();
 }
 
 }  // namespace steelyard

@@ -4,6 +4,7 @@
 
 #include "machine/machine.h"
 #include "predict/prediction.h"
+#include "predict/step_band.h"
 
 namespace steelyard {
 
@@ -38,6 +39,10 @@ std::optional<StepTime> predict_time(const Job& job) {
     time.low = std::min(time.low, clock.read(*cluster.device, *other, Outlook::kFast).step);
     time.high = std::max(time.high, clock.read(*cluster.device, *other, Outlook::kSlow).step);
   }
+  // The constants' own ends, and what published steps have been off by, whichever reaches further.
+  const StepBand observed = step_band(job);
+  time.low = std::min(time.low, Seconds(time.step.value() * (1 + observed.low)));
+  time.high = std::max(time.high, Seconds(time.step.value() * (1 + observed.high)));
   return time;
 }
 

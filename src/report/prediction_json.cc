@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "predict/step_band.h"
 #include "report/json_values.h"
 
 namespace steelyard {
@@ -125,6 +126,8 @@ Json json_of(const Job& job, const Prediction& prediction,
   result["ranks"] = std::move(ranks);
   if (prediction.time) {
     result["time"] = json_of(*prediction.time);
+    const StepBand band = step_band(job);
+    result["time"]["band"] = {{"backed", band.backed}, {"says", band.says}};
     if (const Machine* machine = job.cluster.machine.get())
       result["time"]["machine"] = {{"name", machine->name},
                                    {"assumed", !job.cluster.machine_said},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "predict/step_band.h"
 #include "report/bar.h"
 #include "report/budget_text.h"
 #include "report/host_need.h"
@@ -78,7 +79,10 @@ std::string time_text(const Weighing& weighing, const std::vector<WhatIf>& what_
       bound_of(time), fmt::format("{:.0f} % MFU", 100 * time.model_flops_utilization),
       fmt::format("{:.0f} tokens/s a device", time.tokens_per_second_per_device)};
   result += facts(style, with_host(known, weighing.job, weighing.prediction, style)) + "\n";
-  result += machine_line(weighing.job, style) + "\n";
+  result += machine_line(weighing.job, style);
+  if (const StepBand band = step_band(weighing.job); !band.backed)
+    result += wrapped(style, "band not backed: " + band.says, 2) + "\n";
+  result += "\n";
   std::vector<std::pair<double, TimeTerm>> rows;
   for (std::size_t i = 0; i < kTimeTerms; ++i) {
     const auto term = static_cast<TimeTerm>(i);

@@ -9,6 +9,7 @@
 #include "report/bar.h"
 #include "report/host_need.h"
 #include "report/table.h"
+#include "report/time_table.h"
 #include "report/verdict_words.h"
 
 namespace steelyard {
@@ -113,16 +114,19 @@ struct Layout {
   bool bars = true;
   bool percent = true;
   int bar_columns = 0;
+  int number_columns = kNumberColumns;
 };
 
-Layout layout_of(const Style& style) {
+// `widest`: the largest number as printed; bytes take more columns than GiB, and the bars give them up.
+Layout layout_of(const Style& style, const std::string& widest) {
   Layout layout;
+  layout.number_columns = std::max(kNumberColumns, columns_of(widest) + 2);
   layout.bars = style.bars && style.width >= kNarrow;
-  layout.percent = style.width >= kLabelColumns + kNumberColumns + kPercentColumns;
+  layout.percent = style.width >= kLabelColumns + layout.number_columns + kPercentColumns;
   const int width = std::min(style.width, 120);
   if (layout.bars)
     layout.bar_columns = std::min(38 + std::max(0, width - 80),
-                                  width - kLabelColumns - kNumberColumns - kPercentColumns);
+                                  width - kLabelColumns - layout.number_columns - kPercentColumns);
   return layout;
 }
 
@@ -137,7 +141,7 @@ std::string bar_line(const Style& style, const Layout& layout, const std::string
       drawn += (drawn.empty() ? "" : "  ") + painted(style, Ink::kQuiet, note);
     line += padded_right(std::move(drawn), layout.bar_columns);
   }
-  line += padded_left(number, kNumberColumns);
+  line += padded_left(number, layout.number_columns);
   // A share, or a word that judges the row.
   if (layout.percent && !percent.empty())
     line += percent.front() == ' ' ? percent : padded_left(percent, kPercentColumns);
@@ -162,7 +166,9 @@ std::string weights_line(const Prediction& prediction, const Style& style, const
         "training adds {}",
         number_of_ticks(ticks_of(prediction.peak.device, scale) - ticks_of(weights, scale), scale));
   else if (weights > prediction.usable)
-    note = "of the whole model; here divided";
+    note = prediction.ranks.size() > 1 || prediction.ranks.front().replicas > 1
+               ? "of the whole model; here divided"
+               : "in 16 bits; here in fewer";
   // More than the screen's scale cannot be drawn: the words stand alone.
   const std::string drawn =
       weights <= whole ? bar(style, share_of(weights, whole), layout.bar_columns) : "";
@@ -176,8 +182,10 @@ std::string weights_line(const Prediction& prediction, const Style& style, const
 std::string bars_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
   const Scale scale = scale_of(prediction, style.units);
-  const Layout layout = layout_of(style);
   const Bytes whole = std::max(prediction.peak.device, prediction.usable);
+  const Layout layout = layout_of(
+      style,
+      number_of(std::max({whole, prediction.weights_alone, states_alone(prediction)}), scale));
   const std::vector<Row> rows = rows_of(weighing);
   std::vector<Bytes> parts;
   for (const Row& row : rows) parts.push_back(row.bytes);
@@ -187,7 +195,7 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                                 ? weighing.moment->where
                                 : std::string(name_of(prediction.peak.phase));
   // The unit heads its column; where there is no room for both, it stands in the sentence.
-  const int number_end = kLabelColumns + layout.bar_columns + kNumberColumns;
+  const int number_end = kLabelColumns + layout.bar_columns + layout.number_columns;
   std::string title = "at the peak: " + where;
   if (columns_of(title) + 2 + columns_of(scale.unit) <= number_end)
     title = padded_right(std::move(title), number_end - columns_of(scale.unit)) + scale.unit;
@@ -200,10 +208,11 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                        number_of_ticks(ticks[i], scale),
                        percent_of(rows[i].bytes, prediction.peak.device));
   const std::string total = number_of(prediction.peak.device, scale);
-  result += bar_line(style, layout, layout.bars ? "" : "total",
-                     line_with_limit(style, share_of(prediction.peak.device, whole),
-                                     share_of(prediction.usable, whole), layout.bar_columns),
-                     "", painted(style, Ink::kStrong, padded_left(total, kNumberColumns)), "");
+  result +=
+      bar_line(style, layout, layout.bars ? "" : "total",
+               line_with_limit(style, share_of(prediction.peak.device, whole),
+                               share_of(prediction.usable, whole), layout.bar_columns),
+               "", painted(style, Ink::kStrong, padded_left(total, layout.number_columns)), "");
 
   // Why it fits for inference and not for training: the weights beside everything that training adds.
   if (prediction.weights_alone > Bytes())
@@ -212,11 +221,21 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
   if (const Bytes states = states_alone(prediction); states > prediction.usable)
     result += bar_line(
         style, layout,
-        fmt::format("states ({} GB)",
-                    print_count(std::llround(static_cast<double>(states.value().value()) / 1e9))),
+        style.units == Units::kBytes
+            ? "states"
+            : fmt::format(
+                  "states ({} GB)",
+                  print_count(std::llround(static_cast<double>(states.value().value()) / 1e9))),
         bar(style, share_of(states, whole), layout.bar_columns), "", number_of(states, scale),
         "  do not fit");
   return result;
+}
+
+// For the tokens of the run's own step: "+2.2 s".
+std::string step_of(const Suggestion& suggestion) {
+  if (!suggestion.costs) return "?";
+  const double seconds = suggestion.costs->value();
+  return (seconds < 0 ? "-" : "+") + print_seconds(Seconds(std::abs(seconds)));
 }
 
 std::string suggestions_text(const Weighing& weighing, const Style& style) {
@@ -231,24 +250,29 @@ std::string suggestions_text(const Weighing& weighing, const Style& style) {
            "\n";
   }
   const Scale scale = scale_of(prediction, style.units);
-  // Where the changes are long, what each saves is left to the peak beside it.
-  int widest = 0;
-  for (const Suggestion& suggestion : weighing.suggestions)
-    widest = std::max(widest, columns_of(suggestion.change) + columns_of(suggestion.moves_cost_to));
-  const bool saves = widest + 34 <= style.width;
-  std::vector<Column> columns = {{"a change that fits"}, {"keys", true}, {"peak", true}};
-  if (saves) columns.push_back({"saves", true});
+  const bool timed = std::any_of(weighing.suggestions.begin(), weighing.suggestions.end(),
+                                 [](const Suggestion& one) { return one.costs.has_value(); });
+  std::vector<Column> columns = {
+      {"a change that fits"}, {"keys", true}, {"peak", true}, {"saves", true}};
+  if (timed) columns.push_back({"step", true});
   columns.push_back({"costs"});
   Table table(std::move(columns));
   int number = 0;
   for (const Suggestion& suggestion : weighing.suggestions) {
-    std::vector<std::string> cells = {fmt::format("{}  {}", ++number, suggestion.change),
+    std::vector<std::string> cells = {fmt::format("{}  {}", ++number, suggestion.parts[0].change),
                                       std::to_string(suggestion.edits.size()),
-                                      number_of(suggestion.peak, scale)};
-    if (saves) cells.push_back(number_of(suggestion.saves, scale));
-    cells.push_back(suggestion.moves_cost_to +
-                    (suggestion.verdict == Verdict::kTight ? " (tight)" : ""));
+                                      number_of(suggestion.peak, scale),
+                                      number_of(suggestion.saves, scale)};
+    if (timed) cells.push_back(step_of(suggestion));
+    cells.push_back(suggestion.parts[0].moves_cost_to);
     table.add(std::move(cells));
+    // What it is made of stands below, each part with what it costs.
+    for (std::size_t part = 1; part < suggestion.parts.size(); ++part) {
+      std::vector<std::string> more(timed ? 6 : 5);
+      more.front() = "   + " + suggestion.parts[part].change;
+      more.back() = suggestion.parts[part].moves_cost_to;
+      table.add(std::move(more));
+    }
   }
   return "\n" + table.text(style);
 }

@@ -10,8 +10,10 @@
 //                        ─────────────────────────────|░░░░░░  103.2
 //     weights alone      █████▌  training adds 88.2            15.0  fit
 //
-//   a change that fits                      keys   peak   costs
-//     1  recompute every layer                 1   71.7   recompute
+//   a change that fits           keys  peak  saves    step  costs
+//     1  recompute.mode = full      1  71.7   31.5  +2.2 s  recompute
+//     2  micro_batch = 1            3  74.0   29.2  +0.4 s  throughput
+//        + loss = fused-linear                              compute
 //   7 assumptions (-v) · try one: --apply 1
 //
 // The parts add up to the total as printed; bars are scaled to the larger of need and usable.

@@ -65,6 +65,8 @@ struct ExportChoice {
 std::span<const std::string_view> export_targets();
 // The target that a run's engine has of itself: what `export slurm` launches.
 std::string_view target_of(const Value& run);
+// The target whose files these were; empty where none is written for them, or a command alone was read.
+std::string_view target_of(const Imported& imported);
 
 Exported export_launch(const Value& run, std::string_view target, const ExportChoice& choice = {});
 

@@ -1,4 +1,4 @@
-#include "cli/said_value.h"
+#include "job/said_value.h"
 
 #include <optional>
 
@@ -63,6 +63,14 @@ Value said_value(const Key& key, std::string_view text, const Place& place) {
   }
   if (!word.empty() || items.empty()) items.push_back(marked(item(key.kind, word), place));
   return marked(Value::array(std::move(items)), place);
+}
+
+void say(Value& document, std::string_view key, std::string_view text, const Place& place) {
+  const Key* known = find_key_by_path(key);
+  if (known == nullptr)
+    set_path(document, std::string(key), marked(Value::string(std::string(text)), place), place);
+  else
+    set_path(document, known->path, said_value(*known, text, place), place);
 }
 
 }  // namespace steelyard
