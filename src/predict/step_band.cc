@@ -68,7 +68,7 @@ StepBand step_band(const Job& job) {
       return {error.low, error.high, true, error.source};
   const std::string none = fmt::format("no published step of {} with {} on {} {}", engine, code,
                                        several ? "several" : "one", device.name);
-  const char* links = !several                     ? "one device alone"
+  const char* links = !several                     ? "single devices"
                       : has_switch_or_mesh(device) ? "devices with a switch or direct links"
                                                    : "devices on PCIe";
   if (widen_by(band, [&](const ObservedStepError& error, const Device& observed) {
