@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "document/read.h"
@@ -68,6 +69,18 @@ TEST_F(Reserve, SaysHowMuchIsMissing) {
   const StageReserve refused = simulated({room, room, room});
   EXPECT_GT(refused.least, room);
   EXPECT_EQ(refused.retries, 0);
+}
+
+// Wherever the device ends: a failure on a full device never asks for more than a device with room to spare takes.
+TEST_F(Reserve, NeverLacksMoreThanItTakesWithRoomToSpare) {
+  const StageReserve free = simulated(kAnyRoom);
+  for (Bytes room = allocated() - 64_MiB; room <= free.later + 64_MiB; room += 256_MiB) {
+    const StageReserve reserve = simulated({room, room, room});
+    EXPECT_LE(reserve.least, reserve.later);
+    EXPECT_LE(reserve.least, free.later);
+    EXPECT_LE(reserve.later, std::max(reserve.most, room));
+    EXPECT_EQ(reserve.most, free.most);
+  }
 }
 
 TEST_F(Reserve, IsEstimatedForSearches) {
