@@ -9,6 +9,7 @@
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
+#include "cli/read_back.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
@@ -98,9 +99,11 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
   choice.slurm = target == "slurm" || invocation.has("slurm");
   choice.name = name;
   choice.predicted = predicted_line(document, folder);
-  Exported exported =
-      export_launch(whole, target == "slurm" ? target_of(whole) : std::string_view(target), choice);
+  const std::string_view writer = target == "slurm" ? target_of(whole) : std::string_view(target);
+  Exported exported = export_launch(whole, writer, choice);
   if (!exported.problems.empty()) return tl::unexpected(std::move(exported.problems));
+  choice.lost = lost_on_reading(exported, whole, to_folder == nullptr ? "" : *to_folder);
+  if (!choice.lost.empty()) exported = export_launch(whole, writer, choice);
   return exported;
 }
 

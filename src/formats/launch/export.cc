@@ -368,6 +368,10 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   }
   writing.close();
   exported.losses = writing.losses;
+  for (const ConfigWriter::Loss& loss : choice.lost)
+    if (std::none_of(exported.losses.begin(), exported.losses.end(),
+                     [&](const ConfigWriter::Loss& other) { return other.key == loss.key; }))
+      exported.losses.push_back(loss);
   exported.problems = writing.problems;
 
   std::string head = "#!/bin/bash\n";

@@ -56,9 +56,10 @@ struct Exported {
 std::string words_of(const ConfigWriter::Loss& loss);
 
 struct ExportChoice {
-  bool slurm = false;        // with #SBATCH lines, for sbatch
-  std::string predicted;     // a line of the prediction, as a comment
-  std::string name = "run";  // of the job
+  bool slurm = false;                         // with #SBATCH lines, for sbatch
+  std::string predicted;                      // a line of the prediction, as a comment
+  std::string name = "run";                   // of the job
+  std::vector<ConfigWriter::Loss> lost = {};  // known beside what the writer itself leaves out
 };
 
 // "deepspeed", "accelerate", "fsdp2", "torchtitan", "megatron", "nanotron", "axolotl", "llama-factory"
