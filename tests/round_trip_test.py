@@ -24,8 +24,8 @@ ENGINES = {
     "axolotl": ["fsdp2", "ddp", "deepspeed", "fsdp1"], "llama-factory": ["fsdp2", "ddp", "deepspeed", "fsdp1"],
 }
 CODE = {"torchtitan": "torchtitan", "megatron": "megatron", "nanotron": "nanotron"}
-MODELS = ["llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "qwen3-0.6b", "qwen2.5-7b", "mistral-7b", "mixtral-8x7b",
-          "qwen3-30b-a3b", "gpt2", "llama-2-7b", "gemma-2-9b", "phi-3-mini"]
+MODELS = ["llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "qwen3-0.6b", "qwen2.5-7b", "mixtral-8x7b", "qwen3-30b-a3b",
+          "gpt2", "llama-2-7b"]
 OF_TORCHTITAN = ["llama-3.1-8b", "llama-3.1-70b", "qwen3-8b", "qwen3-0.6b", "llama-3.1-405b"]
 OF_NANOTRON = ["llama-3.1-8b", "llama-3.2-1b", "qwen2.5-7b", "llama-2-7b"]
 
@@ -60,7 +60,7 @@ def parallel_of(chance, target, engine, run):
     devices = run["cluster"]["devices"]
     parallel = {}
     if engine == "deepspeed":
-        parallel["zero_stage"] = chance.choice([0, 1, 2, 3, 3])
+        parallel["zero_stage"] = chance.choice([1, 2, 3, 3])
     elif engine in ("fsdp1", "fsdp2"):
         parallel["zero_stage"] = chance.choice([2, 3, 3])
         if engine == "fsdp2" and devices > 8 and chance.random() < 0.3:
@@ -69,7 +69,7 @@ def parallel_of(chance, target, engine, run):
         parallel["zero_stage"] = chance.choice([0, 1])
     left = devices
     for key, odds in (("tensor", 0.4), ("pipeline", 0.3), ("context", 0.3)):
-        able = engine in ("megatron", "nanotron") or (
+        able = engine == "megatron" or (engine == "nanotron" and key != "context") or (
             engine == "fsdp2" and (key != "pipeline" or target == "torchtitan")) or (
             engine == "deepspeed" and key == "context")
         if able and left > 1 and chance.random() < odds:
@@ -84,7 +84,7 @@ def parallel_of(chance, target, engine, run):
         parallel["context_method"] = chance.choice(["ring", "allgather", "ulysses"])
     if parallel.get("context") and engine == "fsdp2" and chance.random() < 0.5:
         parallel["context_method"] = chance.choice(["allgather", "ring", "all-to-all"])
-    if chance.random() < 0.3 and parallel.get("tensor"):
+    if chance.random() < 0.3 and parallel.get("tensor") and engine in ("megatron", "nanotron"):
         parallel["sequence_parallel"] = chance.random() < 0.7
     if engine in ("fsdp1", "fsdp2") and chance.random() < 0.2:
         parallel["sync_each_micro_batch"] = chance.random() < 0.5
@@ -99,57 +99,93 @@ PRECISIONS = {"ddp": ["bf16-autocast", "bf16-pure", "fp32", "fp16-autocast"],
               "nanotron": ["bf16-mixed-fp32-gradients", "bf16-pure", "fp32"]}
 
 
+def training_of(chance, target, engine, parallel):
+    """What trains: types, optimizer, kernels, loss, as far as the engine has them."""
+    training = {"sequence_length": chance.choice([512, 1024, 2048]), "micro_batch": chance.choice([1, 1, 2, 4]),
+                "gradient_accumulation": chance.choice([1, 1, 2, 8]), "precision": chance.choice(PRECISIONS[engine]),
+                "gradient_clip": chance.choice([True, False, 1.0, 0.5])}
+    transformers = target not in CODE
+
+    def maybe(odds, key, words):
+        if chance.random() < odds:
+            training[key] = chance.choice(words)
+    own = {"megatron": ["adamw", "adamw", "adam", "momentum"], "nanotron": ["adamw", "sgd"],
+           "torchtitan": ["adamw", "adam"], "fsdp2": ["adamw", "adam", "sgd"]}
+    maybe(0.5, "optimizer", own.get(target, ["adamw", "adamw", "adam", "sgd", "adamw-8bit", "adafactor", "lion", "muon"]))
+    if training.get("optimizer", "adamw") in ("adamw", "adam") and engine != "megatron":
+        maybe(0.3, "optimizer_form", ["fused", "foreach", "loop"])
+    narrow = training["precision"] != "fp32"
+    if parallel.get("context"):
+        maybe(0.5, "attention", ["flash"] if narrow else ["efficient"])
+    else:
+        maybe(0.5, "attention", ["flash", "efficient", "eager"] if narrow else ["efficient", "eager"])
+    if transformers:
+        maybe(0.2, "compile", [True, False])
+        maybe(0.15, "kernels", ["own", "liger"])
+        if not parallel.get("tensor"):
+            maybe(0.2, "loss", ["plain", "fused-linear", "fused-linear", "chunked"])
+    if target == "torchtitan":
+        maybe(0.2, "compile", [True, False])
+    maybe(0.2, "dropout", [0.0, 0.1])
+    if engine == "megatron":
+        maybe(0.1, "vocabulary_multiple", [64, 128])
+    if transformers:
+        maybe(0.2, "method", ["sft", "pretrain"])
+    return training
+
+
+def adapter_of(chance, run):
+    adapter = {"method": chance.choice(["lora", "lora", "dora"]), "rank": chance.choice([8, 64])}
+    half = run["training"]["precision"].startswith("bf16")
+    for key, words in (("alpha", [16, 32]), ("dropout", [0.0, 0.05]), ("base", ["nf4", "int8"]),
+                       ("target_modules", ["all-linear", ["q_proj", "v_proj"]])):
+        if chance.random() < 0.5 and (key != "base" or half):
+            adapter[key] = chance.choice(words)
+    if adapter.get("base") == "nf4" and chance.random() < 0.5:
+        adapter["double_quantization"] = chance.random() < 0.5
+    return adapter
+
+
+def recompute_of(chance, target):
+    modes = {"megatron": ["none", "full", "selective", "every", "block"], "nanotron": ["none", "full"],
+             "torchtitan": ["none", "full", "every"], "fsdp2": ["none", "full", "every"]}
+    recompute = {"mode": chance.choice(modes.get(target, ["none", "full", "full"]))}
+    if recompute["mode"] == "every":
+        recompute["every"] = chance.choice([1, 2, 3])
+    if recompute["mode"] == "block":
+        recompute["layers"] = chance.choice([1, 2])
+    if chance.random() < 0.2 and recompute["mode"] == "full" and target not in CODE:
+        recompute["reentrant"] = chance.random() < 0.5
+    return recompute
+
+
 def random_run(seed):
     """A target and a run that its engine can run, more often than not."""
     chance = random.Random(seed)
     target = chance.choice(TARGETS)
     engine = chance.choice(ENGINES[target])
     names = OF_TORCHTITAN if target == "torchtitan" else OF_NANOTRON if target == "nanotron" else MODELS
-    table = None if target == "torchtitan" else tables(chance)
+    table = None if target in ("torchtitan", "nanotron") else tables(chance)
     run = {"model": table or chance.choice(names), "engine": engine,
            "implementation": CODE.get(target, "transformers")}
     devices = chance.choice([1, 2, 4, 8, 16, 32]) if engine == "ddp" else chance.choice([2, 4, 8, 16, 32])
     run["cluster"] = {"device": chance.choice(["h100-sxm-80gb", "a100-sxm-80gb", "l40s", "rtx-4090"]),
                       "devices": devices}
-    training = run["training"] = {
-        "sequence_length": chance.choice([512, 1024, 2048, 4096]), "micro_batch": chance.choice([1, 1, 2, 4]),
-        "gradient_accumulation": chance.choice([1, 1, 2, 8]), "precision": chance.choice(PRECISIONS[engine]),
-        "gradient_clip": chance.choice([True, False, 1.0, 0.5])}
-    def maybe(odds, key, words):
-        if chance.random() < odds:
-            training[key] = chance.choice(words)
-    maybe(0.5, "optimizer", ["adamw", "adamw", "adam", "sgd", "adamw-8bit", "adafactor", "lion", "muon"])
-    maybe(0.3, "optimizer_form", ["fused", "foreach", "loop"])
-    maybe(0.5, "attention", ["flash", "efficient", "eager"])
-    maybe(0.2, "loss", ["plain", "fused-linear", "chunked"])
-    maybe(0.2, "kernels", ["own", "liger"])
-    maybe(0.2, "compile", [True, False])
-    maybe(0.2, "dropout", [0.0, 0.1])
-    maybe(0.1, "method", ["sft", "pretrain"])
-    maybe(0.1, "vocabulary_multiple", [64, 128])
-    run["parallel"] = parallel_of(chance, target, engine, run)
-    mode = chance.choice(["none", "full", "full", "selective", "every", "block"])
-    recompute = run["recompute"] = {"mode": mode}
-    if mode == "every":
-        recompute["every"] = chance.choice([1, 2, 3])
-    if mode == "block":
-        recompute["layers"] = chance.choice([1, 2])
-    if chance.random() < 0.2 and mode != "none":
-        recompute["reentrant"] = chance.random() < 0.5
-    if chance.random() < 0.25 and target in ("accelerate", "axolotl", "llama-factory", "deepspeed"):
-        adapter = run["adapter"] = {"method": chance.choice(["lora", "lora", "dora"]), "rank": chance.choice([8, 64])}
-        for key, words in (("alpha", [16, 32]), ("dropout", [0.0, 0.05]), ("base", ["nf4", "int8"]),
-                           ("double_quantization", [True, False]),
-                           ("target_modules", ["all-linear", ["q_proj", "v_proj"]])):
-            if chance.random() < 0.5:
-                adapter[key] = chance.choice(words)
-    if chance.random() < 0.2:
+    parallel = run["parallel"] = parallel_of(chance, target, engine, run)
+    training = run["training"] = training_of(chance, target, engine, parallel)
+    run["recompute"] = recompute_of(chance, target)
+    if chance.random() < 0.25 and target in ("accelerate", "axolotl", "llama-factory", "deepspeed") and not (
+            parallel.get("tensor") or parallel.get("context")):
+        run["adapter"] = adapter_of(chance, run)
+    if chance.random() < 0.2 and engine in ("fsdp1", "fsdp2", "deepspeed"):
         run["offload"] = {"optimizer": "cpu"}
-        if engine in ("fsdp1", "fsdp2") or chance.random() < 0.5:
+        if engine != "deepspeed" or (parallel["zero_stage"] == 3 and chance.random() < 0.5):
             run["offload"]["parameters"] = "cpu"
+        if engine == "deepspeed" and not parallel["zero_stage"]:
+            del run["offload"]
     if chance.random() < 0.2:
         run["checkpoint"] = {"save": chance.choice(["sharded", "full-rank0"])}
-    if chance.random() < 0.2:
+    if chance.random() < 0.2 and engine == "fsdp2":
         run["wrap"] = {"ends": chance.choice(["root", "apart"])}
     if chance.random() < 0.2:
         run["environment"] = chance.choice([

@@ -68,10 +68,11 @@ Diagnostic unknown_target(const std::string& name) {
 void settle_and_say(Value& document, const std::string& target) {
   Value settled = document;
   settle_for(settled, target);
-  for (const char* key : {"engine", "implementation", "training.precision"})
+  for (const char* key :
+       {"engine", "implementation", "training.precision", "training.gradient_clip", "wrap.ends"})
     if (document.at(key) == nullptr && settled.at(key) != nullptr)
-      remark(fmt::format("taken: {} = \"{}\", which is what {} runs\n", key,
-                         word_of(*settled.at(key)), target));
+      remark(fmt::format("taken: {} = {}, which is what {} runs\n", key, shown(*settled.at(key)),
+                         target));
   document = std::move(settled);
 }
 
@@ -103,7 +104,14 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
   Exported exported = export_launch(whole, writer, choice);
   if (!exported.problems.empty()) return tl::unexpected(std::move(exported.problems));
   choice.lost = lost_on_reading(exported, whole, to_folder == nullptr ? "" : *to_folder);
-  if (!choice.lost.empty()) exported = export_launch(whole, writer, choice);
+  // What was only assumed and is assumed again is no loss.
+  for (const ConfigWriter::Loss& loss : exported.losses)
+    if (document.at(loss.key) == nullptr &&
+        std::none_of(choice.lost.begin(), choice.lost.end(),
+                     [&](const ConfigWriter::Loss& other) { return other.key == loss.key; }))
+      choice.untold.insert(loss.key);
+  if (!choice.lost.empty() || !choice.untold.empty())
+    exported = export_launch(whole, writer, choice);
   return exported;
 }
 

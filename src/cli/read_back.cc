@@ -67,21 +67,34 @@ std::vector<ConfigWriter::Loss> lost_on_reading(const Exported& exported, const 
   const Weighed again = weigh_document(imported.run, folder);
   if (!again.prediction) return unread(again.problems);
   if (is_same(*asked.prediction, *again.prediction)) return {};
-  const auto before = words_of_run(completed(run, *asked.job));
-  const auto after = words_of_run(completed(imported.run, *again.job));
+  const Value whole = completed(run, *asked.job);
+  const Value read = completed(imported.run, *again.job);
+  const auto before = words_of_run(whole);
+  const auto after = words_of_run(read);
   const std::string result = result_of(*again.prediction);
   std::vector<ConfigWriter::Loss> losses;
-  for (const auto& [key, word] : before) {
-    const auto found = after.find(key);
-    if (found != after.end() && found->second == word) continue;
-    losses.push_back({key, word,
-                      found == after.end()
-                          ? fmt::format("what is written does not say it ({})", result)
-                          : fmt::format("what is written starts {} ({})", found->second, result)});
-  }
+  std::vector<ConfigWriter::Loss> idle;  // that alone change nothing
+  const auto add = [&](const std::string& key, const std::string& word) {
+    const Value* other = read.at(key);
+    Value changed = whole;
+    if (other == nullptr)
+      remove_path(changed, key);
+    else
+      set_path(changed, key, *other, Place{});
+    const Weighed weighed = weigh_document(changed, folder);
+    const bool same = weighed.prediction && is_same(*asked.prediction, *weighed.prediction);
+    (same ? idle : losses)
+        .push_back({key, word,
+                    other == nullptr
+                        ? fmt::format("what is written does not say it ({})", result)
+                        : fmt::format("what is written starts {} ({})", shown(*other), result)});
+  };
+  for (const auto& [key, word] : before)
+    if (const auto found = after.find(key); found == after.end() || found->second != word)
+      add(key, word);
   for (const auto& [key, word] : after)
-    if (before.find(key) == before.end())
-      losses.push_back({key, "", fmt::format("what is written starts {} ({})", word, result)});
+    if (before.find(key) == before.end()) add(key, "");
+  if (losses.empty()) losses = std::move(idle);
   if (losses.empty())
     losses.push_back({"model", "", fmt::format("what is written starts another ({})", result)});
   return losses;

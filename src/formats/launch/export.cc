@@ -153,14 +153,47 @@ std::string_view target_of(const Value& run) {
   return "accelerate";
 }
 
+namespace {
+
+// Whose files start Hugging Face's Trainer.
+bool is_trainer(std::string_view target) {
+  return target == "accelerate" || target == "deepspeed" || target == "axolotl" ||
+         target == "llama-factory";
+}
+
+// What its code takes where the run says nothing: clipping by 1.0 with Trainer and torchtitan, Trainer's autocast where no engine
+// divides the states, embedding and head in units of their own since Accelerate 1.14.
+void settle_defaults(Value& run, std::string_view target) {
+  const auto take = [&](std::string_view key, Value value) {
+    if (run.at(key) == nullptr) set_path(run, key, std::move(value), Place{});
+  };
+  const Value* engine = run.find("engine");
+  const std::string name = engine == nullptr ? "" : word_of(*engine);
+  const Value* devices = run.at("cluster.devices");
+  const bool alone = devices != nullptr && count_of(*devices) == 1;
+  const bool whole = name == "ddp" || (name.empty() && alone);
+  // The engines that clip by themselves say so where the run is weighed.
+  const Value* in_backward = run.at("training.optimizer_in_backward");
+  const bool clips = name != "deepspeed" && name != "megatron" &&
+                     (in_backward == nullptr || !truth_of(*in_backward).value_or(false));
+  if (clips && (is_trainer(target) || target == "torchtitan"))
+    take("training.gradient_clip", Value::number(1.0));
+  if (!is_trainer(target)) return;
+  if (whole) take("training.precision", Value::string("bf16-autocast"));
+  if (name == "fsdp2" || (name.empty() && !alone)) take("wrap.ends", Value::string("apart"));
+}
+
+}  // namespace
+
 void settle_for(Value& run, std::string_view target) {
+  if (target == "slurm") target = target_of(run);
   const bool open = run.find("engine") == nullptr;
   if (open) {
     if (target == "megatron" || target == "nanotron" || target == "deepspeed" || target == "fsdp2")
       set_path(run, "engine", Value::string(std::string(target)), Place{});
     if (target == "torchtitan") set_path(run, "engine", Value::string("fsdp2"), Place{});
   }
-  if (target == "nanotron" && run.at("training.precision") == nullptr)
+  if ((target == "nanotron" || target == "megatron") && run.at("training.precision") == nullptr)
     set_path(run, "training.precision", Value::string("bf16-mixed-fp32-gradients"), Place{});
   if (target == "torchtitan" && run.find("implementation") == nullptr)
     set_path(run, "implementation", Value::string("torchtitan"), Place{});
@@ -168,6 +201,7 @@ void settle_for(Value& run, std::string_view target) {
   if (open && target != "torchtitan" && target != "megatron" && target != "nanotron" &&
       run.find("implementation") == nullptr)
     set_path(run, "implementation", Value::string("transformers"), Place{});
+  settle_defaults(run, target);
 }
 
 std::string words_of(const ConfigWriter::Loss& loss) {
@@ -367,7 +401,8 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     return exported;
   }
   writing.close();
-  exported.losses = writing.losses;
+  for (const ConfigWriter::Loss& loss : writing.losses)
+    if (choice.untold.count(loss.key) == 0) exported.losses.push_back(loss);
   for (const ConfigWriter::Loss& loss : choice.lost)
     if (std::none_of(exported.losses.begin(), exported.losses.end(),
                      [&](const ConfigWriter::Loss& other) { return other.key == loss.key; }))

@@ -21,6 +21,11 @@ void write_sync(ConfigWriter& writing) {
     writing.put(kSyncEachBatch, Value::boolean(true), "no whole gradients wait for the last");
 }
 
+void read_sync(ConfigReader& reading) {
+  if (const Value* sync = reading.take(kSyncEachBatch))
+    reading.say("parallel.sync_each_micro_batch", *sync, *sync);
+}
+
 void write_ends(ConfigWriter& writing) {
   const bool second = writing.look_word("engine") != "fsdp1";
   if (writing.word("wrap.ends", "apart") == "root" && second) writing.lose("wrap.ends", kEndsApart);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +61,7 @@ struct ExportChoice {
   std::string predicted;                      // a line of the prediction, as a comment
   std::string name = "run";                   // of the job
   std::vector<ConfigWriter::Loss> lost = {};  // known beside what the writer itself leaves out
+  std::set<std::string, std::less<>> untold = {};  // keys that nobody said, and that nobody misses
 };
 
 // "deepspeed", "accelerate", "fsdp2", "torchtitan", "megatron", "nanotron", "axolotl", "llama-factory"
