@@ -242,7 +242,7 @@ class Round:
             return "refused", [], None if "error[" in done.stderr else "refused without a word"
         if done.returncode != 0:
             return "refused", [], f"exit {done.returncode}"
-        left_out = [line[len("left out: "):].split(":")[0].split(" = ")[0]
+        left_out = [line[len("left out: "):]
                     for line in done.stderr.splitlines() if line.startswith("left out: ")]
         (self.folder / "exported.sh").write_text(done.stdout)
         after, why = self.weighed("exported.sh")

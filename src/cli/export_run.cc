@@ -91,9 +91,11 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
          "accelerate and deepspeed name no layers"}});
   Value whole = completed(document, *job);
   // These are told sizes, where others load what the run names.
-  if (target == "megatron" || target == "nanotron")
+  if (target == "megatron" || target == "nanotron") {
     if (auto config = model_file_of(document, folder))
       set_path(whole, "model", std::move(*config), document.find("model")->place());
+    say_sizes(whole, model);
+  }
   const std::string* to_folder = invocation.value("to-folder");
   lay_over(whole, moved_paths(whole, folder, to_folder == nullptr ? "" : *to_folder));
   ExportChoice choice;
@@ -103,7 +105,9 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
   const std::string_view writer = target == "slurm" ? target_of(whole) : std::string_view(target);
   Exported exported = export_launch(whole, writer, choice);
   if (!exported.problems.empty()) return tl::unexpected(std::move(exported.problems));
-  choice.lost = lost_on_reading(exported, whole, to_folder == nullptr ? "" : *to_folder);
+  ReadBack back = read_back(exported, whole, to_folder == nullptr ? "" : *to_folder);
+  if (!back.problems.empty()) return tl::unexpected(std::move(back.problems));
+  choice.lost = std::move(back.losses);
   // What was only assumed and is assumed again is no loss.
   for (const ConfigWriter::Loss& loss : exported.losses)
     if (document.at(loss.key) == nullptr &&

@@ -51,22 +51,32 @@ std::string result_of(const Prediction& prediction) {
 
 }  // namespace
 
-std::vector<ConfigWriter::Loss> lost_on_reading(const Exported& exported, const Value& run,
-                                                const std::string& folder) {
+ReadBack read_back(const Exported& exported, const Value& run, const std::string& folder) {
   const Weighed asked = weigh_document(run, folder);
   if (!asked.prediction) return {};
   const Imported imported =
       import_file(folder.empty() ? "exported.sh" : folder + "/exported.sh", exported.script);
   const auto unread = [](const Diagnostics& problems) {
-    return std::vector<ConfigWriter::Loss>{
-        {"the whole", "",
-         fmt::format("what is written cannot be weighed again: {}",
-                     problems.empty() ? "" : problems.front().message)}};
+    return ReadBack{{{"the whole", "",
+                      fmt::format("what is written cannot be weighed again: {}",
+                                  problems.empty() ? "" : problems.front().message)}},
+                    {}};
   };
   if (imported.failed()) return unread(imported.problems);
   const Weighed again = weigh_document(imported.run, folder);
   if (!again.prediction) return unread(again.problems);
   if (is_same(*asked.prediction, *again.prediction)) return {};
+  const std::int64_t parameters = again.prediction->parameters.total;
+  if (parameters != asked.prediction->parameters.total) {
+    const Value* model = run.find("model");
+    return {
+        {},
+        {{Severity::kError, "E603",
+          fmt::format("what is written is another model: {} parameters, and {} here", parameters,
+                      asked.prediction->parameters.total),
+          model == nullptr ? run.place() : model->place(), "a size that the target has no word for",
+          "a run file with these sizes can be weighed, and not exported"}}};
+  }
   const Value whole = completed(run, *asked.job);
   const Value read = completed(imported.run, *again.job);
   const auto before = words_of_run(whole);
@@ -97,7 +107,7 @@ std::vector<ConfigWriter::Loss> lost_on_reading(const Exported& exported, const 
   if (losses.empty()) losses = std::move(idle);
   if (losses.empty())
     losses.push_back({"model", "", fmt::format("what is written starts another ({})", result)});
-  return losses;
+  return {std::move(losses), {}};
 }
 
 }  // namespace steelyard

@@ -273,6 +273,7 @@ void write_accelerate(ConfigWriter& writing) {
   if (engine == "megatron" || engine == "nanotron")
     writing.refuse("engine", fmt::format("Accelerate does not run {} for this model code", engine),
                    "steelyard export megatron writes Megatron-LM's own arguments");
+  refuse_fsdp_alone(writing);
   if (engine == "fsdp1" || engine == "fsdp2") {
     const std::int64_t stage = writing.count("parallel.zero_stage", 3);
     writing.put("fsdp_config.fsdp_version", Value::integer(engine == "fsdp2" ? 2 : 1));

@@ -271,6 +271,7 @@ void write_axolotl(ConfigWriter& writing) {
     writing.put("bfloat16", Value::boolean(true), "weights and states in bf16");
   writing.put("bf16", Value::boolean(half.mixed == "bf16"), "arithmetic in bf16");
   writing.put("fp16", Value::boolean(half.mixed == "fp16"));
+  refuse_fsdp_alone(writing);
   if (engine == "fsdp1" || engine == "fsdp2") {
     writing.put("fsdp_version", Value::integer(engine == "fsdp2" ? 2 : 1));
     writing.put("fsdp_config.reshard_after_forward",

@@ -193,7 +193,7 @@ void settle_for(Value& run, std::string_view target) {
       set_path(run, "engine", Value::string(std::string(target)), Place{});
     if (target == "torchtitan") set_path(run, "engine", Value::string("fsdp2"), Place{});
   }
-  if ((target == "nanotron" || target == "megatron") && run.at("training.precision") == nullptr)
+  if (target == "nanotron" && run.at("training.precision") == nullptr)
     set_path(run, "training.precision", Value::string("bf16-mixed-fp32-gradients"), Place{});
   if (target == "torchtitan" && run.find("implementation") == nullptr)
     set_path(run, "implementation", Value::string("torchtitan"), Place{});
@@ -202,6 +202,23 @@ void settle_for(Value& run, std::string_view target) {
       run.find("implementation") == nullptr)
     set_path(run, "implementation", Value::string("transformers"), Place{});
   settle_defaults(run, target);
+}
+
+void say_sizes(Value& run, const Architecture& model) {
+  Value::Member* config = run.member("model");
+  if (config == nullptr || !config->value.is_table() || model.kinds.empty()) return;
+  const auto* attention = std::get_if<GroupedAttention>(&usual_layer(model).attention);
+  // Families of other names (n_head) have as many of both.
+  if (attention == nullptr || config->value.find("num_attention_heads") == nullptr) return;
+  const auto say = [&](const char* key, std::int64_t size) {
+    const Value* said = config->value.find(key);
+    if (said == nullptr || said->is_null())
+      set_path(config->value, key, Value::integer(size), config->value.place());
+  };
+  say("num_key_value_heads", attention->key_value_heads);
+  const Value* width = config->value.find("hidden_size");
+  if (width != nullptr && count_of(*width) != attention->heads * attention->head_width)
+    say("head_dim", attention->head_width);
 }
 
 std::string words_of(const ConfigWriter::Loss& loss) {

@@ -115,9 +115,16 @@ void read_fsdp_keys(ConfigReader& reading, Launch& launch) {
   read_fsdp_switches(reading, key);
 }
 
+void refuse_fsdp_alone(ConfigWriter& writing) {
+  const std::string engine = writing.look_word("engine");
+  if ((engine == "fsdp1" || engine == "fsdp2") && writing.look_count("cluster.devices", 1) == 1)
+    writing.refuse("engine", "one device has no FSDP with Accelerate", "--engine ddp");
+}
+
 void write_fsdp_keys(ConfigWriter& writing) {
   const std::string engine = writing.look_word("engine");
   if (engine != "fsdp1" && engine != "fsdp2") return;
+  refuse_fsdp_alone(writing);
   writing.take("engine");
   const std::int64_t stage = writing.count("parallel.zero_stage", 3);
   const bool offload = writing.word("offload.parameters", "none") == "cpu";

@@ -24,6 +24,9 @@ void read_sync(ConfigReader& reading);
 // Since 1.14 Accelerate, and what stands on it, makes units of the ends; no key says otherwise.
 void write_ends(ConfigWriter& writing);
 
+// FSDP of one process is none: Accelerate starts it for several alone (accelerate/state.py, PartialState).
+void refuse_fsdp_alone(ConfigWriter& writing);
+
 // `fsdp` and `fsdp_config` of TrainingArguments.
 void read_fsdp_keys(ConfigReader& reading, Launch& launch);
 void write_fsdp_keys(ConfigWriter& writing);

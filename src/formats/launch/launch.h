@@ -71,6 +71,9 @@ std::string_view target_of(const Value& run);
 
 Exported export_launch(const Value& run, std::string_view target, const ExportChoice& choice = {});
 
+// Sizes that a table of config.json leaves to its family, written in: another family's code has other defaults.
+void say_sizes(Value& run, const Architecture& model);
+
 // What a target is of itself, said where the run says nothing: megatron is an engine, torchtitan its model code.
 void settle_for(Value& run, std::string_view target);
 
