@@ -9,6 +9,7 @@
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
+#include "cli/read_back.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
@@ -67,10 +68,11 @@ Diagnostic unknown_target(const std::string& name) {
 void settle_and_say(Value& document, const std::string& target) {
   Value settled = document;
   settle_for(settled, target);
-  for (const char* key : {"engine", "implementation", "training.precision"})
+  for (const char* key :
+       {"engine", "implementation", "training.precision", "training.gradient_clip", "wrap.ends"})
     if (document.at(key) == nullptr && settled.at(key) != nullptr)
-      remark(fmt::format("taken: {} = \"{}\", which is what {} runs\n", key,
-                         word_of(*settled.at(key)), target));
+      remark(fmt::format("taken: {} = {}, which is what {} runs\n", key, shown(*settled.at(key)),
+                         target));
   document = std::move(settled);
 }
 
@@ -89,18 +91,31 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
          "accelerate and deepspeed name no layers"}});
   Value whole = completed(document, *job);
   // These are told sizes, where others load what the run names.
-  if (target == "megatron" || target == "nanotron")
+  if (target == "megatron" || target == "nanotron") {
     if (auto config = model_file_of(document, folder))
       set_path(whole, "model", std::move(*config), document.find("model")->place());
+    say_sizes(whole, model);
+  }
   const std::string* to_folder = invocation.value("to-folder");
   lay_over(whole, moved_paths(whole, folder, to_folder == nullptr ? "" : *to_folder));
   ExportChoice choice;
   choice.slurm = target == "slurm" || invocation.has("slurm");
   choice.name = name;
   choice.predicted = predicted_line(document, folder);
-  Exported exported =
-      export_launch(whole, target == "slurm" ? target_of(whole) : std::string_view(target), choice);
+  const std::string_view writer = target == "slurm" ? target_of(whole) : std::string_view(target);
+  Exported exported = export_launch(whole, writer, choice);
   if (!exported.problems.empty()) return tl::unexpected(std::move(exported.problems));
+  ReadBack back = read_back(exported, whole, to_folder == nullptr ? "" : *to_folder);
+  if (!back.problems.empty()) return tl::unexpected(std::move(back.problems));
+  choice.lost = std::move(back.losses);
+  // What was only assumed and is assumed again is no loss.
+  for (const ConfigWriter::Loss& loss : exported.losses)
+    if (document.at(loss.key) == nullptr &&
+        std::none_of(choice.lost.begin(), choice.lost.end(),
+                     [&](const ConfigWriter::Loss& other) { return other.key == loss.key; }))
+      choice.untold.insert(loss.key);
+  if (!choice.lost.empty() || !choice.untold.empty())
+    exported = export_launch(whole, writer, choice);
   return exported;
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/outlet.h"
 #include "cli/read_invocation.h"
+#include "document/quoting.h"
 #include "document/read.h"
 #include "job/file_path.h"
 #include "job/said_value.h"
@@ -90,20 +91,6 @@ std::string device_after_count(std::string_view device) {
 
 // More is refused, as a number of devices.
 constexpr std::int64_t kMostMachines = 1'000'000'000;
-
-std::string shell_word(const std::string& word) {
-  for (const char character : word) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (std::isalnum(byte) == 0 &&
-        std::string_view("-_./=,:+@%").find(character) == std::string_view::npos) {
-      std::string quoted = "'";
-      for (const char inner : word)
-        quoted += inner == '\'' ? std::string("'\\''") : std::string(1, inner);
-      return quoted + "'";
-    }
-  }
-  return word.empty() ? "''" : word;
-}
 
 // Words of the command line; of a flag the caret stands under its value.
 Place place_of(std::string_view source, std::string_view text) {

@@ -18,7 +18,10 @@ DataExchange sharded_units(const Job& job, bool kept_until_backward) {
   exchange.scatter_backward = bytes_each(precision.reduction);
   const bool pipelined = job.parallel.gathers_once;
   if (pipelined) exchange.gather_units = std::exchange(exchange.gather_forward, 0.0);
-  if (!job.parallel.sync_each_micro_batch) {
+  // The only micro-batch is the last one, and reduces as it goes.
+  const bool waits =
+      !job.parallel.sync_each_micro_batch && (pipelined || job.training.gradient_accumulation > 1);
+  if (waits) {
     exchange.reduction = ExchangeKind::kReduceScatter;
     exchange.reduce = std::exchange(exchange.scatter_backward, 0.0);
     exchange.reduces_beside_backward = !pipelined;

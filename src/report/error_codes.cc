@@ -70,6 +70,9 @@ const std::vector<ErrorCode>& error_codes() {
       {"E603", "the engine has no word for this", "An exported file must start the run that was weighed. What an engine cannot be told is refused when it changes the run's shape, and listed as left out when it does not."},
       {"E604", "not a launch configuration, or no engine of that name", "Formats are recognised by their own keys; a script must launch something: torchrun, accelerate launch, deepspeed, srun."},
       {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, headroom_gib, and a table for each partition with its device."},
+      {"E610", "no environment variable can be called so", "A name is letters, digits and _, and begins with no digit. Another would be a command of the script that sets it."},
+      {"E611", "not a word that Slurm takes", "The lines #SBATCH of a script hold a partition's name and a time limit as they are: another word would be another line, or a job that is refused."},
+      {"E612", "a text that no launch file can hold", "YAML, JSON, TOML and shell scripts are UTF-8, and none of their words can hold the character 0."},
   };
   // clang-format on
   return kCodes;

@@ -5,38 +5,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "document/quoting.h"
 #include "document/read.h"
 
 namespace steelyard {
 namespace {
-
-std::string quoted_text(std::string_view text) {
-  std::string result = "\"";
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (character == '"' || character == '\\') {
-      result.push_back('\\');
-      result.push_back(character);
-    } else if (byte < 0x20U || byte == 0x7FU) {
-      result += fmt::format("\\u{:04X}", byte);
-    } else {
-      result.push_back(character);
-    }
-  }
-  return result + "\"";
-}
-
-bool is_bare(std::string_view key) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  };
-  return !key.empty() && std::all_of(key.begin(), key.end(), plain);
-}
-
-std::string key_text(std::string_view key) {
-  return is_bare(key) ? std::string(key) : quoted_text(key);
-}
 
 std::string value_text(const Value& value) {
   switch (value.kind()) {
@@ -52,7 +25,7 @@ std::string value_text(const Value& value) {
       return text;
     }
     case Value::Kind::kString:
-      return quoted_text(value.as_string());
+      return toml_string(value.as_string());
     case Value::Kind::kArray: {
       std::string text = "[";
       for (const Value& item : value.items())
@@ -64,7 +37,7 @@ std::string value_text(const Value& value) {
       for (const Value::Member& member : value.members())
         // TOML has no null: a key without a value is a key that is not there.
         if (!member.value.is_null())
-          text += (text.size() > 1 ? ", " : " ") + key_text(member.key) + " = " +
+          text += (text.size() > 1 ? ", " : " ") + toml_key(member.key) + " = " +
                   value_text(member.value);
       return text + (text.size() > 1 ? " }" : "}");
     }
@@ -129,7 +102,7 @@ void insert_key(std::vector<std::string>& lines, const std::string& path,
   const std::size_t dot = path.rfind('.');
   const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
   const std::string line =
-      key_text(dot == std::string::npos ? path : path.substr(dot + 1)) + " = " + fresh;
+      toml_key(dot == std::string::npos ? path : path.substr(dot + 1)) + " = " + fresh;
   if (const auto after = end_of_section(lines, section)) {
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(*after) + 1, line);
   } else if (section.empty()) {
@@ -153,13 +126,13 @@ std::string run_file_text(const Value& run) {
   for (const Value::Member& member : run.members()) {
     if (member.value.is_null()) continue;
     if (!member.value.is_table() || member.key == "model") {
-      top += key_text(member.key) + " = " + value_text(member.value) + "\n";
+      top += toml_key(member.key) + " = " + value_text(member.value) + "\n";
       continue;
     }
-    sections += "\n[" + key_text(member.key) + "]\n";
+    sections += "\n[" + toml_key(member.key) + "]\n";
     for (const Value::Member& inner : member.value.members())
       if (!inner.value.is_null())
-        sections += key_text(inner.key) + " = " + value_text(inner.value) + "\n";
+        sections += toml_key(inner.key) + " = " + value_text(inner.value) + "\n";
   }
   return top + sections;
 }

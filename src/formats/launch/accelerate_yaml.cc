@@ -237,6 +237,8 @@ void read_accelerate(const Value& document, Launch& launch) {
   } else if (ulysses != nullptr && count_of(*ulysses).value_or(1) > 1) {
     reading.say("parallel.context", *ulysses, *ulysses);
     reading.say("parallel.context_method", "ulysses", *ulysses);
+    degree("sp_backend");
+    degree("sp_attn_implementation");
   }
   if (const Value* shard = degree("dp_shard_size"); shard != nullptr && shard->is_integer()) {
     const Value* replicate = document.at("parallelism_config.parallelism_config_dp_replicate_size");
@@ -271,6 +273,7 @@ void write_accelerate(ConfigWriter& writing) {
   if (engine == "megatron" || engine == "nanotron")
     writing.refuse("engine", fmt::format("Accelerate does not run {} for this model code", engine),
                    "steelyard export megatron writes Megatron-LM's own arguments");
+  refuse_fsdp_alone(writing);
   if (engine == "fsdp1" || engine == "fsdp2") {
     const std::int64_t stage = writing.count("parallel.zero_stage", 3);
     writing.put("fsdp_config.fsdp_version", Value::integer(engine == "fsdp2" ? 2 : 1));
@@ -281,9 +284,6 @@ void write_accelerate(ConfigWriter& writing) {
       writing.put("fsdp_config.fsdp_sharding_strategy",
                   stage == 2 ? "SHARD_GRAD_OP" : "FULL_SHARD");
     write_ends(writing);
-    if (syncs_each_micro_batch(writing))
-      writing.lose("parallel.sync_each_micro_batch",
-                   "the script says it: GradientAccumulationPlugin(sync_each_batch=True)");
     if (writing.word("wrap.policy", "block") == "block")
       writing.put("fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP",
                   "each block is a unit");
@@ -325,7 +325,17 @@ void write_accelerate(ConfigWriter& writing) {
     put("dp_shard_size", data / std::max<std::int64_t>(1, replicate));
     put("tp_size", tensor);
     if (method == "ulysses") {
+      // Accelerate 1.12 registers it with DeepSpeed 0.18.2 (accelerator.py, _prepare_deepspeed).
+      if (context > 1 && engine != "deepspeed")
+        writing.refuse("parallel.context_method", "Accelerate runs Ulysses with DeepSpeed alone",
+                       "--engine deepspeed, or --context-method allgather");
       put("sp_size", context);
+      if (context > 1) {
+        writing.put("parallelism_config.parallelism_config_sp_backend", "deepspeed");
+        writing.put(
+            "parallelism_config.parallelism_config_sp_attn_implementation",
+            writing.look_word("training.attention") == "flash" ? "flash_attention_2" : "sdpa");
+      }
     } else {
       put("cp_size", context);
       if (context > 1)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "document/quoting.h"
 #include "document/read.h"
 #include "formats/launch/mapping.h"
 
@@ -58,10 +59,29 @@ void put(Value& table, std::string_view name, bool dotted, Value value, const Ma
   }
 }
 
-// ${DATA} was a variable when it was read, and is one when it is written.
-bool is_variable(std::string_view word) {
-  return word.find("${") != std::string_view::npos &&
-         word.find_first_of("\"`\\") == std::string_view::npos;
+// A launch script's own words may hold variables, ${DATA}; a document's are letters.
+bool may_hold_variables(const Value& value) {
+  const auto& source = value.mark().source;
+  if (source == nullptr) return true;
+  if (source->name == "<stdin>") return source->text.starts_with("#!");
+  for (const std::string_view ending : {".yaml", ".yml", ".json"})
+    if (source->name.ends_with(ending) ||
+        source->name.find(std::string(ending) + " in ") != std::string::npos)
+      return false;
+  return true;
+}
+
+std::string written_word(const Value& value) {
+  const std::string word = word_of(value);
+  return value.is_string() && may_hold_variables(value) ? shell_word_with_variables(word)
+                                                        : shell_word(word);
+}
+
+bool has_parts(const Value& value) {
+  return value.is_table() ||
+         (value.is_array() &&
+          std::any_of(value.items().begin(), value.items().end(),
+                      [](const Value& item) { return item.is_table() || item.is_array(); }));
 }
 
 std::string json_text(const Value& value) {
@@ -69,7 +89,7 @@ std::string json_text(const Value& value) {
     case Value::Kind::kTable: {
       std::string text = "{";
       for (const Value::Member& member : value.members())
-        text += fmt::format("{}\"{}\": {}", text.size() > 1 ? ", " : "", member.key,
+        text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "", json_string(member.key),
                             json_text(member.value));
       return text + "}";
     }
@@ -80,7 +100,7 @@ std::string json_text(const Value& value) {
       return text + "]";
     }
     case Value::Kind::kString:
-      return fmt::format("\"{}\"", value.as_string());
+      return json_string(value.as_string());
     case Value::Kind::kNull:
       return "null";
     default:
@@ -99,14 +119,15 @@ void add_words(std::vector<std::string>& words, const std::string& prefix, const
       if (value.as_bool()) words.push_back(name);
       continue;
     }
-    if (value.is_table()) {
-      words.push_back(name + " " + shell_quoted(json_text(value)));
+    if (has_parts(value)) {
+      words.push_back(name + " " + shell_word(json_text(value)));
     } else if (value.is_array()) {
       std::string line = name;
-      for (const Value& item : value.items()) line += " " + shell_quoted(word_of(item));
+      for (const Value& item : value.items()) line += " " + written_word(item);
       words.push_back(line);
     } else {
-      words.push_back(name + " " + shell_quoted(word_of(value)));
+      // --name -x would be two flags.
+      words.push_back(name + (begins_like_a_flag(value) ? "=" : " ") + written_word(value));
     }
   }
 }
@@ -156,22 +177,15 @@ void lay_over_assignments(Value& document, std::span<const Value> words) {
   }
 }
 
+bool begins_like_a_flag(const Value& value) {
+  return value.is_string() && value.as_string().starts_with("-") &&
+         !typed_value(value.as_string()).is_number();
+}
+
 std::vector<std::string> argument_words(const Value& flags, bool dash) {
   std::vector<std::string> words;
   add_words(words, "--", flags, dash);
   return words;
-}
-
-std::string shell_quoted(std::string_view word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./=,:+@%").find(c) != std::string_view::npos;
-  });
-  if (plain) return std::string(word);
-  if (is_variable(word)) return fmt::format("\"{}\"", word);
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace steelyard

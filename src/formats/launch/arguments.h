@@ -29,7 +29,7 @@ void lay_over_assignments(Value& document, std::span<const Value> words);
 // The flags of a table, one with its values a string, quoted for a shell: `--seq-length 4096`. `dash`: names with dashes, as Megatron writes them.
 std::vector<std::string> argument_words(const Value& flags, bool dash);
 
-// A word that a shell reads as one.
-std::string shell_quoted(std::string_view word);
+// A text that a reader of flags takes for one: -x, and not -1.
+bool begins_like_a_flag(const Value& value);
 
 }  // namespace steelyard

@@ -235,6 +235,9 @@ void write_axolotl(ConfigWriter& writing) {
                 "what is trained beside frozen weights");
     if (method == "dora") writing.put("peft_use_dora", Value::boolean(true));
     writing.rows(kAdapter);
+    // PEFT divides it by the rank; Axolotl has no default for it (loaders/adapter.py).
+    if (writing.theirs.find("lora_alpha") == nullptr)
+      writing.put("lora_alpha", Value::integer(writing.look_count("adapter.rank", 8)));
     if (const Value* targets = writing.look("adapter.target_modules");
         targets != nullptr && targets->is_string()) {
       writing.take("adapter.target_modules");
@@ -268,6 +271,7 @@ void write_axolotl(ConfigWriter& writing) {
     writing.put("bfloat16", Value::boolean(true), "weights and states in bf16");
   writing.put("bf16", Value::boolean(half.mixed == "bf16"), "arithmetic in bf16");
   writing.put("fp16", Value::boolean(half.mixed == "fp16"));
+  refuse_fsdp_alone(writing);
   if (engine == "fsdp1" || engine == "fsdp2") {
     writing.put("fsdp_version", Value::integer(engine == "fsdp2" ? 2 : 1));
     writing.put("fsdp_config.reshard_after_forward",

@@ -3,19 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
-#include "document/read.h"
+#include "document/quoting.h"
 
 namespace steelyard {
 namespace {
 
-std::string number_text(double number) {
+enum class Language { kYaml, kJson, kToml };
+
+std::string number_text(double number, Language language) {
+  if (std::isnan(number))
+    return language == Language::kYaml ? ".nan" : language == Language::kToml ? "nan" : "NaN";
+  if (std::isinf(number))
+    return std::string(number < 0 ? "-" : "") + (language == Language::kYaml   ? ".inf"
+                                                 : language == Language::kToml ? "inf"
+                                                                               : "Infinity");
   std::string text = fmt::format("{}", number);
   const std::size_t exponent = text.find('e');
   // PyYAML reads 1e-05 as text, 1.0e-05 as a number.
-  if (text.find('.') == std::string::npos && text.find("inf") == std::string::npos &&
-      text.find("nan") == std::string::npos) {
+  if (text.find('.') == std::string::npos) {
     if (exponent == std::string::npos)
       text += ".0";
     else
@@ -24,46 +32,7 @@ std::string number_text(double number) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      result += {'\\', c};
-    else if (c == '\n')
-      result += "\\n";
-    else if (c == '\t')
-      result += "\\t";
-    else if (byte < 0x20U)
-      result += fmt::format("\\u{:04x}", byte);
-    else
-      result.push_back(c);
-  }
-  return result + "\"";
-}
-
-bool is_plain(std::string_view text) {
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '/' || c == '.' || c == '-';
-  };
-  return !text.empty() && std::all_of(text.begin(), text.end(), letter) && text.front() != '-';
-}
-
-// Without quotes only where it is read as the same text again.
-std::string yaml_word(const std::string& text) {
-  if (is_plain(text)) {
-    const ReadValue read = read_yaml(text, "");
-    if (read && read->is_string() && read->as_string() == text) return text;
-  }
-  if (text.find_first_of("'\n\t") == std::string::npos &&
-      std::all_of(text.begin(), text.end(),
-                  [](char c) { return static_cast<unsigned char>(c) >= 0x20U; }))
-    return "'" + text + "'";
-  return quoted(text);
-}
-
-std::string scalar(const Value& value, bool yaml) {
+std::string scalar(const Value& value, Language language) {
   switch (value.kind()) {
     case Value::Kind::kNull:
       return "null";
@@ -72,9 +41,11 @@ std::string scalar(const Value& value, bool yaml) {
     case Value::Kind::kInteger:
       return std::to_string(value.as_integer());
     case Value::Kind::kNumber:
-      return number_text(value.as_number());
+      return number_text(value.as_number(), language);
     case Value::Kind::kString:
-      return yaml ? yaml_word(value.as_string()) : quoted(value.as_string());
+      return language == Language::kYaml   ? yaml_scalar(value.as_string())
+             : language == Language::kToml ? toml_string(value.as_string())
+                                           : json_string(value.as_string());
     default:
       return "";
   }
@@ -85,29 +56,32 @@ bool has_tables(const Value& list) {
                      [](const Value& item) { return item.is_table() || item.is_array(); });
 }
 
-std::string flow(const Value& value, bool yaml, std::string_view sign) {
+// On one line. TOML has no null: a member or an item without a value is not there.
+std::string flow(const Value& value, Language language) {
+  const bool toml = language == Language::kToml;
   if (value.is_array()) {
     std::string text = "[";
     for (const Value& item : value.items())
-      text += (text.size() > 1 ? ", " : "") + flow(item, yaml, sign);
+      if (!(toml && item.is_null())) text += (text.size() > 1 ? ", " : "") + flow(item, language);
     return text + "]";
   }
   if (value.is_table()) {
     std::string text = "{";
     for (const Value::Member& member : value.members()) {
-      if (member.value.is_null() && sign == " = ") continue;
-      text += fmt::format("{}{}{}{}", text.size() > 1 ? ", " : "",
-                          is_plain(member.key) && sign != "\": " ? member.key : quoted(member.key),
-                          sign, flow(member.value, yaml, sign));
+      if (toml && member.value.is_null()) continue;
+      text += (text.size() > 1 ? ", " : "") +
+              (toml ? toml_key(member.key) + " = " : yaml_scalar(member.key) + ": ") +
+              flow(member.value, language);
     }
     return text + "}";
   }
-  return scalar(value, yaml);
+  return scalar(value, language);
 }
 
 void add_comment(std::string& line, const Comments& comments, const std::string& path) {
   const auto found = comments.find(path);
-  if (found != comments.end() && !found->second.empty()) line += "  # " + found->second;
+  if (found != comments.end() && !found->second.empty())
+    line += "  # " + comment_text(found->second);
 }
 
 void add_yaml(std::string& text, const Value& table, const Comments& comments,
@@ -117,7 +91,7 @@ void add_yaml(std::string& text, const Value& table, const Comments& comments,
     const std::string path = prefix.empty() ? member.key : prefix + "." + member.key;
     if (!first) text.append(static_cast<std::size_t>(indent), ' ');
     first = false;
-    std::string line = yaml_word(member.key) + ":";
+    std::string line = yaml_scalar(member.key) + ":";
     const Value& value = member.value;
     if (value.is_table() && !value.members().empty()) {
       add_comment(line, comments, path);
@@ -132,10 +106,10 @@ void add_yaml(std::string& text, const Value& table, const Comments& comments,
         if (item.is_table() && !item.members().empty())
           add_yaml(text, item, {}, path, indent + 2, true);
         else
-          text += flow(item, true, ": ") + "\n";
+          text += flow(item, Language::kYaml) + "\n";
       }
     } else {
-      line += " " + flow(value, true, ": ");
+      line += " " + flow(value, Language::kYaml);
       add_comment(line, comments, path);
       text += line + "\n";
     }
@@ -147,7 +121,7 @@ void add_json(std::string& text, const Value& value, int indent) {
     text += "{\n";
     for (std::size_t i = 0; i < value.members().size(); ++i) {
       text.append(static_cast<std::size_t>(indent) + 2, ' ');
-      text += quoted(value.members()[i].key) + ": ";
+      text += json_string(value.members()[i].key) + ": ";
       add_json(text, value.members()[i].value, indent + 2);
       text += i + 1 < value.members().size() ? ",\n" : "\n";
     }
@@ -163,7 +137,7 @@ void add_json(std::string& text, const Value& value, int indent) {
   } else if (value.is_table()) {
     text += "{}";
   } else {
-    text += scalar(value, false);
+    text += scalar(value, Language::kJson);
   }
 }
 
@@ -184,29 +158,28 @@ std::string json_text(const Value& document) {
 std::string toml_text(const Value& document, const Comments& comments) {
   std::string text;
   const auto line_of = [&](const std::string& path, const Value::Member& member) {
-    std::string line = (is_plain(member.key) && member.key.find_first_of("./") == std::string::npos
-                            ? member.key
-                            : quoted(member.key)) +
-                       " = " + flow(member.value, false, " = ");
+    std::string line = toml_key(member.key) + " = " + flow(member.value, Language::kToml);
     add_comment(line, comments, path);
     text += line + "\n";
   };
   for (const Value::Member& member : document.members())
     if (!member.value.is_table() && !member.value.is_null()) line_of(member.key, member);
-  const std::function<void(const Value&, const std::string&)> section =
-      [&](const Value& table, const std::string& path) {
+  // `path` as comments name it, `header` as TOML writes it.
+  const std::function<void(const Value&, const std::string&, const std::string&)> section =
+      [&](const Value& table, const std::string& path, const std::string& header) {
         bool headed = false;
         for (const Value::Member& member : table.members()) {
           if (member.value.is_table() || member.value.is_null()) continue;
-          if (!headed) text += (text.empty() ? "[" : "\n[") + path + "]\n";
+          if (!headed) text += (text.empty() ? "[" : "\n[") + header + "]\n";
           headed = true;
           line_of(path + "." + member.key, member);
         }
         for (const Value::Member& member : table.members())
-          if (member.value.is_table()) section(member.value, path + "." + member.key);
+          if (member.value.is_table())
+            section(member.value, path + "." + member.key, header + "." + toml_key(member.key));
       };
   for (const Value::Member& member : document.members())
-    if (member.value.is_table()) section(member.value, member.key);
+    if (member.value.is_table()) section(member.value, member.key, toml_key(member.key));
   return text;
 }
 

@@ -244,8 +244,14 @@ void write_deepspeed(ConfigWriter& writing) {
   if (precision == "bf16-pure")
     writing.refuse("training.precision", "DeepSpeed keeps fp32 master weights");
   if (writing.look_word("offload.optimizer") == "cpu") {
-    const std::string optimizer = writing.look_word("training.optimizer");
-    writing.put("optimizer.type", optimizer == "adam" ? "Adam" : "AdamW");
+    // Its own optimizers alone step on the host (runtime/engine.py, _configure_basic_optimizer).
+    const std::string optimizer = writing.word("training.optimizer", "adamw");
+    if (const auto name = theirs_of("AdamW=adamw|Adam=adam|Lion=lion", optimizer))
+      writing.put("optimizer.type", *name);
+    else
+      writing.refuse("training.optimizer",
+                     fmt::format("DeepSpeed steps no {} on the host", optimizer),
+                     "adamw, adam and lion are written");
   }
   write_clip(writing, "gradient_clipping");
   writing.take("parallel.data");

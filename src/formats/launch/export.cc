@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 
+#include "document/quoting.h"
 #include "formats/launch/arguments.h"
 #include "formats/launch/config_text.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp2_python.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/launch.h"
+#include "formats/launch/writable.h"
 #include "job/keys.h"
 
 namespace steelyard {
@@ -73,7 +75,7 @@ std::string array_lines(const Value& flags, const Comments& comments) {
     for (std::string line : argument_words(one, true)) {
       const auto found = comments.find(member.key);
       if (found != comments.end() && line.find('#') == std::string::npos)
-        line += "  # " + found->second;
+        line += "  # " + comment_text(found->second);
       text += "  " + line + "\n";
     }
   }
@@ -84,12 +86,18 @@ std::string remark_line(const std::string& key, const Value& value) {
   std::string text;
   if (value.is_array()) {
     text = "[";
-    for (const Value& item : value.items()) text += (text.size() > 1 ? ", " : "") + shown(item);
+    for (const Value& item : value.items())
+      text += (text.size() > 1 ? ", " : "") +
+              (item.is_string() ? toml_string(item.as_string()) : word_of(item));
     text += "]";
   } else {
-    text = value.is_string() ? fmt::format("\"{}\"", value.as_string()) : word_of(value);
+    text = value.is_string() ? toml_string(value.as_string()) : word_of(value);
   }
-  return fmt::format("# steelyard: {} = {}\n", key, text);
+  const std::size_t dot = key.find('.');
+  const std::string name = dot == std::string::npos
+                               ? toml_key(key)
+                               : toml_key(key.substr(0, dot)) + "." + toml_key(key.substr(dot + 1));
+  return fmt::format("# steelyard: {} = {}\n", name, text);
 }
 
 // The pieces of one target, before they become a script.
@@ -105,7 +113,14 @@ void take_environment(ConfigWriter& writing, Pieces& pieces) {
   if (environment == nullptr || !environment->is_table()) return;
   for (const Value::Member& member : environment->members()) {
     writing.take("environment." + member.key);
-    pieces.before += fmt::format("export {}={}\n", member.key, shell_quoted(word_of(member.value)));
+    if (is_package(member.key)) {
+      // A version of what is installed: no launch file chooses it.
+      pieces.remarks += remark_line("environment." + member.key, member.value);
+    } else if (chooses_programs(member.key)) {
+      writing.lose("environment." + member.key, "it decides which programs run: set it by hand");
+    } else {
+      pieces.before += fmt::format("export {}={}\n", member.key, shell_word(word_of(member.value)));
+    }
   }
 }
 
@@ -157,7 +172,40 @@ std::string_view target_of(const Imported& imported) {
   return {};
 }
 
+namespace {
+
+// Whose files start Hugging Face's Trainer.
+bool is_trainer(std::string_view target) {
+  return target == "accelerate" || target == "deepspeed" || target == "axolotl" ||
+         target == "llama-factory";
+}
+
+// What its code takes where the run says nothing: clipping by 1.0 with Trainer and torchtitan, Trainer's autocast where no engine
+// divides the states, embedding and head in units of their own since Accelerate 1.14.
+void settle_defaults(Value& run, std::string_view target) {
+  const auto take = [&](std::string_view key, Value value) {
+    if (run.at(key) == nullptr) set_path(run, key, std::move(value), Place{});
+  };
+  const Value* engine = run.find("engine");
+  const std::string name = engine == nullptr ? "" : word_of(*engine);
+  const Value* devices = run.at("cluster.devices");
+  const bool alone = devices != nullptr && count_of(*devices) == 1;
+  const bool whole = name == "ddp" || (name.empty() && alone);
+  // The engines that clip by themselves say so where the run is weighed.
+  const Value* in_backward = run.at("training.optimizer_in_backward");
+  const bool clips = name != "deepspeed" && name != "megatron" &&
+                     (in_backward == nullptr || !truth_of(*in_backward).value_or(false));
+  if (clips && (is_trainer(target) || target == "torchtitan"))
+    take("training.gradient_clip", Value::number(1.0));
+  if (!is_trainer(target)) return;
+  if (whole) take("training.precision", Value::string("bf16-autocast"));
+  if (name == "fsdp2" || (name.empty() && !alone)) take("wrap.ends", Value::string("apart"));
+}
+
+}  // namespace
+
 void settle_for(Value& run, std::string_view target) {
+  if (target == "slurm") target = target_of(run);
   const bool open = run.find("engine") == nullptr;
   if (open) {
     if (target == "megatron" || target == "nanotron" || target == "deepspeed" || target == "fsdp2")
@@ -172,11 +220,29 @@ void settle_for(Value& run, std::string_view target) {
   if (open && target != "torchtitan" && target != "megatron" && target != "nanotron" &&
       run.find("implementation") == nullptr)
     set_path(run, "implementation", Value::string("transformers"), Place{});
+  settle_defaults(run, target);
+}
+
+void say_sizes(Value& run, const Architecture& model) {
+  Value::Member* config = run.member("model");
+  if (config == nullptr || !config->value.is_table() || model.kinds.empty()) return;
+  const auto* attention = std::get_if<GroupedAttention>(&usual_layer(model).attention);
+  // Families of other names (n_head) have as many of both.
+  if (attention == nullptr || config->value.find("num_attention_heads") == nullptr) return;
+  const auto say = [&](const char* key, std::int64_t size) {
+    const Value* said = config->value.find(key);
+    if (said == nullptr || said->is_null())
+      set_path(config->value, key, Value::integer(size), config->value.place());
+  };
+  say("num_key_value_heads", attention->key_value_heads);
+  const Value* width = config->value.find("hidden_size");
+  if (width != nullptr && count_of(*width) != attention->heads * attention->head_width)
+    say("head_dim", attention->head_width);
 }
 
 std::string words_of(const ConfigWriter::Loss& loss) {
-  return fmt::format("{}{}{}: {}", loss.key, loss.value.empty() ? "" : " = ", loss.value,
-                     loss.reason);
+  return comment_text(fmt::format("{}{}{}: {}", loss.key, loss.value.empty() ? "" : " = ",
+                                  loss.value, loss.reason));
 }
 
 std::vector<std::string_view> divisions_without_words(std::string_view target) {
@@ -234,10 +300,12 @@ Value completed(const Value& run, const Job& job) {
 
 Exported export_launch(const Value& run, std::string_view target, const ExportChoice& choice) {
   Exported exported;
+  exported.problems = unwritable(run, choice.slurm);
+  if (!exported.problems.empty()) return exported;
   ConfigWriter writing(run, target);
   Pieces pieces;
   const Places places = places_of(writing);
-  pieces.remarks += fmt::format("# steelyard: cluster.device = \"{}\"\n", places.device);
+  pieces.remarks += remark_line("cluster.device", Value::string(places.device));
   // No launch file has a word for what the machines are; a table of one is said to be left out.
   for (const char* key : {"cluster.machine", "cluster.network"})
     if (const Value* said = writing.look(key); said != nullptr && said->is_string()) {
@@ -251,6 +319,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     ConfigWriter flags(own.run(), "trainer");
     write_hugging_face(flags);
     flags.bring_carried();
+    leave_out_unwritable_flags(flags);
     merge(own, flags);
     for (const char* key : {"model",
                             "training.micro_batch",
@@ -296,6 +365,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   } else if (target == "accelerate") {
     write_accelerate(writing);
     writing.bring_carried();
+    leave_out_unwritable_keys(writing);
     const Value flags = trainer_flags(writing);
     pieces.files.push_back({"accelerate.yaml", yaml_text(writing.theirs, writing.comments)});
     if (writing.look_word("engine") == "deepspeed") add_deepspeed_file(writing, pieces);
@@ -329,6 +399,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   } else if (target == "megatron") {
     write_megatron(writing);
     writing.bring_carried();
+    leave_out_unwritable_flags(writing);
     if (run.at("environment.CUDA_DEVICE_MAX_CONNECTIONS") == nullptr &&
         writing.look_count("parallel.zero_stage", 0) < 2)
       pieces.before += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
@@ -337,6 +408,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   } else if (target == "nanotron") {
     write_nanotron(writing);
     writing.bring_carried();
+    leave_out_unwritable_keys(writing);
     if (run.at("environment.CUDA_DEVICE_MAX_CONNECTIONS") == nullptr)
       pieces.before += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
     pieces.files.push_back({"nanotron.yaml", yaml_text(writing.theirs, writing.comments)});
@@ -344,11 +416,13 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   } else if (target == "axolotl") {
     write_axolotl(writing);
     writing.bring_carried();
+    leave_out_unwritable_keys(writing);
     pieces.files.push_back({"axolotl.yaml", yaml_text(writing.theirs, writing.comments)});
     pieces.command = torchrun + " -m axolotl.cli.train axolotl.yaml";
   } else if (target == "llama-factory") {
     write_llama_factory(writing);
     writing.bring_carried();
+    leave_out_unwritable_keys(writing);
     pieces.files.push_back({"llama_factory.yaml", yaml_text(writing.theirs, writing.comments)});
     if (writing.look_word("engine") == "deepspeed") add_deepspeed_file(writing, pieces);
     pieces.command = torchrun + " src/train.py llama_factory.yaml";
@@ -363,7 +437,12 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     return exported;
   }
   writing.close();
-  exported.losses = writing.losses;
+  for (const ConfigWriter::Loss& loss : writing.losses)
+    if (choice.untold.count(loss.key) == 0) exported.losses.push_back(loss);
+  for (const ConfigWriter::Loss& loss : choice.lost)
+    if (std::none_of(exported.losses.begin(), exported.losses.end(),
+                     [&](const ConfigWriter::Loss& other) { return other.key == loss.key; }))
+      exported.losses.push_back(loss);
   exported.problems = writing.problems;
 
   std::string head = "#!/bin/bash\n";
@@ -371,7 +450,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     head += fmt::format(
         "#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH "
         "--gpus-per-node={}\n",
-        choice.name, places.nodes, places.per_node);
+        slurm_job_name(choice.name), places.nodes, places.per_node);
     const std::string time = writing.look_word("launch.time");
     const std::string partition = writing.look_word("launch.partition");
     head += time.empty() ? "##SBATCH --time=HH:MM:SS        to be filled in\n"
@@ -379,16 +458,17 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     head += partition.empty() ? "##SBATCH --partition=NAME       to be filled in\n"
                               : fmt::format("#SBATCH --partition={}\n", partition);
   }
-  head += fmt::format("# Written by steelyard for {}.{}\n", target,
-                      choice.predicted.empty() ? "" : " Predicted: " + choice.predicted);
+  head +=
+      comment_text(fmt::format("# Written by steelyard for {}.{}", target,
+                               choice.predicted.empty() ? "" : " Predicted: " + choice.predicted)) +
+      "\n";
   for (const ConfigWriter::Loss& loss : exported.losses)
     head += fmt::format("# Left out: {}\n", words_of(loss));
   head += pieces.remarks;
   if (choice.slurm && places.nodes > 1)
     pieces.before += "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n";
   std::string documents;
-  for (const ExportedFile& file : pieces.files)
-    documents += fmt::format("cat > {} <<'END_OF_FILE'\n{}END_OF_FILE\n", file.name, file.text);
+  for (const ExportedFile& file : pieces.files) documents += here_document(file.name, file.text);
   exported.script = head + pieces.before + documents + pieces.command + "\n";
   exported.files = std::move(pieces.files);
   exported.files.push_back(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "document/quoting.h"
 #include "formats/launch/hugging_face.h"
 
 namespace steelyard {
@@ -76,7 +77,7 @@ std::string fsdp2_python(ConfigWriter& writing) {
     text += fmt::format("mesh = init_device_mesh(\"cuda\", ({},), mesh_dim_names=(\"shard\",))\n",
                         data);
   const std::string stored = precision == "bf16-pure" ? "torch.bfloat16" : "torch.float32";
-  text += fmt::format("config = AutoConfig.from_pretrained(\"{}\")\n", model);
+  text += fmt::format("config = AutoConfig.from_pretrained({})\n", python_string(model));
   text += "with torch.device(\"meta\"):\n";
   text += fmt::format(
       "    model = AutoModelForCausalLM.from_config(config, dtype={}, "

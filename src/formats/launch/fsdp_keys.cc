@@ -21,6 +21,11 @@ void write_sync(ConfigWriter& writing) {
     writing.put(kSyncEachBatch, Value::boolean(true), "no whole gradients wait for the last");
 }
 
+void read_sync(ConfigReader& reading) {
+  if (const Value* sync = reading.take(kSyncEachBatch))
+    reading.say("parallel.sync_each_micro_batch", *sync, *sync);
+}
+
 void write_ends(ConfigWriter& writing) {
   const bool second = writing.look_word("engine") != "fsdp1";
   if (writing.word("wrap.ends", "apart") == "root" && second) writing.lose("wrap.ends", kEndsApart);
@@ -110,9 +115,16 @@ void read_fsdp_keys(ConfigReader& reading, Launch& launch) {
   read_fsdp_switches(reading, key);
 }
 
+void refuse_fsdp_alone(ConfigWriter& writing) {
+  const std::string engine = writing.look_word("engine");
+  if ((engine == "fsdp1" || engine == "fsdp2") && writing.look_count("cluster.devices", 1) == 1)
+    writing.refuse("engine", "one device has no FSDP with Accelerate", "--engine ddp");
+}
+
 void write_fsdp_keys(ConfigWriter& writing) {
   const std::string engine = writing.look_word("engine");
   if (engine != "fsdp1" && engine != "fsdp2") return;
+  refuse_fsdp_alone(writing);
   writing.take("engine");
   const std::int64_t stage = writing.count("parallel.zero_stage", 3);
   const bool offload = writing.word("offload.parameters", "none") == "cpu";

@@ -20,8 +20,12 @@ bool read_fsdp_switches(ConfigReader& reading, const FsdpKey& key);
 // room for and TrainingArguments do. Every stack on Accelerate lets gradients wait whole unless told.
 bool syncs_each_micro_batch(ConfigWriter& writing);
 void write_sync(ConfigWriter& writing);
+void read_sync(ConfigReader& reading);
 // Since 1.14 Accelerate, and what stands on it, makes units of the ends; no key says otherwise.
 void write_ends(ConfigWriter& writing);
+
+// FSDP of one process is none: Accelerate starts it for several alone (accelerate/state.py, PartialState).
+void refuse_fsdp_alone(ConfigWriter& writing);
 
 // `fsdp` and `fsdp_config` of TrainingArguments.
 void read_fsdp_keys(ConfigReader& reading, Launch& launch);

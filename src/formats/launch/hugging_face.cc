@@ -124,14 +124,24 @@ void read_attention(ConfigReader& reading, std::string_view path) {
                "read as the smallest kernel that runs");
 }
 
-void write_attention(ConfigWriter& writing, std::string_view path) {
+void write_attention(ConfigWriter& writing, std::string_view path, ContextBy context) {
   const std::string attention = writing.word("training.attention");
   if (attention.empty()) return;
-  writing.put(path,
-              attention == "flash"   ? "flash_attention_2"
-              : attention == "eager" ? "eager"
-                                     : "sdpa",
-              "the attention kernel");
+  // Trainer divides sequences with SDPA attention alone (transformers 5, trainer.py, _prepare_context_parallel_inputs).
+  const bool divided = context == ContextBy::kSdpa &&
+                       writing.look_count("parallel.context", 1) > 1 &&
+                       writing.look_word("parallel.context_method") != "ulysses" &&
+                       writing.look_word("engine") != "deepspeed";
+  if (divided && attention == "eager")
+    writing.refuse("training.attention", "Trainer divides sequences with SDPA attention alone",
+                   "--attention flash");
+  writing.put(
+      path,
+      divided                ? "sdpa"
+      : attention == "flash" ? "flash_attention_2"
+      : attention == "eager" ? "eager"
+                             : "sdpa",
+      divided ? "its kernels pass keys and values between the ranks" : "the attention kernel");
 }
 
 void read_clip(ConfigReader& reading, std::string_view path, bool clips_by_default) {

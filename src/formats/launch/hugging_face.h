@@ -4,6 +4,7 @@
 //   bf16: true                     precision = "bf16-autocast" under DDP, "bf16-mixed" under FSDP; so for fp16
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +25,10 @@ std::string model_written(ConfigWriter& writing);
 Value model_config(const Value& run);
 
 void read_attention(ConfigReader& reading, std::string_view path);
-void write_attention(ConfigWriter& writing, std::string_view path);
+// Whose kernels pass keys and values between the ranks of a divided sequence.
+enum class ContextBy : std::uint8_t { kOwn, kSdpa };
+void write_attention(ConfigWriter& writing, std::string_view path,
+                     ContextBy context = ContextBy::kOwn);
 void read_clip(ConfigReader& reading, std::string_view path, bool clips_by_default);
 // The norm that the run clips to, 0 when it does not; nothing when it does not say.
 std::optional<double> clip_norm(ConfigWriter& writing);

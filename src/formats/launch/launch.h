@@ -13,6 +13,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,9 +57,11 @@ struct Exported {
 std::string words_of(const ConfigWriter::Loss& loss);
 
 struct ExportChoice {
-  bool slurm = false;        // with #SBATCH lines, for sbatch
-  std::string predicted;     // a line of the prediction, as a comment
-  std::string name = "run";  // of the job
+  bool slurm = false;                         // with #SBATCH lines, for sbatch
+  std::string predicted;                      // a line of the prediction, as a comment
+  std::string name = "run";                   // of the job
+  std::vector<ConfigWriter::Loss> lost = {};  // known beside what the writer itself leaves out
+  std::set<std::string, std::less<>> untold = {};  // keys that nobody said, and that nobody misses
 };
 
 // "deepspeed", "accelerate", "fsdp2", "torchtitan", "megatron", "nanotron", "axolotl", "llama-factory"
@@ -69,6 +72,9 @@ std::string_view target_of(const Value& run);
 std::string_view target_of(const Imported& imported);
 
 Exported export_launch(const Value& run, std::string_view target, const ExportChoice& choice = {});
+
+// Sizes that a table of config.json leaves to its family, written in: another family's code has other defaults.
+void say_sizes(Value& run, const Architecture& model);
 
 // What a target is of itself, said where the run says nothing: megatron is an engine, torchtitan its model code.
 void settle_for(Value& run, std::string_view target);

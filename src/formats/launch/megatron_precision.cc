@@ -34,9 +34,8 @@ void read_megatron_precision(ConfigReader& reading) {
       reading.say("types.parameters", "fp8", *gathered);
     if (narrow != nullptr) reading.say("types.gradients", "bf16", *narrow);
   } else if (brain != nullptr) {
-    reading.say("training.precision",
-                narrow != nullptr ? "bf16-mixed" : "bf16-mixed-fp32-gradients",
-                narrow != nullptr ? *narrow : *brain);
+    reading.say("training.precision", "bf16-mixed-fp32-gradients", *brain);
+    if (narrow != nullptr) reading.say("types.gradients", "bf16", *narrow);
   } else if (half != nullptr) {
     reading.say("training.precision", "fp16-mixed", *half);
     if (single != nullptr)
@@ -52,9 +51,12 @@ void read_megatron_precision(ConfigReader& reading) {
 
 void write_megatron_precision(ConfigWriter& writing) {
   const std::string precision = writing.word("training.precision", "bf16-mixed-fp32-gradients");
+  // Its gradients are accumulated in fp32 whatever mixed precision is called, unless types.gradients says otherwise.
+  const bool narrow = writing.look_word("types.gradients") == "bf16";
   if (precision == "bf16-mixed-fp32-gradients" || precision == "bf16-mixed") {
     writing.put("bf16", Value::boolean(true));
-    if (precision == "bf16-mixed") writing.put("grad_reduce_in_bf16", Value::boolean(true));
+    if (writing.word("types.gradients", "") == "bf16")
+      writing.put("grad_reduce_in_bf16", Value::boolean(true), "gradients of 16 bits");
   } else if (precision == "fp16-mixed") {
     writing.put("fp16", Value::boolean(true));
   } else if (const auto recipe = theirs_of(kRecipes, precision)) {
@@ -73,7 +75,7 @@ void write_megatron_precision(ConfigWriter& writing) {
   if (!aware) return;
   writing.put("use_precision_aware_optimizer", Value::boolean(true),
               "types of what the optimizer keeps");
-  if (precision == "bf16-mixed") writing.put("main_grads_dtype", "bf16");
+  if (narrow) writing.put("main_grads_dtype", "bf16");
   writing.rows(kAware);
 }
 

@@ -38,6 +38,9 @@ std::vector<Letters> ShellReader::expanded_word(bool whole) {
       }
       if (at_ + 1 < text_.size()) words.back().add(peek(1), at_ + 1, true);
       at_ += 2;
+    } else if (c == '$' && peek(1) == '\'') {
+      any = true;
+      escaped(words.back());
     } else if (c == '$' || c == '`') {
       expansion(words, false, whole, 0);
     } else {
@@ -54,6 +57,50 @@ std::vector<Letters> ShellReader::expanded_word(bool whole) {
   for (Letters& word : words)
     if (!word.text.empty() || any) result.push_back(std::move(word));
   return result;
+}
+
+// $'two\nlines', up to its closing quote.
+void ShellReader::escaped(Letters& letters) {
+  static constexpr std::pair<char, char> kLetters[] = {{'n', '\n'}, {'t', '\t'},   {'r', '\r'},
+                                                       {'a', '\a'}, {'b', '\b'},   {'f', '\f'},
+                                                       {'v', '\v'}, {'e', '\x1b'}, {'E', '\x1b'}};
+  at_ += 2;
+  while (at_ < text_.size() && peek() != '\'') {
+    const std::size_t from = at_;
+    if (peek() != '\\' || at_ + 1 >= text_.size()) {
+      letters.add(text_[at_++], from, true);
+      continue;
+    }
+    const char c = peek(1);
+    at_ += 2;
+    const bool hexadecimal = c == 'x';
+    int code = hexadecimal ? 0 : -1;
+    int digits = 0;
+    const auto digit = [&] {
+      const char d = peek();
+      if (d >= '0' && d <= (hexadecimal ? '9' : '7')) return d - '0';
+      if (hexadecimal && d >= 'a' && d <= 'f') return d - 'a' + 10;
+      if (hexadecimal && d >= 'A' && d <= 'F') return d - 'A' + 10;
+      return -1;
+    };
+    if (!hexadecimal && c >= '0' && c <= '7') {
+      code = c - '0';
+      digits = 1;
+    }
+    while (code >= 0 && digits < (hexadecimal ? 2 : 3) && digit() >= 0) {
+      code = code * (hexadecimal ? 16 : 8) + digit();
+      ++at_;
+      ++digits;
+    }
+    if (code >= 0) {
+      letters.add(static_cast<char>(code & 0xFF), from, true);
+      continue;
+    }
+    const auto* known = std::find_if(std::begin(kLetters), std::end(kLetters),
+                                     [&](const auto& pair) { return pair.first == c; });
+    letters.add(known == std::end(kLetters) ? c : known->second, from, true);
+  }
+  if (at_ < text_.size()) ++at_;
 }
 
 void ShellReader::double_quoted(std::vector<Letters>& words) {

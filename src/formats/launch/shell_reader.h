@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -111,6 +112,7 @@ class ShellReader {
   // --- shell_expansion.cc: quotes, variables, arrays, braces
   std::vector<Letters> expanded_word(bool whole);
   void double_quoted(std::vector<Letters>& words);
+  void escaped(Letters& letters);
   Letters expanded_text(std::string_view text, std::size_t from);
   void hole(std::vector<Letters>& words, std::string_view name, std::size_t at);
   Lookup lookup() const;

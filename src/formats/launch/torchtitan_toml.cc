@@ -197,7 +197,14 @@ void read_torchtitan(const Value& document, Launch& launch) {
   const Value* shard = reading.take("parallelism.data_parallel_shard_degree");
   const std::int64_t shards = shard == nullptr ? -1 : count_of(*shard).value_or(-1);
   if (shards > 0) reading.say("parallel.data", Value::integer(shards * replicate), *shard);
-  const bool whole = shards == 1;
+  // One shard is DDP, and beside other divisions no wrapper at all: what FSDP2 on one data rank is here.
+  const auto divides = [&](const char* path) {
+    const Value* degree = document.at(path);
+    return degree != nullptr && count_of(*degree).value_or(1) > 1;
+  };
+  const bool whole = shards == 1 && !divides("parallelism.tensor_parallel_degree") &&
+                     !divides("parallelism.pipeline_parallel_degree") &&
+                     !divides("parallelism.context_parallel_degree");
   if (whole) {
     reading.say("engine", "ddp", *shard);
     reading.take("parallelism.data_parallel_replicate_degree");
@@ -261,8 +268,11 @@ void read_torchtitan(const Value& document, Launch& launch) {
         reading.say("training.precision",
                     recipe.starts_with("rowwise") ? "fp8-rowwise" : "fp8-tensorwise", converter);
       }
-  reading.take_default("training.attention", Value::string("flash"),
-                       "torchtitan's attention is the flash kernel");
+  // SDPA takes it wherever it runs, and it does not compute in fp32.
+  if (const Value* type = reading.said("training.precision");
+      type == nullptr || word_of(*type) != "fp32")
+    reading.take_default("training.attention", Value::string("flash"),
+                         "torchtitan's attention is the flash kernel");
   reading.carry_rest();
 }
 

@@ -129,6 +129,7 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   for (const char* word : {"dtype", "torch_dtype"})
     if (const Value* value = reading.take(word)) launch.load = *value;
   read_fsdp_keys(reading, launch);
+  read_sync(reading);
   read_deepspeed_key(reading, launch, "deepspeed");
   reading.carry_rest();
 }
@@ -151,7 +152,7 @@ void write_hugging_face(ConfigWriter& writing) {
     writing.put("gradient_checkpointing_kwargs.use_reentrant", *reentrant);
   write_optim(writing, "optim");
   write_clip(writing, "max_grad_norm");
-  write_attention(writing, "attn_implementation");
+  write_attention(writing, "attn_implementation", ContextBy::kSdpa);
   write_liger(writing);
   write_adapter(writing);
   const HalfPrecision half = half_precision(writing);
@@ -161,6 +162,8 @@ void write_hugging_face(ConfigWriter& writing) {
   if (writing.look_word("implementation") == "transformers") writing.take("implementation");
   writing.take("training.method");
   writing.take("training.dropout");
+  const std::string engine = writing.look_word("engine");
+  if (engine == "fsdp1" || engine == "fsdp2") write_sync(writing);
 }
 
 }  // namespace steelyard
