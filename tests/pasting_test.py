@@ -36,7 +36,7 @@ CHANGES = {
     "training.sequence_length": ("--sequence-length", ["sequence_len", "cutoff_len", "max_length", "max_seq_length",
                                                        "seq-length", "seq_length", "seq_len", "sequence_length",
                                                        "max-position-embeddings", "max_position_embeddings"]),
-    "parallel.zero_stage": ("--zero-stage", ["stage", "zero", "reshard_after_forward"]),
+    "parallel.zero_stage": ("--zero-stage", ["stage", "zero", "reshard_after_forward", "sharding_strategy"]),
 }
 
 

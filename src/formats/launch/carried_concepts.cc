@@ -79,8 +79,9 @@ constexpr std::array kConcepts = {
     Concept{{"wandb_name", "run_name", "run_name", "wandb_exp_name", "", "general.run", "", "",
              "logger.wandb_exp_name"}},
     Concept{{"", "report_to", "report_to", "", "", "", "", "", ""}},
-    Concept{{"resume_from_checkpoint", "resume_from_checkpoint", "resume_from_checkpoint", "load",
-             "", "checkpoints.resume_checkpoint_path", "", "", "checkpoint.load"}},
+    // Checkpoints of the Trainer's kind alone: no other format reads them.
+    Concept{{"resume_from_checkpoint", "resume_from_checkpoint", "resume_from_checkpoint", "", "",
+             "", "", "", ""}},
     Concept{{"hub_model_id", "hub_model_id", "hub_model_id", "", "", "", "", "", ""}},
     Concept{{"trust_remote_code", "trust_remote_code", "trust_remote_code", "", "", "", "", "",
              ""}},

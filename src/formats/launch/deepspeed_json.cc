@@ -246,6 +246,9 @@ void write_deepspeed(ConfigWriter& writing) {
   if (writing.look_word("offload.optimizer") == "cpu") {
     const std::string optimizer = writing.look_word("training.optimizer");
     writing.put("optimizer.type", optimizer == "adam" ? "Adam" : "AdamW");
+    // Without these DeepSpeed takes its own, among them a learning rate of 1e-3; a Trainer fills them from its arguments.
+    for (const char* key : {"lr", "betas", "eps", "weight_decay"})
+      writing.put(fmt::format("optimizer.params.{}", key), "auto");
   }
   write_clip(writing, "gradient_clipping");
   writing.take("parallel.data");

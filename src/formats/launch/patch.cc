@@ -33,14 +33,15 @@ class Patcher {
   Patcher(std::string_view main, const Imported& imported, const Value& wanted,
           const LaunchContext& context)
       : main_(main), imported_(imported), wanted_(wanted), context_(context) {
-    const auto before = leaves_of(imported.run);
-    const auto after = leaves_of(wanted);
-    for (const auto& [key, value] : after) {
-      const auto found = before.find(key);
-      if (found == before.end() || !says_the_same(*found->second, *value)) changed_.insert(key);
+    const Leaves before(imported.run);
+    follow_devices();
+    const Leaves after(wanted_);
+    for (const Leaf& leaf : after) {
+      const Value* was = before.find(leaf.path);
+      if (was == nullptr || !says_the_same(*was, *leaf.value)) changed_.insert(leaf.path);
     }
-    for (const auto& [key, value] : before)
-      if (after.count(key) == 0) changed_.insert(key);
+    for (const Leaf& leaf : before)
+      if (after.find(leaf.path) == nullptr) changed_.insert(leaf.path);
   }
 
   Patched patched() {
@@ -65,6 +66,20 @@ class Patcher {
   }
 
  private:
+  // A script that says its nodes says the devices twice.
+  void follow_devices() {
+    const auto count = [&](const Value& run, const char* key) {
+      const Value* value = run.at(key);
+      return value == nullptr ? std::int64_t{0} : count_of(*value).value_or(0);
+    };
+    const std::int64_t devices = count(wanted_, "cluster.devices");
+    const std::int64_t each = count(wanted_, "cluster.devices_per_node");
+    const std::int64_t nodes = count(imported_.run, "launch.nodes");
+    if (nodes > 0 && nodes == count(wanted_, "launch.nodes") && each > 0 && devices % each == 0 &&
+        devices != count(imported_.run, "cluster.devices"))
+      set_path(wanted_, "launch.nodes", Value::integer(devices / each), Place());
+  }
+
   struct Candidate {
     PlacedEdit edit;
     bool needed = false;  // the document says this value today, and the run says another
@@ -92,20 +107,19 @@ class Patcher {
     const auto before = written_document(document.format, imported_.run);
     const auto after = written_document(document.format, wanted_);
     if (!before || !after) return;
-    const auto old = leaves_of(before->theirs);
-    const auto fresh = leaves_of(after->theirs);
-    for (const auto& [path, value] : fresh) {
-      written_paths_.insert(path);
-      const auto found = old.find(path);
-      const Value* was = found == old.end() ? nullptr : found->second;
-      if (was != nullptr && says_the_same(*was, *value)) continue;
-      say(document, *after, path, was, *value);
+    const Leaves old(before->theirs);
+    const Leaves fresh(after->theirs);
+    for (const Leaf& leaf : fresh) {
+      written_paths_.insert(leaf.path);
+      const Value* was = old.find(leaf.path);
+      if (was != nullptr && says_the_same(*was, *leaf.value)) continue;
+      say(document, *after, leaf.path, was, *leaf.value);
     }
-    for (const auto& [path, value] : old) {
-      written_paths_.insert(path);
-      if (fresh.count(path) > 0) continue;
-      if (const Value::Member* member = member_at(document.theirs, path))
-        take_out(*member, says_the_same(member->value, *value));
+    for (const Leaf& leaf : old) {
+      written_paths_.insert(leaf.path);
+      if (fresh.find(leaf.path) != nullptr) continue;
+      if (const Value::Member* member = member_at(document.theirs, leaf.path))
+        take_out(*member, says_the_same(member->value, *leaf.value));
     }
   }
 
@@ -146,11 +160,12 @@ class Patcher {
         note_unwritable(*member);
       return;
     }
-    insert(document, after, path, value);
+    // A key that the old run's document has not is one that the engine needs beside the others.
+    insert(document, after, path, value, was == nullptr);
   }
 
   void insert(const LaunchDocument& document, const WrittenDocument& after, const std::string& path,
-              const Value& value) {
+              const Value& value, bool needed) {
     // Where their document holds one word for what is written as a table, that word stays.
     for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1))
       if (const Value* above = document.theirs.at(path.substr(0, dot));
@@ -168,7 +183,7 @@ class Patcher {
             (source->second.language != LaunchSource::Language::kShell) != file)
           continue;
         if (auto edit = inserted(source->second, name, document.theirs, member))
-          return add({name, std::move(*edit)}, false);
+          return add({name, std::move(*edit)}, needed);
       }
   }
 
@@ -178,9 +193,11 @@ class Patcher {
     if (said == nullptr) return;
     for (const LaunchDocument& document : imported_.documents) {
       if (document.format == "launcher" || document.format == "sbatch") continue;
-      for (const auto& [path, value] : leaves_of(document.theirs)) {
-        if (!is_same_place(value->mark(), said->mark()) || written_paths_.count(path) > 0) continue;
-        if (const Value::Member* member = member_at(document.theirs, path))
+      for (const Leaf& leaf : Leaves(document.theirs)) {
+        if (!is_same_place(leaf.value->mark(), said->mark()) ||
+            written_paths_.count(leaf.path) > 0)
+          continue;
+        if (const Value::Member* member = member_at(document.theirs, leaf.path))
           take_out(*member, false);
       }
     }
@@ -253,41 +270,50 @@ class Patcher {
       return std::vector<std::string>(kNotRead, "the file");
     }
     std::vector<std::string> keys;
-    const auto got = leaves_of(again.run);
-    const auto before = leaves_of(imported_.run);
-    const auto is_default = [&](const std::string& key) {
-      return std::any_of(again.unsaid.begin(), again.unsaid.end(),
-                         [&](const Unsaid& unsaid) { return unsaid.key == key; });
-    };
-    for (const auto& [key, value] : leaves_of(wanted_)) {
+    const Leaves got(again.run);
+    for (const Leaf& leaf : Leaves(wanted_)) {
+      const std::string& key = leaf.path;
       if (key.starts_with("carried.")) continue;
-      const auto found = got.find(key);
-      if (found == got.end() || !says_the_same(*found->second, *value)) keys.push_back(key);
+      const Value* value = got.find(key);
+      if (value != nullptr && says_the_same(*value, *leaf.value)) continue;
+      // A default that went, or became another, with the key that it follows from.
+      if (changed_.count(key) == 0 && is_default(imported_, key) &&
+          (value == nullptr || is_default(again, key)))
+        continue;
+      keys.push_back(key);
     }
-    for (const auto& [key, value] : got)
-      if (!key.starts_with("carried.") && wanted_.at(key) == nullptr && !is_default(key))
-        keys.push_back(key);
+    for (const Leaf& leaf : got)
+      if (!leaf.path.starts_with("carried.") && wanted_.at(leaf.path) == nullptr &&
+          !is_default(again, leaf.path))
+        keys.push_back(leaf.path);
     // What is only carried stays as it was written.
-    for (const auto& [key, value] : before) {
-      if (!key.starts_with("carried.") || has(edited_keys(edits), key)) continue;
-      const auto found = got.find(key);
-      if (found == got.end() || !says_the_same(*found->second, *value)) keys.push_back(key);
+    const std::vector<std::string> edited = edited_keys(edits);
+    for (const Leaf& leaf : Leaves(imported_.run)) {
+      if (!leaf.path.starts_with("carried.") || has(edited, leaf.path)) continue;
+      const Value* value = got.find(leaf.path);
+      if (value == nullptr || !says_the_same(*value, *leaf.value)) keys.push_back(leaf.path);
     }
     return keys;
+  }
+
+  static bool is_default(const Imported& run, const std::string& key) {
+    return std::any_of(run.unsaid.begin(), run.unsaid.end(),
+                       [&](const Unsaid& unsaid) { return unsaid.key == key; });
   }
 
   // Carried keys whose own place is edited.
   std::vector<std::string> edited_keys(const std::vector<const PlacedEdit*>& edits) const {
     std::vector<std::string> keys;
-    for (const auto& [key, value] : leaves_of(imported_.run)) {
-      if (!key.starts_with("carried.") || value->mark().source == nullptr) continue;
-      const LaunchSource* source = source_of(value->mark());
+    for (const Leaf& leaf : Leaves(imported_.run)) {
+      const Mark& mark = leaf.value->mark();
+      if (!leaf.path.starts_with("carried.") || mark.source == nullptr) continue;
+      const LaunchSource* source = source_of(mark);
       if (source == nullptr) continue;
-      const auto at = offset_of(*source, value->mark());
+      const auto at = offset_of(*source, mark);
       for (const PlacedEdit* edit : edits)
-        if (at && edit->source == value->mark().source->name && edit->edit.length > 0 &&
+        if (at && edit->source == mark.source->name && edit->edit.length > 0 &&
             *at >= edit->edit.at && *at < edit->edit.at + edit->edit.length)
-          keys.push_back(key);
+          keys.push_back(leaf.path);
     }
     return keys;
   }
@@ -345,7 +371,7 @@ class Patcher {
 
   std::string main_;
   const Imported& imported_;
-  const Value& wanted_;
+  Value wanted_;
   const LaunchContext& context_;
   std::set<std::string> changed_;
   std::set<std::string> written_paths_;

@@ -1,7 +1,6 @@
 #include "formats/launch/patch_documents.h"
 
 #include <array>
-#include <functional>
 
 #include "formats/launch/formats.h"
 
@@ -35,20 +34,24 @@ std::unique_ptr<WrittenDocument> written_document(std::string_view format, const
   return nullptr;
 }
 
-std::map<std::string, const Value*> leaves_of(const Value& document) {
-  std::map<std::string, const Value*> leaves;
-  const std::function<void(const Value&, const std::string&)> visit = [&](const Value& table,
-                                                                          const std::string& path) {
-    for (const Value::Member& member : table.members()) {
-      const std::string inner = path.empty() ? member.key : path + "." + member.key;
-      if (member.value.is_table() && !member.value.members().empty())
-        visit(member.value, inner);
-      else
-        leaves[inner] = &member.value;
-    }
-  };
+Leaves::Leaves(const Value& document) {
   if (document.is_table()) visit(document, "");
-  return leaves;
+  for (const Leaf& leaf : leaves_) by_path_[leaf.path] = leaf.value;
+}
+
+void Leaves::visit(const Value& table, const std::string& path) {
+  for (const Value::Member& member : table.members()) {
+    const std::string inner = path.empty() ? member.key : path + "." + member.key;
+    if (member.value.is_table() && !member.value.members().empty())
+      visit(member.value, inner);
+    else
+      leaves_.push_back({inner, &member.value});
+  }
+}
+
+const Value* Leaves::find(const std::string& path) const {
+  const auto found = by_path_.find(path);
+  return found == by_path_.end() ? nullptr : found->second;
 }
 
 std::vector<std::string> parts_of(std::string_view path) {

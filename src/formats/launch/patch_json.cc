@@ -10,13 +10,16 @@ namespace {
 
 constexpr std::string_view kEnds = ",]} \t\r\n";
 
-std::string value_text(const Value& value, std::size_t indent) {
+// `indent`: of the line that it begins on; `step`: of a table within a table.
+std::string value_text(const Value& value, std::string_view indent, std::string_view step) {
   std::string text = json_text(value);
   text.pop_back();
   std::string moved;
-  for (const char c : text) {
-    moved.push_back(c);
-    if (c == '\n') moved.append(indent, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    moved.push_back(text[i]);
+    if (text[i] != '\n') continue;
+    moved += indent;
+    for (; text.substr(i + 1, 2) == "  "; i += 2) moved += step;
   }
   return moved;
 }
@@ -34,7 +37,7 @@ std::optional<TextEdit> json_replaced(std::string_view text, std::size_t at, con
   const std::size_t end = end_of_token(text, at, kEnds);
   const ReadValue read = read_json(text.substr(at, end - at), "");
   if (!read || !says_the_same(*read, old)) return std::nullopt;
-  return TextEdit{at, end - at, value_text(value, 0)};
+  return TextEdit{at, end - at, value_text(value, "", "  ")};
 }
 
 std::optional<TextEdit> json_removed(std::string_view text, std::size_t key, std::size_t at) {
@@ -60,7 +63,7 @@ std::optional<TextEdit> json_inserted(const LaunchSource& source, std::string_vi
   if (home.beside == nullptr) {
     const auto open = offset_of(source, home.table->mark());
     if (!open || text[*open] != '{' || !home.table->members().empty()) return std::nullopt;
-    return TextEdit{*open + 1, 0, key_text(home.rest.front()) + ": " + value_text(inner, 0)};
+    return TextEdit{*open + 1, 0, key_text(home.rest.front()) + ": " + value_text(inner, "", "  ")};
   }
   const auto key = offset_of(source, home.beside->key_mark);
   const auto at = offset_of(source, home.beside->value.mark());
@@ -68,10 +71,13 @@ std::optional<TextEdit> json_inserted(const LaunchSource& source, std::string_vi
   const std::size_t start = line_start(text, *key);
   const std::string_view indent = text.substr(start, *key - start);
   const bool own_line = indent.find_first_not_of(" \t") == std::string_view::npos;
+  const std::size_t depth = member.path.size() - home.rest.size() + 1;
   const std::string between = own_line ? "\n" + std::string(indent) : " ";
   return TextEdit{end_of_token(text, *at, kEnds), 0,
                   "," + between + key_text(home.rest.front()) + ": " +
-                      value_text(inner, own_line ? indent.size() : 0)};
+                      value_text(inner, own_line ? indent : "",
+                                 own_line && depth > 0 ? indent.substr(0, indent.size() / depth)
+                                                       : std::string_view("  "))};
 }
 
 }  // namespace steelyard

@@ -166,16 +166,27 @@ std::optional<TextEdit> shell_inserted(const LaunchSource& source, std::string_v
     const std::size_t found = offset_of(source, one.key_mark).value_or(kNowhere);
     return found != kNowhere && text.substr(found).starts_with("--") ? found : kNowhere;
   };
+  const auto stands_alone = [&](std::size_t where) {
+    const std::size_t start = line_start(text, where);
+    return start > 0 && text.substr(start, where - start).find_first_not_of(" \t") ==
+                            std::string_view::npos;
+  };
+  // Beside its usual neighbour; where that shares its line with others, at the last flag that begins a line.
   std::size_t at = home.beside == nullptr ? kNowhere : flag_of(*home.beside);
-  if (at == kNowhere)
-    for (const Value::Member& one : root.members())
-      if (const std::size_t other = flag_of(one); other != kNowhere) at = other;
+  std::size_t last = kNowhere;
+  bool dashes = false;
+  for (const Value::Member& one : root.members()) {
+    const std::size_t other = flag_of(one);
+    if (other == kNowhere) continue;
+    const auto flag = flag_at(text, other);
+    dashes = dashes || (flag && text.substr(flag->from + 2, flag->upto - flag->from - 2).find('-') !=
+                                    std::string_view::npos);
+    if (at == kNowhere) at = other;
+    if (stands_alone(other) && (last == kNowhere || other > last)) last = other;
+  }
   if (at == kNowhere) return std::nullopt;
-  const auto flag = flag_at(text, at);
-  if (!flag) return std::nullopt;
+  if (!stands_alone(at) && last != kNowhere) at = last;
   std::string key = member.path.back();
-  const bool dashes = text.substr(flag->from + 2, flag->upto - flag->from - 2).find('-') !=
-                      std::string_view::npos;
   if (dashes) std::replace(key.begin(), key.end(), '_', '-');
   std::string words = "--" + key;
   if (member.value.is_bool() && dashes) {
