@@ -121,6 +121,7 @@ class Patcher {
       if (const Value::Member* member = member_at(document.theirs, leaf.path))
         take_out(*member, says_the_same(member->value, *leaf.value));
     }
+    insert_tables(document, *after);
   }
 
   void take_out(const Value::Member& member, bool needed) {
@@ -166,12 +167,52 @@ class Patcher {
 
   void insert(const LaunchDocument& document, const WrittenDocument& after, const std::string& path,
               const Value& value, bool needed) {
-    // Where their document holds one word for what is written as a table, that word stays.
-    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1))
-      if (const Value* above = document.theirs.at(path.substr(0, dot));
-          above != nullptr && !above->is_table() && !above->is_null())
-        return;
-    const NewMember member{parts_of(path), value, neighbours_of(after.theirs, path)};
+    const std::vector<std::string> parts = parts_of(path);
+    const Value* here = &document.theirs;
+    std::string table;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      here = here->find(parts[i]);
+      table += (table.empty() ? "" : ".") + parts[i];
+      // Where their document holds one word for what is written as a table, that word stays.
+      if (here != nullptr && !here->is_table() && !here->is_null()) return;
+      if (here != nullptr && here->is_table()) continue;
+      // The keys of a table that is new come together.
+      new_tables_.push_back({table, path, value, needed});
+      return;
+    }
+    join(document, {parts, value, neighbours_of(after.theirs, path)}, needed);
+  }
+
+  struct NewLeaf {
+    std::string table;
+    std::string path;
+    Value value;
+    bool needed = false;
+  };
+
+  void insert_tables(const LaunchDocument& document, const WrittenDocument& after) {
+    std::vector<NewLeaf> leaves = std::move(new_tables_);
+    new_tables_.clear();
+    while (!leaves.empty()) {
+      const std::string table = leaves.front().table;
+      Value all = Value::table();
+      bool needed = false;
+      for (const NewLeaf& leaf : leaves)
+        if (leaf.table == table) {
+          set_path(all, leaf.path.substr(table.size() + 1), leaf.value, Place());
+          needed = needed || leaf.needed;
+        }
+      if (!join(document, {parts_of(table), all, neighbours_of(after.theirs, table)}, needed))
+        for (const NewLeaf& leaf : leaves)  // flags have no tables
+          if (leaf.table == table)
+            join(document, {parts_of(leaf.path), leaf.value, {}}, leaf.needed);
+      leaves.erase(std::remove_if(leaves.begin(), leaves.end(),
+                                  [&](const NewLeaf& leaf) { return leaf.table == table; }),
+                   leaves.end());
+    }
+  }
+
+  bool join(const LaunchDocument& document, const NewMember& member, bool needed) {
     std::set<std::string> names;
     for (const Value::Member& one : document.theirs.members())
       if (one.key_mark.source != nullptr) names.insert(one.key_mark.source->name);
@@ -182,9 +223,12 @@ class Patcher {
         if (source == imported_.sources.end() ||
             (source->second.language != LaunchSource::Language::kShell) != file)
           continue;
-        if (auto edit = inserted(source->second, name, document.theirs, member))
-          return add({name, std::move(*edit)}, needed);
+        auto edit = inserted(source->second, name, document.theirs, member);
+        if (!edit) continue;
+        add({name, std::move(*edit)}, needed);
+        return true;
       }
+    return false;
   }
 
   // A key of theirs that says a changed key in a word which is never written: flash_attention beside attn_implementation.
@@ -375,6 +419,7 @@ class Patcher {
   const LaunchContext& context_;
   std::set<std::string> changed_;
   std::set<std::string> written_paths_;
+  std::vector<NewLeaf> new_tables_;
   std::vector<Candidate> candidates_;
   std::vector<std::string> unwritable_;
   Place unwritable_place_;

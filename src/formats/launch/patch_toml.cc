@@ -54,14 +54,13 @@ std::optional<TextEdit> toml_inserted(const LaunchSource& source, std::string_vi
   const std::string_view text = source.text;
   const Home home = home_of(name, root, member);
   const bool has_table = home.rest.size() == 1;
-  if (!has_table) {
+  if (!has_table || member.value.is_table()) {
+    Value whole = Value::table();
     std::string path;
-    for (std::size_t i = 0; i + 1 < member.path.size(); ++i)
-      path += (path.empty() ? "" : ".") + member.path[i];
+    for (const std::string& part : member.path) path += (path.empty() ? "" : ".") + part;
+    set_path(whole, path, member.value, Place());
     const bool ends = text.empty() || text.back() == '\n';
-    return TextEdit{text.size(), 0,
-                    std::string(ends ? "\n[" : "\n\n[") + path + "]\n" +
-                        member_text(member.path.back(), member.value) + "\n"};
+    return TextEdit{text.size(), 0, std::string(ends ? "\n" : "\n\n") + toml_text(whole)};
   }
   // Beside a key of its own that stands under the table's header, not a table of it.
   const Value::Member* beside = home.beside;
