@@ -80,7 +80,7 @@ const std::vector<Command>& commands() {
        import_command},
       {"export",
        "RUN --to ENGINE [flags]",
-       "a run as the files that an engine launches from, or your own file changed",
+       "a run as an engine's own files, or your own file changed",
        "ENGINE is deepspeed, accelerate, fsdp2, torchtitan, megatron, nanotron, axolotl, "
        "llama-factory, or slurm (the run's "
        "own engine under sbatch). Where RUN is a launch file of that engine, prints this file with "
