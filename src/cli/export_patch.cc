@@ -39,7 +39,7 @@ Diagnostics new_problems(const RunInput& input, const Value& wanted) {
                                [&](const Diagnostic& old) {
                                  return old.code == problem.code && old.message == problem.message;
                                });
-    if (!is_old) problems.push_back(problem);
+    if (!is_old && problem.severity == Severity::kError) problems.push_back(problem);
   }
   return problems;
 }

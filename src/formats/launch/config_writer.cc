@@ -10,7 +10,17 @@ namespace {
 
 bool is_carried(std::string_view section) { return section == "carried"; }
 
-// What a value without effect looks like: nobody misses it where it cannot be written.
+// Without these the file would start a run of another shape.
+bool is_structural(std::string_view ours) {
+  for (const std::string_view prefix :
+       {"parallel.", "adapter.", "offload.", "model", "engine", "recompute.mode",
+        "training.micro_batch", "training.global_batch", "training.sequence_length"})
+    if (ours.starts_with(prefix)) return true;
+  return false;
+}
+
+}  // namespace
+
 bool is_neutral(std::string_view ours, const Value& value) {
   const std::string word = word_of(value);
   if (value.is_bool()) return !value.as_bool();
@@ -22,17 +32,6 @@ bool is_neutral(std::string_view ours, const Value& value) {
   if (ours.find("dropout") != std::string_view::npos) return word == "0";
   return false;
 }
-
-// Without these the file would start a run of another shape.
-bool is_structural(std::string_view ours) {
-  for (const std::string_view prefix :
-       {"parallel.", "adapter.", "offload.", "model", "engine", "recompute.mode",
-        "training.micro_batch", "training.global_batch", "training.sequence_length"})
-    if (ours.starts_with(prefix)) return true;
-  return false;
-}
-
-}  // namespace
 
 const Value* ConfigWriter::take(std::string_view ours) {
   expressed_.emplace(ours);

@@ -191,6 +191,9 @@ class ConfigWriter {
   std::vector<ToFillIn> to_fill_in_;
 };
 
+// What a value without effect looks like: nobody misses it where it cannot be written.
+bool is_neutral(std::string_view ours, const Value& value);
+
 // `the key is "stage"`, of those it resembles; empty when none.
 std::string nearest_help(std::string_view word, std::span<const std::string_view> names);
 

@@ -16,6 +16,7 @@ namespace {
 
 // Few enough to read the files again for each; a run has some hundred keys.
 constexpr std::size_t kMostEdits = 200;
+constexpr const char* kTheFile = "the file";
 constexpr std::size_t kNotRead = 1000;  // keys that differ, where the files are no run any more
 
 bool has(const std::vector<std::string>& words, std::string_view word) {
@@ -107,6 +108,10 @@ class Patcher {
     const auto before = written_document(document.format, imported_.run);
     const auto after = written_document(document.format, wanted_);
     if (!before || !after) return;
+    for (const Diagnostic& problem : after->problems)
+      if (std::none_of(before->problems.begin(), before->problems.end(),
+                       [&](const Diagnostic& old) { return old.message == problem.message; }))
+        refusals_.push_back(problem);
     const Leaves old(before->theirs);
     const Leaves fresh(after->theirs);
     for (const Leaf& leaf : fresh) {
@@ -299,7 +304,7 @@ class Patcher {
   std::vector<std::string> differences(const std::vector<const PlacedEdit*>& edits) const {
     const auto texts = texts_of(edits);
     const auto main = texts.find(main_);
-    if (main == texts.end()) return {"the file"};
+    if (main == texts.end()) return {kTheFile};
     LaunchContext context = context_;
     context.read_file = [&](const std::string& path) -> tl::expected<std::string, std::string> {
       const auto found = texts.find(path);
@@ -311,7 +316,7 @@ class Patcher {
     if (again.failed()) {
       for (const Diagnostic& problem : again.problems)
         if (problem.severity == Severity::kError) failure_ = problem;
-      return std::vector<std::string>(kNotRead, "the file");
+      return std::vector<std::string>(kNotRead, kTheFile);
     }
     std::vector<std::string> keys;
     const Leaves got(again.run);
@@ -324,11 +329,17 @@ class Patcher {
       if (changed_.count(key) == 0 && is_default(imported_, key) &&
           (value == nullptr || is_default(again, key)))
         continue;
+      // No word, and none needed.
+      if (value == nullptr && imported_.run.at(key) == nullptr && is_neutral(key, *leaf.value))
+        continue;
+      // One word said two keys (adamw_torch_fused: the optimizer and its form), and another word says one.
+      if (value == nullptr && changed_.count(key) == 0 && stands_with_a_change(imported_.run, key))
+        continue;
       keys.push_back(key);
     }
     for (const Leaf& leaf : got)
       if (!leaf.path.starts_with("carried.") && wanted_.at(leaf.path) == nullptr &&
-          !is_default(again, leaf.path))
+          !is_default(again, leaf.path) && !stands_with_a_change(again.run, leaf.path))
         keys.push_back(leaf.path);
     // What is only carried stays as it was written.
     const std::vector<std::string> edited = edited_keys(edits);
@@ -338,6 +349,17 @@ class Patcher {
       if (value == nullptr || !says_the_same(*value, *leaf.value)) keys.push_back(leaf.path);
     }
     return keys;
+  }
+
+  // Whether the key was written where a key that changes was.
+  bool stands_with_a_change(const Value& run, const std::string& key) const {
+    const Value* value = run.at(key);
+    return value != nullptr && std::any_of(changed_.begin(), changed_.end(),
+                                           [&](const std::string& other) {
+                                             const Value* there = run.at(other);
+                                             return other != key && there != nullptr &&
+                                                    is_same_place(there->mark(), value->mark());
+                                           });
   }
 
   static bool is_default(const Imported& run, const std::string& key) {
@@ -396,12 +418,27 @@ class Patcher {
         failed.push_back(key);
     }
     if (failed.empty()) return;
-    std::string list;
-    for (const std::string& key : failed) list += (list.empty() ? "" : ", ") + key;
+    if (!refusals_.empty()) {
+      result.problems = refusals_;
+      return;
+    }
+    const auto list_of = [](const auto& all) {
+      std::string list;
+      for (const std::string& key : all) list += (list.empty() ? "" : ", ") + key;
+      return list;
+    };
+    const bool moves_others =
+        std::none_of(failed.begin(), failed.end(), [&](const std::string& key) {
+          return changed_.count(key) > 0 || key == kTheFile;
+        });
     Diagnostic problem{Severity::kError, "E615",
-                       fmt::format("{} cannot be changed to this in {}", list, main_), Place(), "",
+                       fmt::format("{} cannot be changed to this in {}", list_of(failed), main_),
+                       Place(), "",
                        "change it by hand, then weigh the file; --new writes a new file instead"};
-    const Value* said = wanted_.at(failed.front());
+    if (moves_others)
+      problem.message = fmt::format("{} cannot be changed alone in {}: {} would change with it",
+                                    list_of(changed_), main_, list_of(failed));
+    const Value* said = wanted_.at(moves_others ? *changed_.begin() : failed.front());
     if (said != nullptr) problem.place = said->place();
     if (!unwritable_.empty()) {
       problem.place = unwritable_place_;
@@ -422,6 +459,7 @@ class Patcher {
   std::vector<NewLeaf> new_tables_;
   std::vector<Candidate> candidates_;
   std::vector<std::string> unwritable_;
+  Diagnostics refusals_;  // of the format's writer
   Place unwritable_place_;
   mutable Diagnostic failure_;
 };

@@ -28,7 +28,7 @@ std::unique_ptr<WrittenDocument> written_document(std::string_view format, const
     auto written = std::make_unique<WrittenDocument>();
     written->theirs = std::move(writing.theirs);
     written->said_by = std::move(writing.said_by);
-    written->losses = std::move(writing.losses);
+    written->problems = std::move(writing.problems);
     return written;
   }
   return nullptr;

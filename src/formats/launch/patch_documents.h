@@ -19,7 +19,7 @@ namespace steelyard {
 struct WrittenDocument {
   Value theirs;
   std::map<std::string, const Row*, std::less<>> said_by;
-  std::vector<ConfigWriter::Loss> losses;
+  Diagnostics problems;  // what the format cannot say
 };
 
 // Null: the format is read and not written.
