@@ -79,14 +79,18 @@ const std::vector<Command>& commands() {
        true,
        import_command},
       {"export",
-       "ENGINE RUN [flags]",
-       "a run file as the files that an engine launches from",
+       "RUN --to ENGINE [flags]",
+       "a run as an engine's own files, or your own file changed",
        "ENGINE is deepspeed, accelerate, fsdp2, torchtitan, megatron, nanotron, axolotl, "
        "llama-factory, or slurm (the run's "
-       "own engine under sbatch). Prints one script that writes its configuration and launches; "
+       "own engine under sbatch). Where RUN is a launch file of that engine, prints this file with "
+       "the keys changed that the flags change: comments, order and all other values stay; --diff "
+       "shows it. Otherwise prints one script that writes the configuration and launches; "
        "--to-folder writes the files "
-       "apart. What the engine cannot say is an error, or listed as left out.",
-       {"steelyard export deepspeed examples/llama-3.1-8b-deepspeed.toml",
+       "apart. What the engine cannot say is an error, or listed as left out. `export ENGINE RUN` "
+       "is the same.",
+       {"steelyard export qlora.yml --to axolotl --sequence-length 4096 --diff",
+        "steelyard export deepspeed examples/llama-3.1-8b-deepspeed.toml",
         "steelyard export slurm examples/llama-3-70b-megatron.toml > job.sbatch"},
        true,
        export_command},

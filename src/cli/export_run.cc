@@ -11,9 +11,11 @@
 #include "cli/problems.h"
 #include "cli/read_back.h"
 #include "cli/read_invocation.h"
+#include "cli/replace_file.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
+#include "document/unified_diff.h"
 #include "report/json_values.h"
 #include "report/verdict_words.h"
 
@@ -47,6 +49,13 @@ tl::expected<Job, Diagnostics> job_to_write(const Value& document, const std::st
   remark(
       fmt::format("not predicted: recompute.mode = \"{}\" is not weighed yet\n", word_of(*mode)));
   return other;
+}
+
+// What would be written, against what stands there now: nothing, where there is no such file.
+std::string diff_against(const std::string& path, const std::string& text) {
+  const auto before = path.empty() ? std::nullopt : text_of_file(path);
+  return unified_diff(before.value_or(""), text, before ? path : "/dev/null",
+                      path.empty() ? "exported" : path);
 }
 
 }  // namespace
@@ -133,19 +142,32 @@ int give_exported(const Invocation& invocation, const std::string& target,
     answer(result.dump(2) + "\n");
     return kDone;
   }
-  if (const std::string* folder = invocation.value("to-folder")) {
+  const auto unwritten = [&](const std::string& path) {
+    return refuse(invocation, {command_line_problem("E100", fmt::format("cannot write {}", path))},
+                  "not all written");
+  };
+  const std::string* folder = invocation.value("to-folder");
+  const std::string* output = invocation.value("output");
+  if (folder != nullptr) {
     std::error_code failed;
-    std::filesystem::create_directories(*folder, failed);
+    if (!invocation.has("diff")) std::filesystem::create_directories(*folder, failed);
     for (const ExportedFile& file : exported.files) {
       const std::string path = *folder + "/" + file.name;
-      if (!write_file(path, file.text))
-        return refuse(invocation,
-                      {command_line_problem("E100", fmt::format("cannot write {}", path))},
-                      "not all written");
+      if (invocation.has("diff")) {
+        answer(diff_against(path, file.text));
+        continue;
+      }
+      if (!replace_file(path, file.text)) return unwritten(path);
       answer(path + "\n");
     }
     return kDone;
   }
+  if (invocation.has("diff")) {
+    answer(diff_against(output == nullptr ? "" : *output, exported.script));
+    return kDone;
+  }
+  if (output != nullptr && *output != "-")
+    return replace_file(*output, exported.script) ? kDone : unwritten(*output);
   answer(exported.script);
   return kDone;
 }

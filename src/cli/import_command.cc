@@ -74,7 +74,7 @@ int import_command(const Invocation& invocation) {
   Imported imported = import_file(word, *text);
   lay_over(imported.run, edits_of(invocation.keys));
   if (imported.failed()) return refuse(invocation, imported.problems, "nothing imported");
-  const std::string folder = std::filesystem::path(word).parent_path().string();
+  const std::string folder = launch_context_of(word).folder;
   complete(imported, folder);
   if (invocation.json) {
     answer(import_document(imported).dump(2) + "\n");

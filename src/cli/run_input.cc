@@ -10,6 +10,7 @@
 #include "cli/read_invocation.h"
 #include "document/quoting.h"
 #include "document/read.h"
+#include "formats/launch/other_files.h"
 #include "job/file_path.h"
 #include "job/said_value.h"
 #include "machine/machine.h"
@@ -115,20 +116,32 @@ KeyEdit placed_edit(std::string_view key, std::string_view text, const Place& pl
 }  // namespace
 
 tl::expected<std::string, Diagnostics> configuration_text(const std::string& word) {
+  if (is_launch_command(word) && !std::filesystem::exists(word)) return word + "\n";
   std::optional<std::string> text = text_of_file(word, kMaximumDocumentBytes);
   if (!text) return unreadable(word, "it cannot be opened");
   if (text->size() > kMaximumDocumentBytes)
     return tl::unexpected(Diagnostics{
         command_line_problem("E103", fmt::format("{} is larger than {} MiB: no configuration", word,
                                                  kMaximumDocumentBytes >> 20))});
+  if (auto other = other_kind_of_file(*text, source_name_of(word)))
+    return tl::unexpected(Diagnostics{std::move(*other)});
   return std::move(*text);
 }
 
-Imported import_file(const std::string& path, std::string_view text) {
+LaunchContext launch_context_of(const std::string& word) {
+  const std::string path = is_launch_command(word) ? "" : word;
   LaunchContext context;
   context.read_file = read_file_for_core;
   context.folder = path == "-" ? "" : std::filesystem::path(path).parent_path().string();
-  return import_launch(text, path == "-" ? "<stdin>" : path, context);
+  return context;
+}
+
+std::string source_name_of(const std::string& path) {
+  return path == "-" ? "<stdin>" : is_launch_command(path) ? "<command>" : path;
+}
+
+Imported import_file(const std::string& path, std::string_view text) {
+  return import_launch(text, source_name_of(path), launch_context_of(path));
 }
 
 tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
@@ -136,22 +149,26 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   std::error_code failed;
   const bool standard_input = word == "-";
   if (!standard_input && fs::is_directory(word, failed)) return model_input(word);
-  if (!standard_input && !fs::exists(word, failed)) {
+  const bool is_command = is_launch_command(word) && !fs::exists(word, failed);
+  if (!standard_input && !is_command && !fs::exists(word, failed)) {
     if (is_path(word)) return unreadable(word, "no such file");
     return model_input(word);
   }
   auto text = configuration_text(word);
   if (!text) return tl::unexpected(text.error());
-  const std::string source = standard_input ? "<stdin>" : word;
+  const std::string source = source_name_of(word);
   if (is_launch_file(*text, source)) {
     Imported imported = import_file(word, *text);
     if (imported.failed()) return tl::unexpected(std::move(imported.problems));
     RunInput input;
     input.word = word;
-    input.name = standard_input ? "stdin" : fs::path(word).stem().string();
+    input.name = standard_input ? "stdin"
+                 : is_command   ? word.substr(0, word.find(' '))
+                                : fs::path(word).stem().string();
     input.tool = target_of(imported);
-    input.document = std::move(imported.run);
-    input.folder = standard_input ? "" : fs::path(word).parent_path().string();
+    input.document = imported.run;
+    input.imported = std::make_shared<const Imported>(std::move(imported));
+    input.folder = standard_input || is_command ? "" : fs::path(word).parent_path().string();
     return input;
   }
   tl::expected<Value, Diagnostics> document = read_document(*text, source);

@@ -31,10 +31,15 @@ struct RunInput {
   bool toml = false;   // `text` can be edited in place
   std::string folder;  // relative paths of the document start here
   std::string tool;    // whose configuration it was, as `export` names it; empty: a run file
+  std::shared_ptr<const Imported> imported;  // of a launch file: what was read, and where
 };
 
 // The text of a configuration; a problem when it cannot be read, or is larger than any.
 tl::expected<std::string, Diagnostics> configuration_text(const std::string& word);
+
+// How a launch file reads the files that it names, and what its own is called.
+LaunchContext launch_context_of(const std::string& path);
+std::string source_name_of(const std::string& path);
 
 // A launch configuration as a run file; other files that it names are read beside it.
 Imported import_file(const std::string& path, std::string_view text);

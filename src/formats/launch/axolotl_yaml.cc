@@ -305,16 +305,13 @@ void write_axolotl(ConfigWriter& writing) {
   writing.take("training.dropout");
   writing.take("parallel.sequence_parallel");
   if (writing.look_word("implementation") == "transformers") writing.take("implementation");
-  if (writing.theirs.find("datasets") == nullptr) {
-    Value set = Value::table();
-    set_path(set, "path", Value::string("mhenrichsen/alpaca_2k_test"), Place{});
-    set_path(set, "type", Value::string("alpaca"), Place{});
-    writing.put("datasets", Value::array({set}), "to be edited");
-  }
-  if (writing.theirs.find("learning_rate") == nullptr)
-    writing.put("learning_rate", Value::number(0.00002), "to be edited");
-  if (writing.theirs.find("output_dir") == nullptr) writing.put("output_dir", "./outputs/out");
-  if (writing.theirs.find("num_epochs") == nullptr) writing.put("num_epochs", Value::integer(1));
+  Value set = Value::table();
+  set_path(set, "path", Value::string("mhenrichsen/alpaca_2k_test"), Place{});
+  set_path(set, "type", Value::string("alpaca"), Place{});
+  writing.fill_in("datasets", Value::array({set}), {"pretraining_dataset"});
+  writing.fill_in("learning_rate", Value::number(0.00002));
+  writing.fill_in("output_dir", Value::string("./outputs/out"));
+  writing.fill_in("num_epochs", Value::integer(1), {"max_steps"});
 }
 
 }  // namespace steelyard

@@ -57,6 +57,10 @@ Split launcher_options(Words words, std::initializer_list<std::string_view> swit
 
 // nodes x devices of each, from what a launcher says.
 void say_devices(Launch& launch, const Value* nodes, const Value* each, std::string_view launcher) {
+  LaunchDocument said{"launcher", Value::table()};
+  if (nodes != nullptr) said.theirs.members().push_back({"nodes", nodes->mark(), *nodes});
+  if (each != nullptr) said.theirs.members().push_back({"each", each->mark(), *each});
+  launch.into.documents.push_back(std::move(said));
   const Value none = Value::table();
   ConfigReader reading(none, launcher, launch.into);
   std::int64_t machines = 1;
@@ -239,7 +243,7 @@ bool is_program(std::string_view word) {
   const std::string name = base_name(word);
   return is_python(name) ||
          is_one_of(name, {"torchrun", "accelerate", "deepspeed", "axolotl", "llamafactory-cli",
-                          "tune", "bash", "sh", "torchrun.sh"});
+                          "trl", "tune", "bash", "sh", "torchrun.sh"});
 }
 
 }  // namespace
@@ -268,6 +272,7 @@ bool read_command_line(Words words, Launch& launch) {
   if (name == "deepspeed") return read_deepspeed_launcher(rest, launch);
   if (name == "tune")
     return !rest.empty() && rest.front().as_string() == "run" && read_tune(rest.subspan(1), launch);
+  if (name == "trl") return read_trl(rest, launch);
   if (name == "llamafactory-cli") return read_llama_factory_cli(rest, launch);
   if (name == "axolotl")
     return !rest.empty() && rest.front().as_string() == "train" &&

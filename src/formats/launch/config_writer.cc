@@ -1,6 +1,7 @@
 // The half of mapping.h that writes: what is expressed, what is lost, what cannot be said.
 #include <fmt/format.h>
 
+#include "formats/launch/carried_concepts.h"
 #include "formats/launch/mapping.h"
 #include "job/keys.h"
 
@@ -8,19 +9,6 @@ namespace steelyard {
 namespace {
 
 bool is_carried(std::string_view section) { return section == "carried"; }
-
-// What a value without effect looks like: nobody misses it where it cannot be written.
-bool is_neutral(std::string_view ours, const Value& value) {
-  const std::string word = word_of(value);
-  if (value.is_bool()) return !value.as_bool();
-  if (word == "none" || word == "plain" || word == "own" || word == "fixed" || word == "default")
-    return true;
-  if (ours == "parallel.zero_stage") return word == "0";
-  if (ours == "parallel.schedule" || ours == "parallel.context_method") return false;
-  if (ours.starts_with("parallel.") || ours == "training.loss_chunks") return word == "1";
-  if (ours.find("dropout") != std::string_view::npos) return word == "0";
-  return false;
-}
 
 // Without these the file would start a run of another shape.
 bool is_structural(std::string_view ours) {
@@ -32,6 +20,18 @@ bool is_structural(std::string_view ours) {
 }
 
 }  // namespace
+
+bool is_neutral(std::string_view ours, const Value& value) {
+  const std::string word = word_of(value);
+  if (value.is_bool()) return !value.as_bool();
+  if (word == "none" || word == "plain" || word == "own" || word == "fixed" || word == "default")
+    return true;
+  if (ours == "parallel.zero_stage") return word == "0";
+  if (ours == "parallel.schedule" || ours == "parallel.context_method") return false;
+  if (ours.starts_with("parallel.") || ours == "training.loss_chunks") return word == "1";
+  if (ours.find("dropout") != std::string_view::npos) return word == "0";
+  return false;
+}
 
 const Value* ConfigWriter::take(std::string_view ours) {
   expressed_.emplace(ours);
@@ -79,6 +79,7 @@ void ConfigWriter::rows(std::span<const Row> rows) {
       continue;
     const Key* key = find_key_by_path(row.ours);
     const std::string says = key == nullptr ? std::string(row.ours) : std::string(key->help);
+    said_by[std::string(row.theirs)] = &row;
     if (row.words.empty()) {
       put(row.theirs, *value, says);
     } else if (const auto word = theirs_of(row.words, word_of(*value))) {
@@ -108,20 +109,42 @@ void ConfigWriter::lose(std::string_view ours, std::string reason) {
   losses.push_back({std::string(ours), value == nullptr ? "" : shown(*value), std::move(reason)});
 }
 
+void ConfigWriter::fill_in(std::string_view path, Value value,
+                           std::initializer_list<std::string_view> or_these) {
+  to_fill_in_.push_back({std::string(path), std::move(value), {or_these.begin(), or_these.end()}});
+}
+
 void ConfigWriter::bring_carried() {
   const Value* all = run_.find("carried");
   const Value* own = all == nullptr ? nullptr : all->find(format_);
-  if (own == nullptr || !own->is_table()) return;
-  const std::function<void(Value&, const Value&)> bring = [&](Value& into, const Value& from) {
-    for (const Value::Member& member : from.members()) {
-      Value::Member* there = into.member(member.key);
-      if (there == nullptr)
-        into.members().push_back(member);
-      else if (there->value.is_table() && member.value.is_table())
-        bring(there->value, member.value);
+  if (own != nullptr && own->is_table()) {
+    const std::function<void(Value&, const Value&)> bring = [&](Value& into, const Value& from) {
+      for (const Value::Member& member : from.members()) {
+        Value::Member* there = into.member(member.key);
+        if (there == nullptr)
+          into.members().push_back(member);
+        else if (there->value.is_table() && member.value.is_table())
+          bring(there->value, member.value);
+      }
+    };
+    bring(theirs, *own);
+  }
+  for (MovedConcept& moved : concepts_for(run_, format_)) {
+    brought.insert(moved.from);
+    const std::size_t list = moved.path.find(".0.");
+    if (list == std::string::npos) {
+      if (theirs.at(moved.path) == nullptr) put(moved.path, std::move(moved.value));
+    } else if (const std::string name = moved.path.substr(0, list); theirs.at(name) == nullptr) {
+      Value item = Value::table();
+      set_path(item, moved.path.substr(list + 3), std::move(moved.value), Place{});
+      put(name, Value::array({std::move(item)}), "fill in its other keys");
     }
-  };
-  bring(theirs, *own);
+  }
+  for (ToFillIn& one : to_fill_in_) {
+    bool is_said = theirs.at(one.path) != nullptr;
+    for (const std::string& other : one.or_these) is_said = is_said || theirs.at(other) != nullptr;
+    if (!is_said) put(one.path, std::move(one.value), "fill in");
+  }
 }
 
 void ConfigWriter::close() {

@@ -246,12 +246,16 @@ void write_deepspeed(ConfigWriter& writing) {
   if (writing.look_word("offload.optimizer") == "cpu") {
     // Its own optimizers alone step on the host (runtime/engine.py, _configure_basic_optimizer).
     const std::string optimizer = writing.word("training.optimizer", "adamw");
-    if (const auto name = theirs_of("AdamW=adamw|Adam=adam|Lion=lion", optimizer))
+    if (const auto name = theirs_of("AdamW=adamw|Adam=adam|Lion=lion", optimizer)) {
       writing.put("optimizer.type", *name);
-    else
+      // Without these DeepSpeed takes its own, among them a learning rate of 1e-3; a Trainer fills them from its arguments.
+      for (const char* key : {"lr", "betas", "eps", "weight_decay"})
+        writing.put(fmt::format("optimizer.params.{}", key), "auto");
+    } else {
       writing.refuse("training.optimizer",
                      fmt::format("DeepSpeed steps no {} on the host", optimizer),
                      "adamw, adam and lion are written");
+    }
   }
   write_clip(writing, "gradient_clipping");
   writing.take("parallel.data");

@@ -37,6 +37,12 @@ std::int64_t values_in(const Value& value) {
   return count;
 }
 
+LaunchSource::Language language_of(std::string_view name) {
+  return name.ends_with(".json")   ? LaunchSource::Language::kJson
+         : name.ends_with(".toml") ? LaunchSource::Language::kToml
+                                   : LaunchSource::Language::kYaml;
+}
+
 // Where a file that is named may lie: beside the one that names it, or in a folder above (names are often relative to the
 // repository's root), or where the command runs; an absolute name of another machine beside it.
 std::vector<std::string> places_of(const std::string& name, const std::string& folder) {
@@ -146,8 +152,10 @@ std::optional<Value> named_file(Launch& launch, const Value& at) {
   const std::size_t slash = name.rfind('/');
   for (const auto& [file, text] : launch.files)
     if (file == name || file == name.substr(slash == std::string::npos ? 0 : slash + 1) ||
-        file.ends_with("/" + name))
+        file.ends_with("/" + name)) {
+      launch.into.sources[text.mark().source->name] = {text.as_string(), language_of(name)};
       return text;
+    }
   if (name.find("${") != std::string::npos)
     return refuse("its name is a variable that nobody sets");
   if (!launch.read_file) return refuse("other files are not read here");
@@ -161,6 +169,7 @@ std::optional<Value> named_file(Launch& launch, const Value& at) {
   }
   --launch.depth;
   if (!text) return refuse(text.error());
+  launch.into.sources[path] = {*text, language_of(name)};
   Value value = Value::string(std::move(*text));
   Mark mark;
   mark.source = std::make_shared<Source>(Source{path, value.as_string(), 1});

@@ -27,6 +27,7 @@ struct Launch {
   Value mixed;  // "bf16", "fp16", "no"; where it was said
   Value load;   // "bfloat16", ...
   bool hugging_face = false;
+  bool trl = false;  // TRL's own command: its configurations have defaults of their own
 };
 
 // Far above any configuration that someone wrote, and few enough to compare each with each.
@@ -78,9 +79,12 @@ void read_llama_factory_v1(const Value& document, Launch& launch);
 
 void read_torchtune(const Value& document, Launch& launch, std::string_view recipe);
 
-// Words of one command: torchrun, accelerate launch, deepspeed, srun, axolotl, llamafactory-cli, tune, python.
+// Words of one command: torchrun, accelerate launch, deepspeed, srun, axolotl, llamafactory-cli, trl, tune, python.
 // False when it launches nothing.
 bool read_command_line(std::span<const Value> words, Launch& launch);
+
+// The words behind `trl`: sft, dpo, ...; false when they train nothing.
+bool read_trl(std::span<const Value> words, Launch& launch);
 
 // What such a command starts: a script or a module with its words.
 bool read_program(const Value& program, std::span<const Value> words, Launch& launch);

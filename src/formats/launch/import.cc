@@ -24,7 +24,8 @@ bool looks_like_shell(std::string_view text) {
   if (text.find("\n#SBATCH") != std::string_view::npos || text.starts_with("#SBATCH")) return true;
   for (const std::string_view word :
        {"torchrun ", "accelerate launch ", "deepspeed ", "srun ", "torch.distributed.run",
-        "torch.distributed.launch", "axolotl train", "llamafactory-cli train", "tune run"})
+        "torch.distributed.launch", "axolotl train", "llamafactory-cli train", "tune run",
+        "trl sft ", "trl dpo ", "trl grpo ", "trl kto ", "trl reward ", "trl rloo "})
     if (text.find(word) != std::string_view::npos && text.find("\": ") == std::string_view::npos)
       return true;
   return false;
@@ -235,6 +236,14 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
 
 }  // namespace
 
+bool is_launch_command(std::string_view word) {
+  const std::string_view first = word.substr(0, word.find(' '));
+  static constexpr std::string_view kCommands[] = {"torchrun", "accelerate", "deepspeed", "trl",
+                                                   "axolotl",  "llamafactory-cli", "tune", "srun"};
+  return first.size() < word.size() &&
+         std::find(std::begin(kCommands), std::end(kCommands), first) != std::end(kCommands);
+}
+
 bool is_launch_file(std::string_view text, std::string_view name) {
   const Form form = form_of(text, name);
   if (form == Form::kShell) return true;
@@ -250,6 +259,11 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
   launch.read_file = context.read_file;
   launch.folder = context.folder;
   const Form form = form_of(text, name);
+  launch.into.sources[std::string(name)] = {std::string(text),
+                                            form == Form::kShell  ? LaunchSource::Language::kShell
+                                            : form == Form::kJson ? LaunchSource::Language::kJson
+                                            : form == Form::kToml ? LaunchSource::Language::kToml
+                                                                  : LaunchSource::Language::kYaml};
   if (form == Form::kShell) {
     read_script_text(text, name, launch);
   } else {

@@ -34,6 +34,9 @@ struct LaunchContext {
 // Whether this text is somebody's launch configuration, and not a run file or a model's config.json.
 bool is_launch_file(std::string_view text, std::string_view name);
 
+// Whether a word of the command line is a command of its own: "accelerate launch train.py --bf16".
+bool is_launch_command(std::string_view word);
+
 Imported import_launch(std::string_view text, std::string_view name,
                        const LaunchContext& context = {});
 

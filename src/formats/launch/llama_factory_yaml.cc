@@ -214,14 +214,11 @@ void write_llama_factory(ConfigWriter& writing) {
   writing.take("checkpoint.save");
   writing.take("training.dropout");
   if (writing.look_word("implementation") == "transformers") writing.take("implementation");
-  const auto fill = [&](std::string_view key, Value value) {
-    if (writing.theirs.find(key) == nullptr) writing.put(key, std::move(value), "to be edited");
-  };
-  fill("dataset", Value::string("alpaca_en_demo"));
-  fill("template", Value::string("default"));
-  fill("output_dir", Value::string("saves/run"));
-  fill("learning_rate", Value::number(0.00001));
-  fill("num_train_epochs", Value::number(1.0));
+  writing.fill_in("dataset", Value::string("alpaca_en_demo"));
+  writing.fill_in("template", Value::string("default"));
+  writing.fill_in("output_dir", Value::string("saves/run"));
+  writing.fill_in("learning_rate", Value::number(0.00001));
+  writing.fill_in("num_train_epochs", Value::number(1.0), {"max_steps"});
 }
 
 }  // namespace steelyard

@@ -287,6 +287,7 @@ std::optional<Value> ConfigReader::rest_of(const Value& value) const {
 }
 
 void ConfigReader::carry_rest() {
+  into_.documents.push_back({std::string(format_), theirs_});
   std::optional<Value> rest = rest_of(theirs_);
   if (!rest || !rest->is_table()) return;
   Value* carried = nullptr;

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -45,6 +46,19 @@ struct Unsaid {
   std::string why;    // "Hugging Face's default"
 };
 
+// One document of theirs as it was read: a file, or the flags of a command as a table.
+struct LaunchDocument {
+  std::string format;  // of its reader: "axolotl", "trainer", "deepspeed", "launcher", ...
+  Value theirs;
+};
+
+// A text that was read, by the name that its values' places say.
+struct LaunchSource {
+  enum class Language { kShell, kYaml, kJson, kToml };
+  std::string text;
+  Language language = Language::kYaml;
+};
+
 // A run file in the making: every value stands where it was written.
 struct Imported {
   Value run = Value::table();
@@ -53,6 +67,8 @@ struct Imported {
   std::vector<Unsaid> unsaid;
   std::vector<Unsaid> taken;  // what neither the files nor their formats say, and weighing takes
   Diagnostics problems;       // errors, and what to know
+  std::vector<LaunchDocument> documents;                      // for patch.h
+  std::map<std::string, LaunchSource, std::less<>> sources;  // the first one read, and those it names
 
   bool failed() const;
 };
@@ -140,7 +156,11 @@ class ConfigWriter {
   // Left out, and said so.
   void lose(std::string_view ours, std::string reason);
 
-  // [carried.FORMAT] back to where it came from.
+  // What the target needs and bytes do not, said where neither the run nor its carried keys say it (nor one of the `or_these`,
+  // which say the same otherwise): marked to be filled in.
+  void fill_in(std::string_view path, Value value, std::initializer_list<std::string_view> or_these = {});
+  // [carried.FORMAT] back to where it came from, then what other formats' carried keys say and this one has a key for
+  // (carried_concepts.h), then what is to be filled in.
   void bring_carried();
   // What nobody expressed becomes an error where it divides the run, else a loss; defaults are neither.
   void close();
@@ -152,16 +172,27 @@ class ConfigWriter {
   };
   const Value& run() const { return run_; }
   const std::set<std::string, std::less<>>& expressed() const { return expressed_; }
+  std::set<std::string, std::less<>> brought;  // "carried.axolotl.learning_rate": said here in this format's words
   Value theirs = Value::table();
   std::map<std::string, std::string, std::less<>> comments;  // by dotted path
+  std::map<std::string, const Row*, std::less<>> said_by;    // which row put it, by dotted path
   std::vector<Loss> losses;
   Diagnostics problems;
 
  private:
+  struct ToFillIn {
+    std::string path;
+    Value value;
+    std::vector<std::string> or_these;
+  };
   const Value& run_;
   std::string_view format_;
   std::set<std::string, std::less<>> expressed_;
+  std::vector<ToFillIn> to_fill_in_;
 };
+
+// What a value without effect looks like: nobody misses it where it cannot be written.
+bool is_neutral(std::string_view ours, const Value& value);
 
 // `the key is "stage"`, of those it resembles; empty when none.
 std::string nearest_help(std::string_view word, std::span<const std::string_view> names);

@@ -342,12 +342,13 @@ void write_megatron(ConfigWriter& writing) {
   }
   writing.take("training.optimizer_form");
   writing.take("training.method");
-  if (writing.theirs.find("tokenizer_type") == nullptr) {
-    writing.put("tokenizer_type", "NullTokenizer");
-    writing.put("mock_data", Value::boolean(true));
-    writing.put("train_iters", Value::integer(10));
-    writing.put("lr", Value::string("1.0e-4"));
-  }
+  writing.fill_in("tokenizer_type", Value::string("NullTokenizer"), {"tokenizer_model"});
+  // A tokenizer that another format named is one of the hub.
+  writing.fill_in("tokenizer_type", Value::string("HuggingFaceTokenizer"));
+  writing.fill_in("mock_data", Value::boolean(true),
+                  {"data_path", "data_args_path", "train_data_path", "per_split_data_args_path"});
+  writing.fill_in("train_iters", Value::integer(10), {"train_samples"});
+  writing.fill_in("lr", Value::string("1.0e-4"));
 }
 
 }  // namespace steelyard

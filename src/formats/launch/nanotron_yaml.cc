@@ -157,35 +157,30 @@ void write_nanotron(ConfigWriter& writing) {
   writing.take("training.method");
   writing.take("training.dropout");
   if (writing.look_word("checkpoint.save") == "sharded") writing.take("checkpoint.save");
-  const auto fill = [&](std::string_view path, Value value, std::string_view says = {}) {
-    if (writing.theirs.at(path) == nullptr) writing.put(path, std::move(value), says);
-  };
-  // What its reader needs and bytes do not: to be edited before the run.
-  fill("general.project", Value::string("steelyard"), "to be edited");
-  fill("general.run", Value::string("run"));
-  fill("model.init_method.std", Value::number(0.02));
-  fill("tokens.train_steps", Value::integer(10));
-  fill("optimizer.learning_rate_scheduler.learning_rate", Value::number(0.0003));
-  fill("optimizer.learning_rate_scheduler.lr_warmup_steps", Value::integer(1));
-  fill("optimizer.learning_rate_scheduler.lr_warmup_style", Value::string("linear"));
-  fill("optimizer.learning_rate_scheduler.lr_decay_style", Value::string("cosine"));
-  fill("optimizer.learning_rate_scheduler.min_decay_lr", Value::number(0.00003));
-  fill("optimizer.weight_decay", Value::number(0.1));
-  fill("optimizer.optimizer_factory.adam_beta1", Value::number(0.9));
-  fill("optimizer.optimizer_factory.adam_beta2", Value::number(0.95));
-  fill("optimizer.optimizer_factory.adam_eps", Value::number(1e-8));
-  fill("tokenizer.tokenizer_name_or_path", Value::string("gpt2"));
-  fill("checkpoints.checkpoints_path", Value::string("checkpoints"));
-  fill("checkpoints.checkpoint_interval", Value::integer(1000));
-  if (writing.theirs.at("data_stages") == nullptr) {
-    Value stage = Value::table();
-    set_path(stage, "name", Value::string("training"), Place{});
-    set_path(stage, "start_training_step", Value::integer(1), Place{});
-    set_path(stage, "data.seed", Value::integer(42), Place{});
-    set_path(stage, "data.num_loading_workers", Value::integer(1), Place{});
-    set_path(stage, "data.dataset", Value(), Place{});
-    writing.put("data_stages", Value::array({stage}), "to be edited");
-  }
+  // What its reader needs and bytes do not.
+  writing.fill_in("general.project", Value::string("steelyard"));
+  writing.fill_in("general.run", Value::string("run"));
+  writing.fill_in("model.init_method.std", Value::number(0.02));
+  writing.fill_in("tokens.train_steps", Value::integer(10));
+  writing.fill_in("optimizer.learning_rate_scheduler.learning_rate", Value::number(0.0003));
+  writing.fill_in("optimizer.learning_rate_scheduler.lr_warmup_steps", Value::integer(1));
+  writing.fill_in("optimizer.learning_rate_scheduler.lr_warmup_style", Value::string("linear"));
+  writing.fill_in("optimizer.learning_rate_scheduler.lr_decay_style", Value::string("cosine"));
+  writing.fill_in("optimizer.learning_rate_scheduler.min_decay_lr", Value::number(0.00003));
+  writing.fill_in("optimizer.weight_decay", Value::number(0.1));
+  writing.fill_in("optimizer.optimizer_factory.adam_beta1", Value::number(0.9));
+  writing.fill_in("optimizer.optimizer_factory.adam_beta2", Value::number(0.95));
+  writing.fill_in("optimizer.optimizer_factory.adam_eps", Value::number(1e-8));
+  writing.fill_in("tokenizer.tokenizer_name_or_path", Value::string("gpt2"));
+  writing.fill_in("checkpoints.checkpoints_path", Value::string("checkpoints"));
+  writing.fill_in("checkpoints.checkpoint_interval", Value::integer(1000));
+  Value stage = Value::table();
+  set_path(stage, "name", Value::string("training"), Place{});
+  set_path(stage, "start_training_step", Value::integer(1), Place{});
+  set_path(stage, "data.seed", Value::integer(42), Place{});
+  set_path(stage, "data.num_loading_workers", Value::integer(1), Place{});
+  set_path(stage, "data.dataset", Value(), Place{});
+  writing.fill_in("data_stages", Value::array({stage}));
 }
 
 }  // namespace steelyard

@@ -89,7 +89,8 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   ConfigReader reading(document, format, launch.into);
   launch.hugging_face = true;
   if (const Value* model = reading.take("model_name_or_path")) say_model(reading, *model);
-  const bool trl = document.at("max_length") != nullptr || document.at("use_peft") != nullptr;
+  const bool trl = launch.trl || document.at("max_length") != nullptr ||
+                   document.at("use_peft") != nullptr;
   if (trl && document.at("per_device_train_batch_size") == nullptr)
     reading.take_default("training.micro_batch", Value::integer(8), "Trainer's default");
   reading.rows(kBatch);
@@ -126,6 +127,11 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
       launch.mixed = Value::string(word);
       launch.mixed.set_mark(value->mark());
     }
+  // SFTConfig and its siblings: bf16 unless fp16 is said (trl/trainer/sft_config.py 0.24); said false, neither.
+  if (launch.trl && launch.mixed.is_null() && document.at("bf16") == nullptr) {
+    launch.mixed = Value::string("bf16");
+    launch.mixed.set_mark(document.mark());
+  }
   for (const char* word : {"dtype", "torch_dtype"})
     if (const Value* value = reading.take(word)) launch.load = *value;
   read_fsdp_keys(reading, launch);
