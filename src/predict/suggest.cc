@@ -26,6 +26,7 @@ struct Attempt {
   int price = 0;
   Bytes
       phases{};  // of the fullest rank, all phases together: what a move that does not reach the peak still lowers
+  Bytes host{};  // of the fullest machine
 };
 
 Bytes sum_of_phases(const Prediction& prediction) {
@@ -101,7 +102,7 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
   const std::vector<Move> all = moves();
   std::vector<std::vector<std::size_t>> found_sets;
   std::multimap<int, Attempt> waiting;
-  waiting.emplace(0, Attempt{job, {}, {}, 0, sum_of_phases(prediction)});
+  waiting.emplace(0, Attempt{job, {}, {}, 0, sum_of_phases(prediction), prediction.host_of_node});
   int weighings = 0;
   while (!waiting.empty() && found.size() < kWanted && weighings < kMostWeighings) {
     Attempt attempt = std::move(waiting.begin()->second);
@@ -112,9 +113,15 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
       ++weighings;
       Suggestion& suggestion = attempt.suggestion;
       const Bytes phases = sum_of_phases(after);
-      if (phases >= attempt.phases) continue;  // the last move bought nothing here
+      // The last move bought nothing here, nor where the host lacks memory.
+      const bool helps_host =
+          prediction.host_verdict != Verdict::kFits && after.host_of_node < attempt.host;
+      if (phases >= attempt.phases && !helps_host) continue;
       attempt.phases = phases;
-      if (after.verdict == Verdict::kFits && after.peak.device >= prediction.peak.device) continue;
+      attempt.host = after.host_of_node;
+      if (after.verdict == Verdict::kFits && after.peak.device >= prediction.peak.device &&
+          !helps_host)
+        continue;
       suggestion.saves = prediction.peak.device - after.peak.device;
       suggestion.peak = after.peak.device;
       suggestion.verdict = after.verdict;

@@ -28,6 +28,23 @@ std::string value_words(Wanted wanted, std::int64_t value) {
   return print_count(value);
 }
 
+// What is asked, where other commands ask for something near it.
+std::string_view question_of(Wanted wanted) {
+  switch (wanted) {
+    case Wanted::kMostParameters:
+      return "the largest model that one of its layouts is sure to fit, up to the high end of the "
+             "band; sweep --largest keeps the layout as it is written";
+    case Wanted::kLongestSequence:
+    case Wanted::kLargestMicroBatch:
+    case Wanted::kLargestBatch:
+      return "the most that one of the layouts is sure to fit, up to the high end of the band; "
+             "weigh "
+             "keeps the layout as it is written";
+    default:
+      return "";
+  }
+}
+
 std::string cost_words(const ExtremePoint& point, std::optional<double> price) {
   if (price) return fmt::format("{:.2f}", *price * point.device_hours);
   return fmt::format("{:.3g} device-hours", point.device_hours);
@@ -56,7 +73,10 @@ std::string_view name_of(Wanted wanted) {
 std::string extremes_text(const ExtremeAnswer& answer, std::optional<double> price, double seconds,
                           const Style& style) {
   std::string text;
-  if (answer.answers.empty()) {
+  if (answer.answers.empty() && answer.unfinished) {
+    text += painted(style, Ink::kWarning, "not finished") +
+            fmt::format("   {}: nothing that fits was found yet\n", name_of(answer.wanted));
+  } else if (answer.answers.empty()) {
     text += painted(style, Ink::kBad, "nothing fits") +
             fmt::format("   {}: no layout of any value asked\n", name_of(answer.wanted));
   } else if (answer.answers.size() == 1) {
@@ -93,6 +113,15 @@ std::string extremes_text(const ExtremeAnswer& answer, std::optional<double> pri
     tried.push_back(
         fmt::format("{} {}", value_words(answer.wanted, point.value), point.fits ? "fits" : "no"));
   if (!tried.empty()) text += "tried  " + facts(style, tried, 7) + "\n";
+  if (const std::string_view question = question_of(answer.wanted); !question.empty())
+    text += wrapped(style, question, 2) + "\n";
+  if (answer.unfinished)
+    text += wrapped(style,
+                    fmt::format("not finished: {} layouts asked{}; --seconds N searches for longer",
+                                print_count(answer.layouts),
+                                answer.answers.empty() ? "" : ", the best so far"),
+                    2) +
+            "\n";
   for (const Assumption& assumption : answer.assumptions)
     if (assumption.key == "training.global_batch")
       text +=
@@ -121,11 +150,9 @@ Json json_of(const ExtremeAnswer& answer, std::optional<double> price) {
   Json answers = Json::array(), tried = Json::array();
   for (const ExtremePoint& point : answer.answers) answers.push_back(point_json(point));
   for (const ExtremePoint& point : answer.tried) tried.push_back(point_json(point));
-  return {{"schema", "steelyard.plan_extreme/1"},
-          {"wanted", name_of(answer.wanted)},
-          {"answers", std::move(answers)},
-          {"tried", std::move(tried)},
-          {"layouts", answer.layouts}};
+  return {{"schema", "steelyard.plan_extreme/1"}, {"wanted", name_of(answer.wanted)},
+          {"answers", std::move(answers)},        {"tried", std::move(tried)},
+          {"finished", !answer.unfinished},       {"layouts", answer.layouts}};
 }
 
 std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& whole,
