@@ -137,7 +137,8 @@ std::optional<Answer> judge(const Invocation& invocation, const std::string& wor
       std::string change;
       for (const Suggestion::Edit& edit : suggestions.front().edits)
         change += fmt::format("{}{} = {}", change.empty() ? "" : ", ", edit.key, edit.to);
-      said.line += "; fits with " + change;
+      const bool sure = suggestions.front().verdict == Verdict::kFits;
+      said.line += (sure ? "; fits with " : "; may fit with ") + change;
     }
   }
   said.document = {{"schema", "steelyard.gate/1"},

@@ -87,7 +87,7 @@ TEST(ProductNames, NoOtherModelIsTakenOrOffered) {
                            "grok-1"}) {
     Diagnostics problems;
     const auto found = find_model(name, {}, problems);
-    EXPECT_FALSE(found) << name << " was taken for " << (found ? found->model->name : "");
+    EXPECT_FALSE(found) << name << " was taken for " << (found ? found->architecture->name : "");
     ASSERT_FALSE(problems.empty()) << name;
     EXPECT_EQ(problems.front().help.find("the model "), std::string::npos)
         << name << ": " << problems.front().help;

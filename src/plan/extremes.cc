@@ -269,6 +269,11 @@ tl::expected<WhyAnswer, Diagnostics> why(const Value& document, std::string aske
     break;
   }
   if (answer.fastest) return answer;
+  // What nearly fits misses by less than anything that does not.
+  for (const WeighedLayout& weighed : best_unlike(answer.result, answer.space, 1, Fate::kTight)) {
+    answer.nearest = row_of(answer.question, answer.space, layout_of(answer.space, weighed), help);
+    if (answer.nearest) return answer;
+  }
   const TooLarge* least = nullptr;
   for (const TooLarge& group : answer.result.too_large)
     if (least == nullptr || group.least_excess < least->least_excess) least = &group;

@@ -16,7 +16,9 @@ TEST(Furthest, RungsAreMultiplesAndCloseTogether) {
     for (std::size_t i = 1; i < rungs.size(); ++i) {
       EXPECT_GT(rungs[i], rungs[i - 1]);
       EXPECT_EQ(rungs[i] % unit, 0);
-      if (rungs[i] > 256 * unit) EXPECT_LE(rungs[i] - rungs[i - 1], rungs[i - 1] / 128) << rungs[i];
+      if (rungs[i] > 256 * unit) {
+        EXPECT_LE(rungs[i] - rungs[i - 1], rungs[i - 1] / 128) << rungs[i];
+      }
     }
   }
   EXPECT_EQ(rungs_of(8, 1, 20), (std::vector<std::int64_t>{8, 16, 20}));
@@ -38,9 +40,13 @@ TEST(Furthest, FindsTheLastThatHoldsFromWhereverItBegins) {
     EXPECT_TRUE(found.finished);
     const auto next = std::upper_bound(rungs.begin(), rungs.end(), limit);
     ASSERT_EQ(found.last.has_value(), next != rungs.begin()) << limit << " from " << start;
-    if (found.last) EXPECT_EQ(*found.last, *(next - 1));
+    if (found.last) {
+      EXPECT_EQ(*found.last, *(next - 1));
+    }
     ASSERT_EQ(found.next.has_value(), next != rungs.end());
-    if (found.next) EXPECT_EQ(*found.next, *next);
+    if (found.next) {
+      EXPECT_EQ(*found.next, *next);
+    }
   }
 }
 
@@ -56,11 +62,16 @@ TEST(Furthest, AnswersAnEdgeWhereThereAreSeveral) {
     };
     const Furthest found =
         furthest(rungs, 1'000, [&](std::int64_t value) { return std::optional(holds(value)); });
-    if (found.last) EXPECT_TRUE(holds(*found.last));
-    if (found.next) EXPECT_FALSE(holds(*found.next));
-    if (found.last && found.next)
+    if (found.last) {
+      EXPECT_TRUE(holds(*found.last));
+    }
+    if (found.next) {
+      EXPECT_FALSE(holds(*found.next));
+    }
+    if (found.last && found.next) {
       EXPECT_EQ(std::upper_bound(rungs.begin(), rungs.end(), *found.last) - rungs.begin(),
                 std::lower_bound(rungs.begin(), rungs.end(), *found.next) - rungs.begin());
+    }
   }
 }
 

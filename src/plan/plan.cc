@@ -7,6 +7,7 @@
 
 #include "plan/recipe_changes.h"
 #include "plan/steadiest.h"
+#include "predict/host_room.h"
 #include "quantity/checked.h"
 
 namespace steelyard {
@@ -162,6 +163,9 @@ PlanQuestion on_devices(const PlanQuestion& question, std::int64_t devices) {
 
 // ---- when nothing fits
 
+// Layouts that nearly fit, of which one may lack nothing but a host that somebody knows.
+constexpr std::size_t kMostUnsure = 8;
+
 std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& help) {
   std::vector<WayOut> ways;
   const auto fastest = [&](const PlanQuestion& asked) -> std::optional<PlanRow> {
@@ -169,12 +173,18 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     SearchWish wish;
     wish.best = 1;
     wish.within = 0;
+    wish.tight = kMostUnsure;
     const SearchResult found = search(asked.run, asked.target, space, wish, help);
     const std::vector<WeighedLayout> candidates = best_unlike(found, space, kSpare);
     Confirmed sure = confirmed(asked, space, candidates, 1, help);
     confirm_any(asked, space, found, candidates, help, sure);
-    if (sure.rows.empty()) return std::nullopt;
-    return std::move(sure.rows.front());
+    if (!sure.rows.empty()) return std::move(sure.rows.front());
+    // A host that nobody knows may have what the devices lack.
+    Confirmed near = confirmed(asked, space, best_unlike(found, space, kMostUnsure, Fate::kTight),
+                               kMostUnsure, help);
+    for (PlanRow& row : near.tight)
+      if (only_host_is_unsure(row.prediction)) return std::move(row);
+    return std::nullopt;
   };
   for (const AllowedChange& step : recipe_changes()) {
     // Products in 8 bits spare time, not memory.

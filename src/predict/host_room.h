@@ -27,6 +27,12 @@ struct HostRoom {
 // Nothing of a device that no machine is known to be built with.
 std::optional<HostRoom> host_room(const Job& job);
 
+// Its device is sure to fit, and so is its host for all that is known: of a machine that nobody named the memory is assumed.
+inline bool only_host_is_unsure(const Prediction& prediction) {
+  return prediction.verdict == Verdict::kTight && prediction.host_verdict == Verdict::kTight &&
+         prediction.peak.high <= prediction.usable;
+}
+
 // `kept`: by all ranks of one machine.
 Verdict host_verdict(const std::optional<HostRoom>& room, Bytes kept);
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "job/unweighed_model.h"
+#include "predict/host_room.h"
 #include "predict/moves.h"
 #include "predict/prediction.h"
 
@@ -64,16 +65,22 @@ bool contains_one_of(const std::vector<std::size_t>& applied,
   });
 }
 
+// A change may ask for more of a host that nobody knows: it is offered as tight, unless that is what the run lacks.
+bool is_way_out(const Prediction& before, const Prediction& after) {
+  return after.verdict == Verdict::kFits ||
+         (before.host_verdict == Verdict::kFits && only_host_is_unsure(after));
+}
+
 // Whether every move is needed: none can be left out.
-bool is_minimal(const Job& job, const std::vector<std::size_t>& applied,
-                const std::vector<Move>& all) {
+bool is_minimal(const Job& job, const Prediction& prediction,
+                const std::vector<std::size_t>& applied, const std::vector<Move>& all) {
   for (std::size_t without : applied) {
     Job trial = job;
     std::vector<Suggestion::Edit> edits;
     bool possible = applied.size() > 1;
     for (std::size_t move : applied)
       if (move != without) possible = possible && all[move].apply(trial, edits);
-    if (possible && weighed(trial).verdict == Verdict::kFits) return false;
+    if (possible && is_way_out(prediction, weighed(trial))) return false;
   }
   return true;
 }
@@ -119,14 +126,13 @@ std::vector<Suggestion> suggest(const Job& job, const Prediction& prediction) {
       if (phases >= attempt.phases && !helps_host) continue;
       attempt.phases = phases;
       attempt.host = after.host_of_node;
-      if (after.verdict == Verdict::kFits && after.peak.device >= prediction.peak.device &&
-          !helps_host)
-        continue;
+      const bool way_out = is_way_out(prediction, after);
+      if (way_out && after.peak.device >= prediction.peak.device && !helps_host) continue;
       suggestion.saves = prediction.peak.device - after.peak.device;
       suggestion.peak = after.peak.device;
       suggestion.verdict = after.verdict;
-      if (after.verdict == Verdict::kFits) {
-        if (!is_minimal(job, attempt.applied, all)) continue;
+      if (way_out) {
+        if (!is_minimal(job, prediction, attempt.applied, all)) continue;
         if (suggestion.moves_cost_to.empty()) suggestion.moves_cost_to = "nothing";
         suggestion.costs = longer_by(job, attempt.job);
         found_sets.push_back(attempt.applied);

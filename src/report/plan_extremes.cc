@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "predict/host_room.h"
 #include "report/plan_json.h"
 #include "report/plan_table.h"
 #include "report/table.h"
@@ -19,6 +20,8 @@ using Json = nlohmann::ordered_json;
 // Of a layout that a search calls too large: what is expected misses, though the band's low end may fit.
 std::string miss_in_words(const Prediction& prediction, const Style& style) {
   if (prediction.verdict != Verdict::kTight) return verdict_words(prediction.verdict);
+  if (only_host_is_unsure(prediction)) return "the host may lack memory";
+  if (prediction.is_expected_to_fit()) return "the band crosses the line";
   const Bytes miss = prediction.peak.device - prediction.usable;
   return fmt::format("{} too much", print_memory(miss, style.units));
 }
@@ -183,7 +186,9 @@ std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& wh
     } else if (answer.nearest) {
       const PlanRow& row = *answer.nearest;
       const Prediction& prediction = row.prediction;
-      text += painted(style, Ink::kBad, "too large     ") + fmt::format("{}\n", answer.asked);
+      text += (prediction.is_expected_to_fit() ? painted(style, Ink::kWarning, "tight         ")
+                                               : painted(style, Ink::kBad, "too large     ")) +
+              fmt::format("{}\n", answer.asked);
       text += "  " +
               facts(style,
                     {"the nearest: " + words_of(row.layout, " "),
@@ -232,10 +237,12 @@ std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& wh
 }
 
 Json json_of(const WhyAnswer& answer) {
-  Json json = {{"asked", answer.asked},
-               {"verdict", answer.fastest   ? "fits"
-                           : answer.nearest ? "too_large"
-                                            : "not_allowed"}};
+  Json json = {
+      {"asked", answer.asked},
+      {"verdict", answer.fastest                                                      ? "fits"
+                  : answer.nearest && answer.nearest->prediction.is_expected_to_fit() ? "tight"
+                  : answer.nearest                                                    ? "too_large"
+                                   : "not_allowed"}};
   if (answer.fastest) json["fastest"] = json_of(*answer.fastest);
   if (answer.nearest) json["nearest"] = json_of(*answer.nearest);
   if (answer.nearest && answer.nearest_that_fits)
