@@ -16,6 +16,7 @@
 #include "cli/run_input.h"
 #include "cli/slurm_plugin.h"
 #include "document/read.h"
+#include "predict/host_room.h"
 #include "report/json_values.h"
 #include "report/verdict_words.h"
 #include "report/weighing.h"
@@ -126,6 +127,9 @@ std::optional<Answer> judge(const Invocation& invocation, const std::string& wor
                           in_gib(prediction.peak.device), in_gib(prediction.peak.low),
                           in_gib(prediction.peak.high), weighed.job->cluster.device->name,
                           in_gib(prediction.usable));
+  if (const std::string lacks = host_sentence(*weighed.job, prediction.host_of_node);
+      !lacks.empty())
+    said.line += "; " + lacks;
   if (crowded && prediction.verdict != Verdict::kDoesNotFit)
     said.line += fmt::format("; {:.1f} must stay free", policy.headroom_gib);
   if (said.refused) {
@@ -137,7 +141,8 @@ std::optional<Answer> judge(const Invocation& invocation, const std::string& wor
       std::string change;
       for (const Suggestion::Edit& edit : suggestions.front().edits)
         change += fmt::format("{}{} = {}", change.empty() ? "" : ", ", edit.key, edit.to);
-      said.line += "; fits with " + change;
+      const bool sure = suggestions.front().verdict == Verdict::kFits;
+      said.line += (sure ? "; fits with " : "; may fit with ") + change;
     }
   }
   said.document = {{"schema", "steelyard.gate/1"},

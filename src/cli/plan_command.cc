@@ -42,7 +42,11 @@ constexpr int kInterrupted = 130;
 // Then the best so far is said, and that it is no more than that.
 constexpr double kUsualSeconds = 30;
 std::atomic<bool> stopped{false};
-extern "C" void stop_the_search(int) { stopped = true; }
+// The first Ctrl-C asks for the best so far; a second one ends the program.
+extern "C" void stop_the_search(int) {
+  stopped = true;
+  std::signal(SIGINT, SIG_DFL);
+}
 
 std::optional<double> amount_in(const std::string& text) {
   std::istringstream words(text);
@@ -154,6 +158,7 @@ int extreme(const Invocation& invocation, Wanted wanted, const Value& document,
     answer(document_text(json_of(*answered, price)));
   else
     print_plan(invocation, extremes_text(*answered, price, seconds_since(start), invocation.style));
+  if (stopped) return kInterrupted;
   return answered->answers.empty() ? kFinding : kDone;
 }
 
@@ -248,6 +253,7 @@ int answer_curve(const Invocation& invocation, const Value& document, const Sear
     answer(document_text(json_of(*curve)));
   else
     print_plan(invocation, curve_text(*curve, invocation.style));
+  if (stopped) return kInterrupted;
   const bool any = std::any_of(curve->points.begin(), curve->points.end(),
                                [](const CurvePoint& point) { return point.row.has_value(); });
   return any ? kDone : kFinding;
@@ -366,9 +372,10 @@ int plan_command(const Invocation& invocation) {
     workers.share(count, work);
   };
   help.go_on = [&](const SearchProgress& at) { return (*progress)(at); };
+  const Clock::time_point start = Clock::now();
+  help.expired = [start, longest] { return stopped || seconds_since(start) >= longest; };
   std::signal(SIGINT, stop_the_search);
 
-  const Clock::time_point start = Clock::now();
   if (invocation.has("over")) return answer_curve(invocation, document, help);
   if (const auto wanted = wanted_of(invocation))
     return extreme(invocation, *wanted, document, help);

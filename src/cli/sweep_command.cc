@@ -65,7 +65,7 @@ void print(const Invocation& invocation, const std::string& text) {
 }
 
 int largest_command(const Invocation& invocation, const std::vector<SweepAxis>& axes,
-                    const Value& document, const Weigh& weigh) {
+                    const Value& document, const Weigh& weigh, const Weigh& quick) {
   if (axes.size() != 1 || axes.front().key != key_of(KeyId::kDevices).path)
     return refuse(invocation,
                   {command_line_problem("E003", "--largest parameters goes over cluster.devices",
@@ -78,7 +78,7 @@ int largest_command(const Invocation& invocation, const std::vector<SweepAxis>& 
                     "nothing weighed");
     devices.push_back(value.as_integer());
   }
-  const LargestModelAnswer found = largest_models(document, devices, weigh);
+  const LargestModelAnswer found = largest_models(document, devices, weigh, quick);
   if (!found.problems.empty()) return refuse(invocation, found.problems, "nothing weighed");
   if (invocation.json) {
     answer(document_text(json_of(found)));
@@ -102,11 +102,11 @@ int sweep_command(const Invocation& invocation) {
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));
   const bool largest = invocation.has("largest");
-  // The search for a size weighs hundreds of models; the points of a sweep are answers.
-  const Weigh weigh = [&](const Value& run) {
-    return weigh_document(run, input->folder, largest ? estimate : predict);
+  const Weigh weigh = [&](const Value& run) { return weigh_document(run, input->folder, predict); };
+  const Weigh quick = [&](const Value& run) {
+    return weigh_document(run, input->folder, estimate);
   };
-  if (largest) return largest_command(invocation, *axes, document, weigh);
+  if (largest) return largest_command(invocation, *axes, document, weigh, quick);
 
   const std::vector<SweepPoint> points = sweep(document, *axes, weigh);
   // When no point can be weighed, the run itself is wrong: its problems say more than a table of dashes.

@@ -13,6 +13,7 @@
 #include "cli/rewritten.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
+#include "predict/host_room.h"
 #include "report/applied.h"
 #include "report/budget_text.h"
 #include "report/phases.h"
@@ -210,7 +211,10 @@ int weigh_command(const Invocation& invocation) {
   }
   if (invocation.has("verbose")) text += details_text(weighing, style);
   answer(in_style(style, text));
-  if (prediction.verdict == Verdict::kTight)
+  if (const std::string lacks = host_sentence(job, prediction.host_of_node); !lacks.empty())
+    remark(
+        fmt::format("{}: {}\n", painted(invocation.error_style, Ink::kWarning, "warning"), lacks));
+  if (prediction.verdict == Verdict::kTight && prediction.peak.high > prediction.usable)
     remark(fmt::format("{}: tight, a longer sequence or another driver may not fit{}\n",
                        painted(invocation.error_style, Ink::kWarning, "warning"),
                        invocation.has("time") ? kSlowWhereTight : ""));

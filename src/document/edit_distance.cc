@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 namespace steelyard {
 namespace {
@@ -43,6 +45,38 @@ int limit_for(std::size_t length) {
   if (length <= 4) return kSlip;
   return std::max(2 * kSlip, kSlip * static_cast<int>(length) / 3);
 }
+// Two slips and a separator.
+int limit_for_product(std::size_t length) {
+  return length <= 4 ? limit_for(length) : 2 * kSlip + 1;
+}
+
+// The numbers of a folded word: "qwen3-coder-480b" 3, 480. With the letters that make codes of them, those before a word's
+// first number, where they are at most two, and a single one behind it but the b of bytes and billions: "rtx-a6000" a6000,
+// "l40s" l40s, "h100-sxm-80gb" h100, 80.
+std::vector<std::string> numbers_of(std::string_view word, MustKeep keep) {
+  constexpr std::size_t kLongestCode = 2;
+  const bool codes = keep == MustKeep::kCodes;
+  std::vector<std::string> found;
+  std::size_t start = 0;  // of the part of the word between separators
+  for (std::size_t at = 0; at < word.size(); ++at) {
+    if (word[at] == '-') start = at + 1;
+    if (!is_digit(word[at])) continue;
+    std::size_t end = at;
+    while (end < word.size() && is_digit(word[end])) ++end;
+    std::string number(word.substr(at, end - at));
+    const bool is_first = std::none_of(word.begin() + static_cast<std::ptrdiff_t>(start),
+                                       word.begin() + static_cast<std::ptrdiff_t>(at), is_digit);
+    if (codes && is_first && at - start <= kLongestCode)
+      number.insert(0, word.substr(start, at - start));
+    const bool one_letter =
+        end < word.size() && word[end] != '-' && word[end] != 'b' &&
+        (end + 1 == word.size() || word[end + 1] == '-' || is_digit(word[end + 1]));
+    if (codes && one_letter) number += word[end];
+    found.push_back(std::move(number));
+    at = end - 1;
+  }
+  return found;
+}
 
 // Whether `name` goes on where the word ends: qwen3-235b, qwen3-235b-a22b; not phi-3, phi-3.5.
 bool goes_on(std::string_view name, const std::string& meant) {
@@ -64,12 +98,16 @@ std::vector<std::string> continued(const std::string& meant, std::span<const Nam
 }
 
 template <class Name>
-std::vector<std::string> nearest(std::string_view word, std::span<const Name> names) {
+std::vector<std::string> nearest(std::string_view word, std::span<const Name> names,
+                                 std::optional<MustKeep> keep = std::nullopt) {
   const std::string meant = folded(word);
   if (auto found = continued(meant, names); !found.empty()) return found;
-  const int limit = limit_for(meant.size());
+  const int limit = keep ? limit_for_product(meant.size()) : limit_for(meant.size());
+  const std::vector<std::string> numbers =
+      keep ? numbers_of(meant, *keep) : std::vector<std::string>();
   std::vector<Candidate> near;
   for (const Name& name : names) {
+    if (keep && numbers_of(folded(std::string_view(name)), *keep) != numbers) continue;
     const int difference =
         static_cast<int>(std::min(name.size(), kLongestWord)) - static_cast<int>(meant.size());
     if (std::abs(difference) > limit) continue;
@@ -135,6 +173,15 @@ std::vector<std::string> nearest_names(std::string_view word,
 }
 std::vector<std::string> nearest_names(std::string_view word, std::span<const std::string> names) {
   return nearest(word, names);
+}
+
+std::vector<std::string> nearest_products(std::string_view word,
+                                          std::span<const std::string_view> names, MustKeep keep) {
+  return nearest(word, names, keep);
+}
+std::vector<std::string> nearest_products(std::string_view word, std::span<const std::string> names,
+                                          MustKeep keep) {
+  return nearest(word, names, keep);
 }
 
 std::string did_you_mean(std::string_view noun, std::span<const std::string> nearest) {

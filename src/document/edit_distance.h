@@ -8,6 +8,7 @@
 // A suggestion that is wrong costs more than none, so only near names are returned.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,16 @@ int edit_distance(std::string_view a, std::string_view b);
 std::vector<std::string> nearest_names(std::string_view word,
                                        std::span<const std::string_view> names);
 std::vector<std::string> nearest_names(std::string_view word, std::span<const std::string> names);
+
+// Names of products differ by little and mean something else: llama-3.1-8b and -70b, l40 and l40s, a800 and h800. Of these
+// only two slips of a letter and a separator count as near, one in words of up to four letters, and
+//   kNumbers   all numbers must be those of the word: a model        qwen3-next-80b is not qwen3-coder-480b
+//   kCodes     so must the letters beside them: a device             b100 is not h100, rtx 6000 is not rtx a6000
+enum class MustKeep : std::uint8_t { kNumbers, kCodes };
+std::vector<std::string> nearest_products(std::string_view word,
+                                          std::span<const std::string_view> names, MustKeep keep);
+std::vector<std::string> nearest_products(std::string_view word, std::span<const std::string> names,
+                                          MustKeep keep);
 
 // `the NOUN is "a"` or `the NOUN may be "a", "b" or "c"`; empty for no names.
 std::string did_you_mean(std::string_view noun, std::span<const std::string> nearest);

@@ -69,6 +69,13 @@ std::vector<std::string> words_of(std::string_view name) {
   return words;
 }
 
+// Whether any of the words is more than a maker's mark or a memory: "rtx" and "80gb" are those of many devices.
+bool name_a_device(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return std::any_of(word.begin(), word.end(), is_digit) && !word.ends_with("gb");
+  });
+}
+
 // The first device, in the order of the list, whose name has all the words; sxm first, as most of them are.
 const Device* device_with(const std::vector<std::string>& words) {
   const Device* found = nullptr;
@@ -77,7 +84,7 @@ const Device* device_with(const std::vector<std::string>& words) {
     const bool all = std::all_of(words.begin(), words.end(), [&](const std::string& word) {
       return std::find(parts.begin(), parts.end(), word) != parts.end();
     });
-    if (!all || words.empty()) continue;
+    if (!all || !name_a_device(words)) continue;
     const bool sxm = std::find(parts.begin(), parts.end(), "sxm") != parts.end();
     if (found == nullptr || (sxm && found->name.find("-sxm") == std::string::npos)) found = &device;
   }
@@ -186,7 +193,7 @@ std::optional<DeviceChoice> choose_device(std::string_view written, const Place&
                      machine->name, choice.count.value_or(2), machine->name)});
     return std::nullopt;
   }
-  const auto near = nearest_names(name, known_names());
+  const auto near = nearest_products(name, known_names(), MustKeep::kCodes);
   problems.push_back(
       {Severity::kError, "E111", fmt::format("no device is called \"{}\"", written.substr(0, 60)),
        place, "`steelyard list devices` shows the known ones; a size as \"24gb\" is one too",

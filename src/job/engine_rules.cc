@@ -30,6 +30,7 @@ std::string listed(bool EngineRules::*able) {
 
 }  // namespace
 
+std::span<const EngineRules> engine_rules() { return kRules; }
 const EngineRules& rules_of(Engine engine) { return kRules[static_cast<std::size_t>(engine)]; }
 std::string orders_of(const EngineRules& rules) {
   std::vector<std::string_view> names;

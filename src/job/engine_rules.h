@@ -17,6 +17,7 @@ namespace steelyard {
 
 struct EngineRules {
   Engine engine{};
+  std::string_view description;  // as `list engines` says it
   bool stages[4]{};  // the zero stages it has
   int usual_stage = 0;
   std::string_view stage_words;  // "0, or 1 for ZeroRedundancyOptimizer"
@@ -35,6 +36,8 @@ struct EngineRules {
 };
 
 const EngineRules& rules_of(Engine engine);
+// All of them, in the order of the table.
+std::span<const EngineRules> engine_rules();
 inline bool is_fsdp(Engine engine) { return engine == Engine::kFsdp1 || engine == Engine::kFsdp2; }
 // "gpipe, 1f1b and zb-v"
 std::string orders_of(const EngineRules& rules);

@@ -231,6 +231,19 @@ std::vector<Layers> even_stages(std::int64_t layers, std::int64_t pipeline) {
   return stages;
 }
 
+std::vector<Layers> usual_stages(Engine engine, std::int64_t layers, std::int64_t parts) {
+  switch (engine) {
+    case Engine::kNanotron:
+      return {};
+    case Engine::kScaling:
+      return scaling_stages(layers, parts);
+    case Engine::kFsdp2:
+      return torchtitan_stages(layers, parts);
+    default:
+      return even_stages(layers, parts);
+  }
+}
+
 void choose_stages(Draft& draft) {
   Parallel& parallel = draft.job().parallel;
   const std::int64_t layers = draft.job().model->layers;
@@ -272,18 +285,15 @@ void choose_stages(Draft& draft) {
     return;
   }
   std::string_view reason = "even; the first stages get the remainder";
+  parallel.stage_layers = usual_stages(engine, layers, parts);
   if (engine == Engine::kNanotron) {
     const BlockCosts costs = nanotron_costs(*draft.job().model);
     parallel.stage_layers = nanotron_stages(layers, stages, costs.layer, costs.head);
     reason = "nanotron's split by compute cost, which counts the head";
   } else if (engine == Engine::kScaling) {
-    parallel.stage_layers = scaling_stages(layers, parts);
     reason = "scaling's split: embedding, final norm and head count as a layer each";
   } else if (engine == Engine::kFsdp2) {
-    parallel.stage_layers = torchtitan_stages(layers, parts);
     reason = "torchtitan's split: embedding and head count as one layer each";
-  } else {
-    parallel.stage_layers = even_stages(layers, parts);
   }
   if (parts <= 64) draft.assume(KeyId::kPipelineLayout, listed(parallel.stage_layers), reason);
 }

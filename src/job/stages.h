@@ -28,6 +28,9 @@ std::vector<Layers> torchtitan_stages(std::int64_t layers, std::int64_t pipeline
 std::vector<Layers> even_stages(std::int64_t layers, std::int64_t pipeline);
 std::vector<Layers> scaling_stages(std::int64_t layers, std::int64_t pipeline);
 
+// As the engine cuts them into `parts` where nobody says; empty where it asks what layers cost, as nanotron does.
+std::vector<Layers> usual_stages(Engine engine, std::int64_t layers, std::int64_t parts);
+
 // Fills `parallel.stage_layers`. The model and the degrees are decided.
 void choose_stages(Draft& draft);
 

@@ -147,7 +147,7 @@ void refuse_name(std::string_view written, const Place& place, Diagnostics& diag
   if (written.find('/') != std::string_view::npos)
     for (const EmbeddedFile& file : embedded_files_in("models"))
       if (const auto id = hub_id_in(file.text); !id.empty()) names.push_back(id);
-  const auto near = nearest_names(written, names);
+  const auto near = nearest_products(written, names, MustKeep::kNumbers);
   std::string help = near.empty() ? std::string() : did_you_mean("model", near) + "; ";
   help += fmt::format(
       "accepted are the {} names of `steelyard list models`, their hub names, a config.json or its "

@@ -62,11 +62,11 @@ const std::vector<std::int64_t>& Bounds::starts_of(const Layout& layout) {
   const std::int64_t parts = parts_in_line(order_of(layout.schedule).placement,
                                            {.ranks = layout.pipeline, .chunks = layout.chunks});
   std::vector<Layers> sizes;
-  if (stages_are_stated_ || layout.engine == Engine::kNanotron) return starts;
-  if (layout.engine == Engine::kFsdp2 || layout.uneven_stages)
-    sizes = torchtitan_stages(layers, parts);
-  else
-    sizes = even_stages(layers, parts);
+  if (stages_are_stated_) return starts;
+  // Stages that are stated one by one count the ends as layers, as torchtitan does.
+  sizes = layout.uneven_stages ? torchtitan_stages(layers, parts)
+                               : usual_stages(layout.engine, layers, parts);
+  if (sizes.empty()) return starts;
   starts.push_back(0);
   for (const Layers size : sizes) starts.push_back(starts.back() + size.value());
   return starts;

@@ -53,7 +53,8 @@ const WeighedLayout* Cells::too_large(std::uint32_t number) const {
 }
 
 void Cells::learn(const WeighedLayout& answer) {
-  if (answer.fate != Fate::kTooLarge) return;
+  // How states are divided moves bytes to the host and back: only what the device lacks says anything of others.
+  if (answer.fate != Fate::kTooLarge || answer.over_host > 0) return;
   std::vector<WeighedLayout>& cell = too_large_[cell_of_[space_.bundle_of(answer.layout)]];
   const Layout layout = space_.layout(answer.layout);
   std::erase_if(cell, [&](const WeighedLayout& known) {

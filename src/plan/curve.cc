@@ -24,6 +24,7 @@ tl::expected<Curve, Diagnostics> curve_of(const Value& document,
     if (wanted) {
       auto answer = extreme_of(*wanted, on(kept, count), {}, help);
       if (!answer) return tl::unexpected(answer.error());
+      point.unfinished = answer->unfinished;
       if (answer->answers.empty()) continue;
       point.value = answer->answers.front().value;
       point.row = std::move(answer->answers.front().row);
@@ -37,6 +38,7 @@ tl::expected<Curve, Diagnostics> curve_of(const Value& document,
     wish.explain = false;
     wish.steady = false;
     PlanAnswer answer = plan(*question, wish, help);
+    point.unfinished = answer.result.interrupted;
     if (!answer.rows.empty()) point.row = std::move(answer.rows.front());
   }
   return curve;

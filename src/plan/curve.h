@@ -21,6 +21,7 @@ struct CurvePoint {
   std::int64_t value =
       0;  // of what is wanted, if something is: tokens, millions of parameters, ...
   std::optional<PlanRow> row;  // its fastest; nothing: none fits
+  bool unfinished = false;     // the time was up: the row, if any, is the best so far
 };
 
 struct Curve {

@@ -29,20 +29,21 @@ std::int64_t experts_in(const Architecture& model) {
 
 class Enumeration {
  public:
-  Enumeration(const PlanTarget& target, const Settings& fixed, Space& space)
+  Enumeration(const PlanTarget& target, const Settings& fixed,
+              const std::function<bool()>& expired, Space& space)
       : target_(target),
         fixed_(fixed),
+        expired_(expired),
         space_(space),
         writer_(fixed, space),
         experts_(experts_in(*target.model)) {}
 
   void run() {
-    for (const Engine engine : {Engine::kDdp, Engine::kFsdp1, Engine::kFsdp2, Engine::kDeepSpeed,
-                                Engine::kMegatron, Engine::kNanotron}) {
-      if (!allows_name(KeyId::kEngine, static_cast<int>(engine))) continue;
-      rules_ = &rules_of(engine);
+    for (const EngineRules& rules : engine_rules()) {
+      if (!allows_name(KeyId::kEngine, static_cast<int>(rules.engine))) continue;
+      rules_ = &rules;
       Layout layout;
-      layout.engine = engine;
+      layout.engine = rules.engine;
       for (std::size_t recipe = 0; recipe < space_.recipes.size(); ++recipe) {
         layout.recipe = static_cast<std::uint8_t>(recipe);
         if (is_said_twice(layout)) continue;
@@ -146,7 +147,9 @@ class Enumeration {
   }
 
   void losses(Layout layout) {
-    const bool torch = layout.engine != Engine::kMegatron && layout.engine != Engine::kNanotron;
+    // Liger's loss stands in for that of transformers' models.
+    const bool torch =
+        rules_->implementations[static_cast<std::size_t>(Implementation::kTransformers)];
     std::vector<LossKernel> losses = {LossKernel::kPlain};
     if (torch && layout.tensor == 1) losses.push_back(LossKernel::kFusedLinear);
     if (const auto said = fixed_.name(KeyId::kLoss)) losses = {static_cast<LossKernel>(*said)};
@@ -244,6 +247,8 @@ class Enumeration {
   }
 
   void micro_batches(const Layout& layout) {
+    space_.unfinished = space_.unfinished || (expired_ && expired_());
+    if (space_.unfinished) return;
     const std::int64_t share = target_.global_batch / layout.data;
     std::vector<Rounds> rounds;
     for (const std::int64_t micro : chosen(KeyId::kMicroBatch, divisors(share, kMostMicroBatch))) {
@@ -349,7 +354,8 @@ class Enumeration {
 
   const PlanTarget& target_;
   const Settings& fixed_;
-  const Space& space_;
+  const std::function<bool()>& expired_;
+  Space& space_;
   SpaceWriter writer_;
   std::int64_t experts_ = 0;
   const EngineRules* rules_ = nullptr;
@@ -357,10 +363,11 @@ class Enumeration {
 
 }  // namespace
 
-Space space_of(const PlanTarget& target, const Settings& fixed, std::vector<RecipeChange> recipes) {
+Space space_of(const PlanTarget& target, const Settings& fixed, std::vector<RecipeChange> recipes,
+               const std::function<bool()>& expired) {
   Space space;
   space.recipes = std::move(recipes);
-  Enumeration(target, fixed, space).run();
+  Enumeration(target, fixed, expired, space).run();
   return space;
 }
 

@@ -1,24 +1,53 @@
 #include "plan/extremes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
+
+#include "plan/furthest.h"
 
 namespace steelyard {
 namespace {
 
 constexpr std::int64_t kMostDevices = 65'536;
 constexpr std::int64_t kMostSequence = std::int64_t{1} << 26;
-constexpr std::int64_t kMostMillions = 100'000'000;
+constexpr std::int64_t kMostBatch = std::int64_t{1} << 24;
+// Lengths that tensor and context ranks can share, and the first that is asked.
+constexpr std::int64_t kSequenceStep = 128, kFirstSequence = 1024;
 constexpr std::size_t kConfirmed = 6;
+
+using Asked = std::function<Value(std::int64_t value)>;
 
 class Asker {
  public:
   Asker(const SearchHelp& help, ExtremeAnswer& answer) : help_(help), answer_(answer) {}
 
-  // Whether anything fits, or the fastest of what does.
-  ExtremePoint ask(const Value& document, std::int64_t value, bool fastest) {
+  // Whether any layout is sure to fit; nothing when the time was up before that was known.
+  std::optional<bool> fits(const Value& document, std::int64_t value) {
+    ExtremePoint point = asked(document, value, false);
+    const bool known = point.fits || !point.unfinished;
+    if (!known) {
+      answer_.unfinished = true;
+      return std::nullopt;
+    }
+    const bool fits = point.fits;
+    answer_.tried.push_back(std::move(point));
+    return fits;
+  }
+
+  // The fastest of what fits there; where time or luck runs out, the layout that was found to fit.
+  std::optional<ExtremePoint> fastest(const Value& document, std::int64_t value) {
+    ExtremePoint point = asked(document, value, true);
+    answer_.unfinished = answer_.unfinished || point.unfinished;
+    if (!point.row) take_known(document, point);
+    point.fits = point.row.has_value();
+    if (!point.fits) return std::nullopt;
+    point.device_hours = point.row->time.step.value() / 3600 * static_cast<double>(point.devices);
+    return point;
+  }
+  const Diagnostics& problems() const { return problems_; }
+
+ private:
+  ExtremePoint asked(const Value& document, std::int64_t value, bool fastest) {
     ExtremePoint point;
     point.value = value;
     const auto question = question_of(document, help_);
@@ -29,63 +58,55 @@ class Asker {
     if (answer_.assumptions.empty()) answer_.assumptions = question->assumptions;
     point.devices = question->target.devices;
     point.device = question->target.device->name;
-    const Space space = space_of(*question);
+    const Space space = space_of(*question, help_);
     SearchWish wish;
     wish.best = kConfirmed;
     wish.within = 0;
     wish.first_that_fits = !fastest;
     const SearchResult found = search(question->run, question->target, space, wish, help_);
-    answer_.layouts += found.counts.layouts;
-    point.fits = found.best() != nullptr;
-    if (!fastest || !point.fits) return point;
+    answer_.layouts += found.counts.asked();
+    point.unfinished = found.interrupted;
+    if (!fastest) {
+      point.fits = found.best() != nullptr;
+      if (point.fits) point.known = layout_of(space, *found.best());
+      return point;
+    }
     for (const WeighedLayout& weighed : best_unlike(found, space, kConfirmed)) {
       auto row = row_of(*question, space, layout_of(space, weighed), help_);
-      if (!row || row->prediction.verdict != Verdict::kFits) continue;
-      if (point.row && point.row->time.step <= row->time.step) continue;
+      if (!row || !is_sure_to_fit(row->prediction)) continue;
       point.row = std::move(row);
       break;
     }
-    point.fits = point.row.has_value();
-    if (point.row)
-      point.device_hours = point.row->time.step.value() / 3600 * static_cast<double>(point.devices);
     return point;
   }
-  const Diagnostics& problems() const { return problems_; }
 
- private:
+  void take_known(const Value& document, ExtremePoint& point) {
+    for (const ExtremePoint& tried : answer_.tried) {
+      if (tried.value != point.value || !tried.known) continue;
+      const auto question = question_of(document, help_);
+      if (!question) return;
+      Space recipes;
+      recipes.recipes = question->recipes;
+      auto row = row_of(*question, recipes, *tried.known, help_);
+      if (row && is_sure_to_fit(row->prediction)) point.row = std::move(row);
+      return;
+    }
+  }
+
   const SearchHelp& help_;
   ExtremeAnswer& answer_;
   Diagnostics problems_;
 };
 
-using Asked = std::function<Value(std::int64_t value)>;
-
-void note(ExtremeAnswer& answer, ExtremePoint point) { answer.tried.push_back(std::move(point)); }
-
-// The largest multiple of `unit` that fits, from `least` on; 0: not even that.
-std::int64_t largest(Asker& asker, ExtremeAnswer& answer, const Asked& asked, std::int64_t least,
-                     std::int64_t most, const std::function<std::int64_t(std::int64_t)>& unit_at) {
-  const auto fits = [&](std::int64_t value) {
-    ExtremePoint point = asker.ask(asked(value), value, false);
-    const bool yes = point.fits;
-    note(answer, std::move(point));
-    return yes;
-  };
-  if (!fits(least)) return 0;
-  std::int64_t low = least, high = least;
-  while (high < most) {
-    high = std::min(most, high * 2);
-    if (!fits(high)) break;
-    low = high;
-    if (low == most) return low;
-  }
-  while (high - low > unit_at(low)) {
-    const std::int64_t unit = unit_at(low);
-    const std::int64_t middle = low + std::max(unit, (high - low) / 2 / unit * unit);
-    if (middle >= high) break;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
+// The largest of the rungs with a layout that is sure to fit, and the fastest there.
+void largest(Asker& asker, ExtremeAnswer& answer, const Asked& asked,
+             const std::vector<std::int64_t>& rungs, std::int64_t start) {
+  const Furthest found =
+      furthest(rungs, start, [&](std::int64_t value) { return asker.fits(asked(value), value); });
+  answer.next = found.next;
+  if (!found.last) return;
+  if (auto best = asker.fastest(asked(*found.last), *found.last))
+    answer.answers.push_back(std::move(*best));
 }
 
 void by_value(ExtremeAnswer& answer) {
@@ -105,10 +126,9 @@ void fewest_devices(Asker& asker, ExtremeAnswer& answer, const Value& document) 
   };
   std::int64_t none = 0, some = 1;
   for (; some <= kMostDevices; some *= 2) {
-    ExtremePoint point = asker.ask(on(some), some, false);
-    const bool fits = point.fits;
-    note(answer, std::move(point));
-    if (fits) break;
+    const auto fits = asker.fits(on(some), some);
+    if (!fits) return;
+    if (*fits) break;
     none = some;
   }
   if (some > kMostDevices) return;
@@ -116,28 +136,37 @@ void fewest_devices(Asker& asker, ExtremeAnswer& answer, const Value& document) 
   std::int64_t fewest = some;
   const std::int64_t step = some > 16 ? 8 : 1;
   for (std::int64_t devices = none + step; devices < some; devices += step) {
-    ExtremePoint point = asker.ask(on(devices), devices, false);
-    const bool fits = point.fits;
-    note(answer, std::move(point));
-    if (!fits) continue;
+    const auto fits = asker.fits(on(devices), devices);
+    if (!fits) break;
+    if (!*fits) continue;
     fewest = devices;
     break;
   }
-  ExtremePoint best = asker.ask(on(fewest), fewest, true);
-  if (best.fits) answer.answers.push_back(std::move(best));
+  if (auto best = asker.fastest(on(fewest), fewest)) answer.answers.push_back(std::move(*best));
 }
 
 void least_cost(Asker& asker, ExtremeAnswer& answer, const Value& document, std::int64_t most) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t devices = 1; devices <= most; devices *= 2) counts.push_back(devices);
+  if (counts.empty() || counts.back() != most) counts.push_back(most);
   const ExtremePoint* cheapest = nullptr;
-  for (std::int64_t devices = 1; devices <= most; devices *= 2)
-    note(answer,
-         asker.ask(with_key(document, KeyId::kDevices, Value::integer(devices)), devices, true));
-  if (answer.tried.empty() || answer.tried.back().value != most)
-    note(answer, asker.ask(with_key(document, KeyId::kDevices, Value::integer(most)), most, true));
+  for (const std::int64_t devices : counts) {
+    auto point =
+        asker.fastest(with_key(document, KeyId::kDevices, Value::integer(devices)), devices);
+    if (point) answer.tried.push_back(std::move(*point));
+  }
   for (const ExtremePoint& point : answer.tried)
-    if (point.fits && (cheapest == nullptr || point.device_hours < cheapest->device_hours))
-      cheapest = &point;
+    if (cheapest == nullptr || point.device_hours < cheapest->device_hours) cheapest = &point;
   if (cheapest != nullptr) answer.answers.push_back(*cheapest);
+}
+
+// Micro-batches that a stated batch can be made of; where nobody states one it follows them.
+std::vector<std::int64_t> micro_batches(const Value& document, std::int64_t batch) {
+  if (document.at(key_of(KeyId::kGlobalBatch).path) == nullptr) return rungs_of(1, 1, kMostBatch);
+  std::vector<std::int64_t> parts;
+  for (std::int64_t part = 1; part <= batch; ++part)
+    if (batch % part == 0) parts.push_back(part);
+  return parts;
 }
 
 }  // namespace
@@ -154,6 +183,7 @@ tl::expected<ExtremeAnswer, Diagnostics> extreme_of(Wanted wanted, const Value& 
       auto one = extreme_of(wanted, on, {}, help);
       if (!one) return one;
       answer.layouts += one->layouts;
+      answer.unfinished = answer.unfinished || one->unfinished;
       answer.assumptions = one->assumptions;
       for (ExtremePoint& point : one->answers) answer.answers.push_back(std::move(point));
     }
@@ -164,23 +194,6 @@ tl::expected<ExtremeAnswer, Diagnostics> extreme_of(Wanted wanted, const Value& 
   answer.assumptions = first->assumptions;
   const Value kept = with_batch(document, *first);
   const PlanTarget& target = first->target;
-  const auto finish = [&](const Asked& asked, std::int64_t value) {
-    while (value > 0) {
-      ExtremePoint best = asker.ask(asked(value), value, true);
-      if (best.fits) {
-        answer.answers.push_back(std::move(best));
-        return;
-      }
-      // With the allocator simulated it does not: the next that seemed to.
-      std::int64_t next = 0;
-      for (ExtremePoint& point : answer.tried) {
-        if (point.value == value) point.fits = false;
-        if (point.fits && point.value < value) next = std::max(next, point.value);
-      }
-      value = next;
-    }
-  };
-  const auto power = [](std::int64_t low) { return low; };  // doublings only
   switch (wanted) {
     case Wanted::kFewestDevices:
       fewest_devices(asker, answer, kept);
@@ -194,20 +207,20 @@ tl::expected<ExtremeAnswer, Diagnostics> extreme_of(Wanted wanted, const Value& 
       };
       const std::int64_t most =
           target.model->learned_positions ? target.model->maximum_positions : kMostSequence;
-      finish(asked,
-             largest(asker, answer, asked, std::min<std::int64_t>(1024, most), most,
-                     [](std::int64_t low) { return std::max<std::int64_t>(1024, low / 16); }));
+      largest(asker, answer, asked, rungs_of(kSequenceStep, kSequenceStep, most), kFirstSequence);
       break;
     }
     case Wanted::kLargestMicroBatch: {
       const Asked asked = [&](std::int64_t batch) {
         Value run = with_key(kept, KeyId::kMicroBatch, Value::integer(batch));
         remove_path(run, key_of(KeyId::kGradientAccumulation).path);
-        // A batch that this micro-batch divides, however many data ranks there are.
-        const std::int64_t global = (target.global_batch + batch - 1) / batch * batch;
-        return with_key(run, KeyId::kGlobalBatch, Value::integer(global));
+        if (document.at(key_of(KeyId::kGlobalBatch).path) != nullptr) return run;
+        // A batch of which every data rank can have whole micro-batches, however many ranks there are.
+        const std::int64_t whole = batch * target.devices;
+        return with_key(run, KeyId::kGlobalBatch,
+                        Value::integer((target.global_batch + whole - 1) / whole * whole));
       };
-      finish(asked, largest(asker, answer, asked, 1, target.global_batch, power));
+      largest(asker, answer, asked, micro_batches(document, target.global_batch), 1);
       break;
     }
     case Wanted::kLargestBatch: {
@@ -215,16 +228,20 @@ tl::expected<ExtremeAnswer, Diagnostics> extreme_of(Wanted wanted, const Value& 
         return with_key(with_key(kept, KeyId::kGradientAccumulation, Value::integer(1)),
                         KeyId::kGlobalBatch, Value::integer(batch));
       };
-      finish(asked, largest(asker, answer, asked, target.devices, std::int64_t{1} << 24, power));
+      // Fewer sequences than devices, where some share them; then as many for each.
+      std::vector<std::int64_t> rungs;
+      for (std::int64_t part = 1; part < target.devices; ++part)
+        if (target.devices % part == 0) rungs.push_back(part);
+      for (const std::int64_t batch : rungs_of(target.devices, target.devices, kMostBatch))
+        if (batch % target.devices == 0) rungs.push_back(batch);
+      largest(asker, answer, asked, rungs, target.devices);
       break;
     }
     case Wanted::kMostParameters: {
       const Asked asked = [&](std::int64_t millions) {
-        return with_key(kept, KeyId::kModel,
-                        Value::string(fmt::format("{}.{:03}B", millions / 1000, millions % 1000)));
+        return with_key(kept, KeyId::kModel, Value::string(size_words(millions)));
       };
-      finish(asked, largest(asker, answer, asked, 125, kMostMillions,
-                            [](std::int64_t low) { return std::max<std::int64_t>(1, low / 50); }));
+      largest(asker, answer, asked, rungs_of_parameters(), kFirstSize);
       break;
     }
   }
@@ -241,17 +258,22 @@ tl::expected<WhyAnswer, Diagnostics> why(const Value& document, std::string aske
   WhyAnswer answer;
   answer.asked = std::move(asked);
   answer.question = std::move(*question);
-  answer.space = space_of(answer.question);
+  answer.space = space_of(answer.question, help);
   SearchWish wish;
   wish.best = kConfirmed;
   answer.result = search(answer.question.run, answer.question.target, answer.space, wish, help);
   for (const WeighedLayout& weighed : best_unlike(answer.result, answer.space, kConfirmed)) {
     auto row = row_of(answer.question, answer.space, layout_of(answer.space, weighed), help);
-    if (!row || row->prediction.verdict != Verdict::kFits) continue;
+    if (!row || !is_sure_to_fit(row->prediction)) continue;
     answer.fastest = std::move(row);
     break;
   }
   if (answer.fastest) return answer;
+  // What nearly fits misses by less than anything that does not.
+  for (const WeighedLayout& weighed : best_unlike(answer.result, answer.space, 1, Fate::kTight)) {
+    answer.nearest = row_of(answer.question, answer.space, layout_of(answer.space, weighed), help);
+    if (answer.nearest) return answer;
+  }
   const TooLarge* least = nullptr;
   for (const TooLarge& group : answer.result.too_large)
     if (least == nullptr || group.least_excess < least->least_excess) least = &group;

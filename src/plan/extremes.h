@@ -3,7 +3,8 @@
 //
 //   fewest devices    2 no · 4 no · 8 fits · 6 fits · 5 no       -> 6
 //
-// What fits once fits with less of it; so a doubling finds the first that does not, and halving the interval the last that does.
+// What fits once fits with less of it; so a doubling finds the first that does not, and halving the interval the last that does
+// (plan/furthest.h). That it fits means what it means to weigh: the high end of the band of one of its layouts.
 #pragma once
 
 #include <optional>
@@ -29,8 +30,10 @@ struct ExtremePoint {
   std::int64_t devices = 1;
   std::string device;
   bool fits = false;
-  std::optional<PlanRow> row;  // its fastest, where it was asked for
-  double device_hours = 0;     // of a step, with a row
+  bool unfinished = false;      // the time was up
+  std::optional<Layout> known;  // one that fits
+  std::optional<PlanRow> row;   // its fastest, where it was asked for
+  double device_hours = 0;      // of a step, with a row
 };
 
 struct ExtremeAnswer {
@@ -39,6 +42,9 @@ struct ExtremeAnswer {
   std::vector<ExtremePoint> answers;  // of each device: one, unless several were asked
   std::vector<Assumption> assumptions;
   std::int64_t layouts = 0;  // answered for, in all
+  std::optional<std::int64_t>
+      next;                 // the least value above the answer that was asked: it does not fit
+  bool unfinished = false;  // the time was up: the answer is the best so far
 };
 
 // `devices`: the device types to ask, each alone; empty: the one of the document.

@@ -40,6 +40,10 @@ void Findings::exclude_like(const WeighedLayout& leaner) {
 
 void Findings::take(const LayoutOutcome& weighing) {
   const WeighedLayout& answer = weighing.answer;
+  if (weighing.skipped) {
+    ++counts.not_asked;
+    return;
+  }
   switch (answer.fate) {
     case Fate::kOpen:
       ++counts.cannot_be_faster;
@@ -53,6 +57,10 @@ void Findings::take(const LayoutOutcome& weighing) {
         return;
       }
       ++counts.too_large;
+      if (answer.over_host > 0) {
+        miss(on_host_, answer.layout, answer.over_host);
+        break;
+      }
       TooLarge& group = too_large_[answer.binds];
       group.binds = answer.binds;
       miss(group, answer.layout, answer.bytes - usable());
@@ -133,6 +141,8 @@ SearchResult Findings::result() {
                    [](const Refusal& a, const Refusal& b) { return a.layouts > b.layouts; });
   certain_.certain = true;
   if (certain_.layouts > 0) result.too_large.push_back(certain_);
+  on_host_.host = true;
+  if (on_host_.layouts > 0) result.too_large.push_back(on_host_);
   for (auto& [pile, group] : too_large_) result.too_large.push_back(group);
   std::stable_sort(result.too_large.begin(), result.too_large.end(),
                    [](const TooLarge& a, const TooLarge& b) { return a.layouts > b.layouts; });

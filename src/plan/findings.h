@@ -14,6 +14,7 @@ namespace steelyard {
 struct LayoutOutcome {
   WeighedLayout answer;
   std::string code, words;  // when refused
+  bool skipped = false;     // the time was up
 };
 
 class Findings {
@@ -64,7 +65,7 @@ class Findings {
   std::vector<WeighedLayout> weighed_;
   std::map<std::string, Refusal> refusals_;
   std::map<Pile, TooLarge> too_large_;
-  TooLarge certain_;
+  TooLarge certain_, on_host_;
   double best_time_ = kNever;
   std::vector<WeighedLayout> unlike_, unlike_tight_;  // fastest first
   std::vector<std::pair<double, double>> front_;      // seconds, bytes

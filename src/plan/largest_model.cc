@@ -1,26 +1,19 @@
 #include "plan/largest_model.h"
 
-#include <fmt/format.h>
-
 #include "model/guess.h"
+#include "plan/furthest.h"
 #include "plan/shared_states.h"
 
 namespace steelyard {
 namespace {
 
 constexpr std::int64_t kSmallest = kSmallestGuess / 1'000'000;  // millions of parameters
-constexpr std::int64_t kLargest = 100'000'000;                  // 100 T
 
 void put(Value& run, std::string_view key, Value value) {
   Place place;
   place.source = "sweep --largest";
   value.set_mark(mark_of(place));
   set_path(run, key, std::move(value), place);
-}
-
-// "7.125B": a size that the model reader takes as a question.
-std::string size_words(std::int64_t millions) {
-  return fmt::format("{}.{:03}B", millions / 1000, millions % 1000);
 }
 
 Value question(const Value& run, const Strategy& strategy, std::int64_t devices) {
@@ -35,41 +28,26 @@ Value question(const Value& run, const Strategy& strategy, std::int64_t devices)
   return asked;
 }
 
-bool fits(const Weighed& weighed) {
-  return weighed.prediction && weighed.prediction->verdict != Verdict::kDoesNotFit;
-}
-
 Weighed weigh_size(Value& asked, std::int64_t millions, const Weigh& weigh) {
   put(asked, "model", Value::string(size_words(millions)));
   return weigh(asked);
 }
 
-// Within half a percent; the guessed shapes are no smoother than that.
-std::int64_t largest_that_fits(Value asked, const Weigh& weigh) {
-  std::int64_t low = kSmallest;
-  std::int64_t best = 0;
-  Weighed at_low = weigh_size(asked, low, weigh);
-  if (!fits(at_low)) return 0;
-  best = at_low.prediction->parameters.total;
-  std::int64_t high = low * 2;
-  while (high < kLargest) {
-    const Weighed weighed = weigh_size(asked, high, weigh);
-    if (!fits(weighed)) break;
-    best = weighed.prediction->parameters.total;
-    low = high;
-    high *= 2;
-  }
-  while (high - low > 1 && static_cast<double>(high) > 1.005 * static_cast<double>(low)) {
-    const std::int64_t middle = low + (high - low) / 2;
-    const Weighed weighed = weigh_size(asked, middle, weigh);
-    if (fits(weighed)) {
-      low = middle;
-      best = weighed.prediction->parameters.total;
-    } else {
-      high = middle;
-    }
-  }
-  return best;
+void take_largest_that_fits(Value asked, const Weigh& weigh, const Weigh& estimate,
+                            LargestModel& point) {
+  std::int64_t parameters = 0;
+  const Furthest found = furthest(
+      rungs_of_parameters(), kFirstSize, [&](std::int64_t millions) -> std::optional<bool> {
+        // What certainly does not fit needs no simulation to be passed over.
+        const Weighed quick = weigh_size(asked, millions, estimate);
+        if (!quick.prediction || quick.prediction->verdict == Verdict::kDoesNotFit) return false;
+        const Weighed weighed = weigh_size(asked, millions, weigh);
+        const bool fits = weighed.prediction && is_sure_to_fit(*weighed.prediction);
+        if (fits) parameters = weighed.prediction->parameters.total;
+        return fits;
+      });
+  point.predicted = found.last ? parameters : 0;
+  point.size = found.last ? size_words(*found.last) : std::string();
 }
 
 }  // namespace
@@ -83,7 +61,7 @@ const std::vector<Strategy>& strategies() {
 }
 
 LargestModelAnswer largest_models(const Value& run, const std::vector<std::int64_t>& devices,
-                                  const Weigh& weigh) {
+                                  const Weigh& weigh, const Weigh& estimate) {
   LargestModelAnswer answer;
   for (const Strategy& strategy : strategies()) {
     LargestModelCurve curve{strategy, {}};
@@ -102,7 +80,7 @@ LargestModelAnswer largest_models(const Value& run, const std::vector<std::int64
       point.states_alone =
           static_cast<std::int64_t>(static_cast<double>(small.prediction->usable.value().value()) /
                                     bytes_per_rank(states, strategy.zero_stage, ranks));
-      point.predicted = largest_that_fits(asked, weigh);
+      take_largest_that_fits(asked, weigh, estimate, point);
       curve.points.push_back(point);
     }
     answer.curves.push_back(std::move(curve));

@@ -19,6 +19,7 @@ class LayoutReader {
                const SearchHelp& help);
 
   ReadJob job_of(const Layout& layout) const;
+  bool is_out_of_time() const { return help_.is_out_of_time(); }
   // Whether the run file says how layers are cut into stages.
   bool stages_are_stated() const;
   // `timed`: somebody will ask for time, too.

@@ -7,6 +7,7 @@
 
 #include "plan/recipe_changes.h"
 #include "plan/steadiest.h"
+#include "predict/host_room.h"
 #include "quantity/checked.h"
 
 namespace steelyard {
@@ -162,19 +163,28 @@ PlanQuestion on_devices(const PlanQuestion& question, std::int64_t devices) {
 
 // ---- when nothing fits
 
+// Layouts that nearly fit, of which one may lack nothing but a host that somebody knows.
+constexpr std::size_t kMostUnsure = 8;
+
 std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& help) {
   std::vector<WayOut> ways;
   const auto fastest = [&](const PlanQuestion& asked) -> std::optional<PlanRow> {
-    const Space space = space_of(asked);
+    const Space space = space_of(asked, help);
     SearchWish wish;
     wish.best = 1;
     wish.within = 0;
+    wish.tight = kMostUnsure;
     const SearchResult found = search(asked.run, asked.target, space, wish, help);
     const std::vector<WeighedLayout> candidates = best_unlike(found, space, kSpare);
     Confirmed sure = confirmed(asked, space, candidates, 1, help);
     confirm_any(asked, space, found, candidates, help, sure);
-    if (sure.rows.empty()) return std::nullopt;
-    return std::move(sure.rows.front());
+    if (!sure.rows.empty()) return std::move(sure.rows.front());
+    // A host that nobody knows may have what the devices lack.
+    Confirmed near = confirmed(asked, space, best_unlike(found, space, kMostUnsure, Fate::kTight),
+                               kMostUnsure, help);
+    for (PlanRow& row : near.tight)
+      if (only_host_is_unsure(row.prediction)) return std::move(row);
+    return std::nullopt;
   };
   for (const AllowedChange& step : recipe_changes()) {
     // Products in 8 bits spare time, not memory.
@@ -189,11 +199,15 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     asked.recipes = {RecipeChange{}};
     if (step.change.keys.front().first.starts_with("adapter"))
       remove_path(asked.run, key_of(KeyId::kOptimizerForm).path);
-    ways.push_back({step.change.name, step.cost, fastest(asked)});
+    auto row = fastest(asked);
+    // A search without an end says nothing of what does not help.
+    if (!row && help.is_out_of_time()) return ways;
+    ways.push_back({step.change.name, step.cost, std::move(row)});
   }
   for (std::int64_t times = 2; times <= 64; times *= 2) {
     const PlanQuestion asked = on_devices(question, question.target.devices * times);
     auto row = fastest(asked);
+    if (!row && help.is_out_of_time()) return ways;
     if (!row) continue;
     ways.push_back(
         {fmt::format("{} devices", asked.target.devices), "the same training", std::move(row)});
@@ -217,11 +231,12 @@ std::vector<Sensitivity> sensitivity_of(const PlanQuestion& question, const Plan
                                 ? target.devices * 2
                                 : target.devices + target.devices_per_node;
   const PlanQuestion asked = on_devices(question, more);
-  const Space space = space_of(asked);
+  const Space space = space_of(asked, help);
   SearchWish wish;
   wish.best = 1;
   wish.within = 0;
   const SearchResult found = search(asked.run, asked.target, space, wish, help);
+  if (found.interrupted) return answers;
   if (const WeighedLayout* fastest = found.best())
     answers.push_back({fmt::format("{} devices", more), fastest->seconds,
                        1 - fastest->seconds / best.time.step.value()});
@@ -308,7 +323,7 @@ std::vector<std::pair<TimeTerm, double>> term_differences(const StepTime& faster
 
 PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const SearchHelp& help) {
   PlanAnswer answer;
-  answer.space = space_of(question);
+  answer.space = space_of(question, help);
   if (answer.space.cut_short)
     answer.notes.push_back(fmt::format(
         "only the first {} layouts were looked at: say an engine, or tensor and pipeline",
@@ -318,12 +333,15 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   asked.tight = kMostTight + kSpareTight;
   answer.result = search(question.run, question.target, answer.space, asked, help);
   const SearchResult& result = answer.result;
-  std::vector<WeighedLayout> tight = best_unlike(result, answer.space, asked.tight, Fate::kTight);
+  // The time is up: the best so far is confirmed, and nothing beside it.
+  const std::size_t wanted = result.interrupted ? 1 : wish.search.best;
+  std::vector<WeighedLayout> tight;
+  if (!result.interrupted) tight = best_unlike(result, answer.space, asked.tight, Fate::kTight);
   if (const WeighedLayout* best = result.best())
     std::erase_if(tight, [&](const WeighedLayout& one) { return one.seconds >= best->seconds; });
   std::vector<std::optional<PlanRow>> tight_rows(tight.size());
   std::vector<Work> beside;
-  if (wish.explain) {
+  if (wish.explain && !result.interrupted) {
     beside.push_back([&] { answer.rule_of_thumb = rule_of_thumb(question, answer.space, help); });
     beside.push_back([&] { answer.first_question = first_question(question.run, help); });
   }
@@ -333,15 +351,15 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
     });
   const std::vector<WeighedLayout> candidates =
       best_unlike(result, answer.space, wish.search.best + kSpare);
-  Confirmed found =
-      confirmed(question, answer.space, candidates, wish.search.best, help, std::move(beside));
-  confirm_any(question, answer.space, result, candidates, help, found);
+  Confirmed found = confirmed(question, answer.space, candidates, wanted, help, std::move(beside));
+  if (!result.interrupted) confirm_any(question, answer.space, result, candidates, help, found);
   for (std::optional<PlanRow>& row : tight_rows) found.add(std::move(row));
   show(std::move(found), wish.search.best, answer);
-  if (wish.steady) put_steadiest_first(question, wish.search.best, help, answer);
-  if (wish.search.front)
+  if (wish.steady && !result.interrupted)
+    put_steadiest_first(question, wish.search.best, help, answer);
+  if (wish.search.front && !result.interrupted)
     answer.front = confirmed(question, answer.space, front_of(result), 16, help).rows;
-  if (!answer.rows.empty()) {
+  if (!answer.rows.empty() && !result.interrupted) {
     if (const WeighedLayout* simple = simplest_within(result, answer.space, wish.search.within))
       if (complexity_of(layout_of(answer.space, *simple)) <
           complexity_of(answer.rows.front().layout))

@@ -173,10 +173,10 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
   return question;
 }
 
-Space space_of(const PlanQuestion& question) {
+Space space_of(const PlanQuestion& question, const SearchHelp& help) {
   Diagnostics problems;
   const Settings fixed(question.run, problems);
-  return space_of(question.target, fixed, question.recipes);
+  return space_of(question.target, fixed, question.recipes, help.expired);
 }
 
 }  // namespace steelyard

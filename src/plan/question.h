@@ -29,6 +29,7 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
 // The same question for another number of devices, another length, ...: a key and its value.
 Value with_key(const Value& run, KeyId id, Value value);
 
-Space space_of(const PlanQuestion& question);
+// Unfinished where the time was up.
+Space space_of(const PlanQuestion& question, const SearchHelp& help = {});
 
 }  // namespace steelyard

@@ -8,6 +8,7 @@
 
 #include "plan/cells.h"
 #include "plan/findings.h"
+#include "plan/first_fit.h"
 #include "plan/groups.h"
 #include "plan/layout_reader.h"
 #include "plan/tasks.h"
@@ -43,19 +44,24 @@ class Search {
         stages_are_stated_(reader_.stages_are_stated()),
         bounds_(target, stages_are_stated_),
         found_(target, space, wish),
+        first_fit_(space, reader_, help, found_),
         weigher_(target, space, wish, reader_, facts_),
         open_(space) {}
 
   SearchResult operator()() {
     found_.counts.layouts = space_.size();
-    bound_memory();
+    found_.interrupted = space_.unfinished;
+    if (!bound_memory()) return stopped();
     if (wish_.first_that_fits) {
       queue_by_likelihood();
     } else {
       bound_time();
+      if (help_.is_out_of_time()) return stopped();
       form_groups();
     }
+    if (help_.is_out_of_time()) return stopped();
     weigh_in_batches();
+    if (wish_.first_that_fits) first_fit_.settle();
     return found_.result();
   }
 
@@ -66,12 +72,22 @@ class Search {
     double seconds = 0, bytes = 0;  // at least
   };
 
-  // A base is asked once for what its layers keep; that bounds the memory of every layout that has it.
-  void bound_memory() {
+  // Before any layout was weighed.
+  SearchResult stopped() {
+    SearchCounts& counts = found_.counts;
+    counts.not_asked = counts.layouts - counts.not_allowed - counts.certainly_too_large;
+    found_.interrupted = true;
+    return found_.result();
+  }
+
+  // A base is asked once for what its layers keep; that bounds the memory of every layout that has it. False: out of time,
+  // and no layout was bounded.
+  bool bound_memory() {
     std::vector<FormFacts>& facts = facts_;
     facts.resize(space_.bases.size());
     help_.share(facts.size(), [&](std::size_t i) {
-      facts[i] = reader_.facts_of(space_.bases[i], !wish_.first_that_fits);
+      if (!help_.is_out_of_time())
+        facts[i] = reader_.facts_of(space_.bases[i], !wish_.first_that_fits);
     });
     struct Excluded {
       std::int64_t layouts = 0;
@@ -82,6 +98,7 @@ class Search {
     std::vector<Excluded> pieces((space_.bundles.size() + kPiece - 1) / kPiece);
     const double usable = static_cast<double>(target_.device->capacity.value().value());
     help_.share(pieces.size(), [&](std::size_t piece) {
+      if (help_.is_out_of_time()) return;
       Bounds bounds(target_, stages_are_stated_);
       Excluded& excluded = pieces[piece];
       const std::size_t end = std::min(space_.bundles.size(), (piece + 1) * kPiece);
@@ -104,12 +121,14 @@ class Search {
         });
       }
     });
+    if (help_.is_out_of_time()) return false;
     for (const Excluded& excluded : pieces) {
       if (excluded.layouts > 0)
         found_.exclude(excluded.nearest, excluded.least - usable, excluded.layouts);
       for (const auto& [base, layouts] : excluded.refused)
         found_.refuse(facts[base].code, facts[base].words, layouts);
     }
+    return true;
   }
 
   // Calls `visit` with each choice of a bundle and its bytes at least.
@@ -157,6 +176,7 @@ class Search {
     for (std::uint32_t i = 0; i < wanted.size(); ++i)
       if (wanted[i].widest > 0 && wanted[i].widest <= kWidest) bases.push_back(i);
     help_.share(bases.size(), [&](std::size_t at) {
+      if (help_.is_out_of_time()) return;
       const Wanted& base = wanted[bases[at]];
       FormFacts& facts = facts_[bases[at]];
       Layout form = space_.bases[bases[at]];
@@ -256,7 +276,9 @@ class Search {
       for (const Turn& turn : batch.groups) open_group(turn, groups_->all[turn.at]);
       learn(batch.layouts, answers);
       done += static_cast<std::int64_t>(batch.layouts.size());
-      if (help_.go_on && !help_.go_on({done, found_.counts.layouts, found_.best_seconds()})) {
+      const bool stops =
+          help_.go_on && !help_.go_on({done, found_.counts.layouts, found_.best_seconds()});
+      if (stops || help_.is_out_of_time()) {
         found_.interrupted = true;
         break;
       }
@@ -272,9 +294,12 @@ class Search {
       WeighedLayout& answer = answers[i].answer;
       answer.least_seconds = layouts[i].seconds;
       answer.least_bytes = std::max(answer.least_bytes, layouts[i].bytes);
-      if (cells_) cells_->learn(answer);
+      if (cells_ && !answers[i].skipped) cells_->learn(answer);
     }
-    for (const LayoutOutcome& answer : answers) found_.take(answer);
+    if (wish_.first_that_fits)
+      first_fit_.take(answers);
+    else
+      for (const LayoutOutcome& answer : answers) found_.take(answer);
   }
 
   // By family: groups that have their turn, with those of their families that will have it for all that is known yet.
@@ -297,6 +322,7 @@ class Search {
   }
 
   void time_family(const std::vector<std::uint32_t>& which) {
+    if (help_.is_out_of_time()) return;
     std::vector<LayoutReader::AskedGroup> groups;
     for (const std::uint32_t at : which) {
       const LayoutGroup& group = groups_->all[at];
@@ -308,6 +334,10 @@ class Search {
   }
 
   void open_group(const Turn& turn, const LayoutGroup& group) {
+    if (!group.time) {  // the time was up
+      found_.counts.not_asked += group.layouts;
+      return;
+    }
     ++found_.counts.groups_timed;
     const double most = found_.limit();
     const FormFacts& facts = facts_[space_.base_of[group.form]];
@@ -334,6 +364,7 @@ class Search {
   const bool stages_are_stated_;
   Bounds bounds_;
   Findings found_;
+  FirstFit first_fit_;
   std::vector<FormFacts> facts_;  // by base
   Weigher weigher_;
   OpenLayouts open_;

@@ -38,7 +38,8 @@ struct WeighedLayout {
   std::int32_t recomputed = 0;       // of a range of amounts, the one that was chosen
   double seconds = 0;
   double least_bytes = 0, least_high = 0, least_seconds = 0;  // what the bounds said
-  bool certain = false;  // too large by a bound, which is `bytes`: not weighed
+  bool certain = false;        // too large by a bound, which is `bytes`: not weighed
+  std::int64_t over_host = 0;  // bytes too many for the host alone, where the device has room
 };
 
 struct Refusal {
@@ -49,6 +50,7 @@ struct Refusal {
 // A group of layouts that do not fit, by what binds.
 struct TooLarge {
   bool certain = false;             // weights, states and what layers keep alone
+  bool host = false;                // the device has room, the host of its machine does not
   Pile binds = Pile::kActivations;  // the largest at the peak
   std::int64_t layouts = 0;
   std::int64_t least_excess = 0;  // bytes by which the nearest of them misses
@@ -58,6 +60,7 @@ struct TooLarge {
 struct SearchCounts {
   std::int64_t layouts = 0, not_allowed = 0, certainly_too_large = 0, cannot_be_faster = 0;
   std::int64_t not_asked = 0;  // when the search was stopped
+  std::int64_t asked() const { return layouts - not_asked; }
   std::int64_t fits = 0, tight = 0, too_large = 0;
   std::int64_t bases = 0, groups = 0, groups_timed = 0;
   std::int64_t weighed() const { return fits + tight + too_large; }
@@ -74,6 +77,10 @@ struct SearchHelp {
   // Calls `work` with 0 ... count-1, in any order, on any threads; returns when all are done.
   std::function<void(std::size_t count, const std::function<void(std::size_t)>& work)> share;
   std::function<bool(const SearchProgress&)> go_on;  // false: stop with what there is
+  // Whether the time is up: asked by any worker, before each piece of work. Once true it stays true. What has been answered
+  // by then is as it would have been with more time.
+  std::function<bool()> expired;
+  bool is_out_of_time() const { return expired && expired(); }
 };
 // One worker, no files beside the run, nobody who watches.
 SearchHelp serial_help();
@@ -84,7 +91,9 @@ struct SearchWish {
   double within = 0.05;   // of the best's time: all of these are weighed, for the simplest of them
   bool front = false;     // the whole front of time and memory
   bool everything = false;       // the judge: no bound is used
-  bool first_that_fits = false;  // least memory first; is there any?
+  // Least memory first; is there any? What the search's estimate says fits, or nearly does, is asked of predict(), so that
+  // the answer is what weigh says of the layout.
+  bool first_that_fits = false;
 };
 
 struct SearchResult {

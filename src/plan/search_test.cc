@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "document/read.h"
+#include "job/engine_rules.h"
 #include "plan/question.h"
 #include "plan/recipe_changes.h"
 
@@ -53,22 +54,27 @@ class Problems {
         hidden / 128, one_of(1, 2, 4), one_of("true", "false"),
         experts ? R"(, "num_local_experts": 8, "num_experts_per_tok": 2)" : "");
     // Most of a space is left out, so that many problems are asked: an engine, and sometimes more, is said.
-    std::string fixed = fmt::format(
-        R"("engine": "{}",)",
-        one_of("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "megatron", "nanotron", "fsdp2"));
-    if (one_of(0, 0, 0, 0, 0, 1) == 1)
+    std::string fixed =
+        fmt::format(R"("engine": "{}",)", one_of("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron",
+                                                 "megatron", "nanotron", "fsdp2", "scaling"));
+    std::string machine;
+    if (one_of(0, 0, 0, 0, 0, 1) == 1) {
       fixed += fmt::format(R"( "offload": {{"{}": "cpu"}},)",
                            one_of("optimizer", "activations", "parameters"));
+      // The host is a limit, too.
+      machine = fmt::format(R"(, "machine": {{"host": {{"memory": "{}"}}}})",
+                            one_of("8 GB", "32 GB", "128 GB", "2 TB"));
+    }
     const std::string precision = one_of("bf16-mixed", "bf16-mixed", "bf16-autocast", "fp32");
     std::string parallel;
     if (one_of(0, 1, 2) > 0) parallel += fmt::format(R"("tensor": {})", one_of(1, 1, 2, 4));
     if (one_of(0, 1, 2) > 0)
       parallel += fmt::format(R"({}"context": {})", parallel.empty() ? "" : ", ", one_of(1, 1, 2));
     return fmt::format(
-        R"({{"model": {}, {} "cluster": {{"device": "{}", "devices": {}}},)"
+        R"({{"model": {}, {} "cluster": {{"device": "{}", "devices": {}{}}},)"
         R"( "training": {{"precision": "{}", "sequence_length": {}, "global_batch": {}{}}},)"
         R"( "parallel": {{{}}}}})",
-        model, fixed, one_of("rtx-4090", "a100-sxm-40gb", "h100-sxm-80gb", "l4"), devices,
+        model, fixed, one_of("rtx-4090", "a100-sxm-40gb", "h100-sxm-80gb", "l4"), devices, machine,
         precision, one_of(2048, 8192, 16384), devices * one_of(2, 4, 6, 8),
         one_of(R"(, "micro_batch": 1)", R"(, "micro_batch": 2)", ""), parallel);
   }
@@ -199,6 +205,78 @@ TEST(Search, AnswersSoForAsManyAsAreAsked) {
   const char* asked = std::getenv("STEELYARD_JUDGE_PROBLEMS");
   if (asked == nullptr) GTEST_SKIP() << "STEELYARD_JUDGE_PROBLEMS says how many";
   judge(9, std::stoi(asked));
+}
+
+// Every engine of the table has layouts: none is left out by hand.
+TEST(Search, PlansEveryEngineOfTheTable) {
+  for (const EngineRules& rules : engine_rules()) {
+    const auto document =
+        read_json(fmt::format(R"({{"model": "llama-3.2-1b", "engine": "{}",)"
+                              R"( "cluster": {{"device": "h100-sxm-80gb", "devices": 2}},)"
+                              R"( "training": {{"sequence_length": 2048, "global_batch": 4}}}})",
+                              name_of(rules.engine)),
+                  "problem");
+    ASSERT_TRUE(document);
+    const auto question = question_of(*document, serial_help());
+    ASSERT_TRUE(question) << name_of(rules.engine);
+    const Space space = space_of(*question);
+    SearchWish wish;
+    wish.first_that_fits = true;
+    const SearchResult found = search(question->run, question->target, space, wish, serial_help());
+    EXPECT_NE(found.best(), nullptr) << name_of(rules.engine);
+  }
+}
+
+// What waits on the host is a limit: of two machines the one with more memory has more that fits.
+TEST(Search, TheHostIsALimit) {
+  std::int64_t fits[2] = {0, 0};
+  for (const int large : {0, 1}) {
+    const auto document = read_json(
+        fmt::format(
+            R"({{"model": "llama-3.2-1b", "engine": "ddp", "offload": {{"activations": "cpu"}},)"
+            R"( "cluster": {{"device": "h100-sxm-80gb", "devices": 8, "machine": {{"host": {{"memory": "{}"}}}}}},)"
+            R"( "training": {{"sequence_length": 8192, "global_batch": 64}}}})",
+            large == 1 ? "4 TB" : "200 GB"),
+        "problem");
+    ASSERT_TRUE(document);
+    const auto question = question_of(*document, serial_help());
+    ASSERT_TRUE(question);
+    const Space space = space_of(*question);
+    SearchWish wish;
+    wish.everything = true;
+    const SearchResult found = search(question->run, question->target, space, wish, serial_help());
+    fits[large] = found.counts.fits;
+    const bool host = std::any_of(found.too_large.begin(), found.too_large.end(),
+                                  [](const TooLarge& group) { return group.host; });
+    EXPECT_EQ(host, large == 0);
+  }
+  EXPECT_LT(fits[0], fits[1]);
+}
+
+// Out of time after any number of looks at the clock, every layout is accounted for; with time enough the answer is the same.
+TEST(Search, StopsWhereverTheTimeIsUp) {
+  const auto document = read_json(
+      R"({"model": "llama-3.2-1b", "engine": "megatron", "cluster": {"device": "h100-sxm-80gb", "devices": 4},)"
+      R"( "training": {"sequence_length": 8192, "global_batch": 16, "micro_batch": 1}})",
+      "problem");
+  ASSERT_TRUE(document);
+  const auto question = question_of(*document, serial_help());
+  ASSERT_TRUE(question);
+  const Space space = space_of(*question);
+  const SearchResult whole = search(question->run, question->target, space, {}, serial_help());
+  bool finished = false;
+  for (int looks = 1; !finished; looks *= 2) {
+    SearchHelp help = serial_help();
+    int left = looks;
+    help.expired = [&left] { return left <= 0 || --left <= 0; };
+    const SearchResult stopped = search(question->run, question->target, space, {}, help);
+    EXPECT_EQ(sum_of(stopped.counts), stopped.counts.layouts) << looks;
+    finished = !stopped.interrupted;
+    if (!finished) continue;
+    EXPECT_EQ(stopped.counts.not_asked, 0);
+    ASSERT_NE(stopped.best(), nullptr);
+    EXPECT_EQ(stopped.best()->layout, whole.best()->layout);
+  }
 }
 
 // Models of two stacks: their layers keep what other stacks have made, or let go what theirs hand out.

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -83,6 +84,7 @@ class Space {
   std::vector<std::uint32_t> base_of;       // of each form
   std::vector<std::uint32_t> form_numbers;  // of each micro-batch of a bundle, by kind of form
   bool cut_short = false;                   // more than kMostLayouts
+  bool unfinished = false;                  // the time was up: there are more layouts
   std::uint32_t slots = 0;                  // of all bundles
 
   // Layouts are known by their number: bundle by bundle, recomputation fastest.
@@ -109,6 +111,8 @@ class Space {
 };
 constexpr std::size_t kMostLayouts = 1'000'000'000;
 
-Space space_of(const PlanTarget& target, const Settings& fixed, std::vector<RecipeChange> recipes);
+// `expired`: whether the time is up; none: there is time for all of them.
+Space space_of(const PlanTarget& target, const Settings& fixed, std::vector<RecipeChange> recipes,
+               const std::function<bool()>& expired = {});
 
 }  // namespace steelyard

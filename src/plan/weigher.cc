@@ -95,7 +95,10 @@ void Weigher::weigh(const std::vector<Asked>& which, const Findings& found,
     tasks.add(work,
               [this, &which, &found, &answers, &form = forms[key], mine = std::move(members)] {
                 Bounds bounds(target_, reader_.stages_are_stated());
-                for (const std::size_t i : mine) answers[i] = weigh(which[i], form, bounds, found);
+                for (const std::size_t i : mine) {
+                  answers[i].skipped = reader_.is_out_of_time();
+                  if (!answers[i].skipped) answers[i] = weigh(which[i], form, bounds, found);
+                }
                 form.prepared.reset();
               });
   }
@@ -103,7 +106,9 @@ void Weigher::weigh(const std::vector<Asked>& which, const Findings& found,
 
 Fate Weigher::fate_of(const LayoutNeed& need) const {
   if (need.fits) return Fate::kFits;
-  return need.device <= target_.device->capacity ? Fate::kTight : Fate::kTooLarge;
+  const bool may_fit =
+      need.device <= target_.device->capacity && need.on_host != Verdict::kDoesNotFit;
+  return may_fit ? Fate::kTight : Fate::kTooLarge;
 }
 
 // As few layers as do as well as the most of them, and so take the least time. The job is left with them.
@@ -179,6 +184,8 @@ LayoutOutcome Weigher::weigh(const Asked& asked, Drawn& drawn, Bounds& bounds,
     answer.high = need.high.value().value();
     answer.pipeline = need.pipeline;
     answer.binds = need.binds;
+    if (need.on_host == Verdict::kDoesNotFit && need.device <= target_.device->capacity)
+      answer.over_host = (need.host - prepared.host_memory()).value().value();
     if (answer.fate == Fate::kTooLarge || (wish_.first_that_fits && !need.fits)) return weighing;
     if (const auto step = prepared.step()) answer.seconds = step->value();
   } catch (const OverflowError& fault) {

@@ -5,6 +5,7 @@
 #include "engine/stage_program.h"
 #include "ledger/replay.h"
 #include "predict/band.h"
+#include "predict/host_room.h"
 #include "predict/launch_queue.h"
 #include "predict/prediction.h"
 #include "predict/reserve.h"
@@ -124,6 +125,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
                            room_beside(runtime.high, prediction.usable)};
   PeakPrediction& peak = prediction.peak;
   bool unsimulated = false;
+  std::vector<Bytes> on_host;  // by stage
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
     const StageProgram built = stages.build(stage);
     const RootReading reading = read(stages.program(), built.root);
@@ -146,6 +148,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
     const HostMemory host = stages.host(stage);
+    on_host.push_back(host.on_host());
     if (host.on_host() + host.in(HostPlace::kNvme) > prediction.host + prediction.nvme) {
       prediction.host = host.on_host();
       prediction.pinned = host.in(HostPlace::kPinned);
@@ -174,8 +177,10 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     prediction.ranks.push_back(std::move(rank));
   }
 
-  const std::int64_t of_node = std::min(job.cluster.devices, job.cluster.devices_per_node);
-  prediction.host_of_node = prediction.host * Checked(of_node);
+  prediction.host_of_node = host_of_fullest_machine(job, on_host);
+  prediction.host_verdict = host_verdict(host_room(job), prediction.host_of_node);
+  if (std::string lacks = host_sentence(job, prediction.host_of_node); !lacks.empty())
+    prediction.warnings.push_back(std::move(lacks));
   std::size_t worst = 0;
   for (std::size_t i = 1; i < prediction.ranks.size(); ++i)
     if (prediction.ranks[i].device > prediction.ranks[worst].device) worst = i;
@@ -191,7 +196,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     balanced.experts.imbalance = 1;
     peak.low = std::min(peak.low, predict_with(balanced, read, by).peak.low);
   }
-  prediction.verdict = verdict_of(peak, prediction.usable);
+  prediction.verdict = std::max(verdict_of(peak, prediction.usable), prediction.host_verdict);
   if (unsimulated)
     prediction.assumptions.push_back(
         {"reserved", "estimated", "too many tensors to play each through the allocator"});

@@ -112,7 +112,8 @@ struct Prediction {
   // Beside the device, of the rank that keeps most there, and what it is.
   Bytes host{}, pinned{}, nvme{};
   std::vector<HostHolding> holdings;
-  Bytes host_of_node{};  // of all ranks of one machine
+  Bytes host_of_node{};  // of all ranks of one machine, the fullest
+  Verdict host_verdict = Verdict::kFits;  // whether one has that much (predict/host_room.h)
   Bytes
       weights_alone{};  // parameters of one rank for inference, in the compute type: "it fits for inference"
   std::optional<StepTime> time;  // see predict_time
@@ -120,7 +121,9 @@ struct Prediction {
   std::vector<std::string> warnings;
 
   // Tight or not: what is expected is within the device.
-  bool is_expected_to_fit() const { return peak.device <= usable; }
+  bool is_expected_to_fit() const {
+    return peak.device <= usable && host_verdict != Verdict::kDoesNotFit;
+  }
 };
 
 struct Predicted {

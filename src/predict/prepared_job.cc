@@ -15,9 +15,17 @@ std::optional<StepTime> expected_time(const Job& job) {
 }
 
 PreparedJob::PreparedJob(const Job& job)
-    : job_(job), programs_(job_), observed_(job_), runtime_(runtime_bytes(job_)) {}
+    : job_(job),
+      programs_(job_),
+      observed_(job_),
+      runtime_(runtime_bytes(job_)),
+      host_room_(host_room(job_)) {}
 PreparedJob::PreparedJob(const Job& job, const PreparedForm& form)
-    : job_(job), programs_(job_, form.drawn()), observed_(job_), runtime_(runtime_bytes(job_)) {}
+    : job_(job),
+      programs_(job_, form.drawn()),
+      observed_(job_),
+      runtime_(runtime_bytes(job_)),
+      host_room_(host_room(job_)) {}
 
 void PreparedJob::turn_to(const Job& job) {
   Training& training = job_.training;
@@ -60,9 +68,19 @@ LayoutNeed PreparedJob::need(bool only_if_it_fits) {
       stage = last;
     }
   }
-  need.fits = need.high <= usable;
+  look_at_host(need);
+  need.fits = need.high <= usable && need.on_host == Verdict::kFits;
   need.high = std::max(need.high, need.device);
   return need;
+}
+
+void PreparedJob::look_at_host(LayoutNeed& need) {
+  if (!keeps_on_host(job_)) return;
+  std::vector<Bytes> of_stage;
+  for (std::int64_t stage = 0; stage < job_.parallel.pipeline; ++stage)
+    of_stage.push_back(programs_.host(stage).on_host());
+  need.host = host_of_fullest_machine(job_, of_stage);
+  need.on_host = host_verdict(host_room_, need.host);
 }
 
 std::optional<Seconds> PreparedJob::step() {

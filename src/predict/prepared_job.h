@@ -20,13 +20,16 @@
 #include "ledger/pile.h"
 #include "machine/runtime.h"
 #include "predict/band.h"
+#include "predict/host_room.h"
 
 namespace steelyard {
 
 struct LayoutNeed {
   Bytes device{};                   // expected, on the fullest device
   Bytes high{};                     // the upper end of the band
-  bool fits = false;                // the upper end, too
+  bool fits = false;                // the upper end, too, and what is kept on the host
+  Bytes host{};                     // of the fullest machine
+  Verdict on_host = Verdict::kFits;
   std::int64_t pipeline = 0;        // the stage of the peak
   Pile binds = Pile::kActivations;  // the largest pile there
 };
@@ -57,15 +60,21 @@ class PreparedJob {
   LayoutNeed need() { return need(false); }
   // Stops at the first stage that needs more than fits for certain, though not more than there is expected to be.
   LayoutNeed need_if_it_fits() { return need(true); }
+  // The most that a host is known to have; nothing is too much for one that nobody knows.
+  Bytes host_memory() const {
+    return host_room_ && host_room_->most ? *host_room_->most : Bytes();
+  }
   std::optional<Seconds> step();  // nothing for a device without known rates
 
  private:
   LayoutNeed need(bool only_if_it_fits);
+  void look_at_host(LayoutNeed& need);
 
   Job job_;
   StagePrograms<Checked> programs_;
   const ErrorBand observed_;
   const RuntimeBytes runtime_;
+  const std::optional<HostRoom> host_room_;
 };
 
 }  // namespace steelyard

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "predict/host_room.h"
 #include "predict/moves.h"
 
 namespace steelyard {
@@ -31,6 +32,7 @@ struct Attempt {
   int price = 0;
   Bytes
       phases{};  // of the fullest rank, all phases together: what a move that does not reach the peak still lowers
+  Bytes host{};  // of the fullest machine
 };
 
 Bytes sum_of_phases(const Prediction& prediction) {
@@ -54,6 +56,12 @@ void apply_words(const Move& move, Suggestion& suggestion) {
 }
 
 bool grows_cluster(const Move& move) { return move.moves_cost_to == "devices"; }
+
+// A change may ask for more of a host that nobody knows: it is offered as tight, unless that is what the run lacks.
+bool is_way_out(const Prediction& before, const Prediction& after) {
+  return after.verdict == Verdict::kFits ||
+         (before.host_verdict == Verdict::kFits && only_host_is_unsure(after));
+}
 
 // For the tokens of one step of `job`.
 std::optional<Seconds> longer_by(const Job& job, const Job& changed) {
@@ -79,6 +87,7 @@ class Search {
     Attempt start;
     start.job = job_;
     start.phases = sum_of_phases(prediction_);
+    start.host = prediction_.host_of_node;
     for (std::size_t move = 0; move < ordinary_; ++move) propose(start, move);
     find(kWanted, kMostWeighings);
     for (std::size_t adapter = ordinary_; adapter < moves_.size(); ++adapter) {
@@ -123,11 +132,16 @@ class Search {
     const std::optional<Prediction> after = weighed_or_nothing(*changed);
     if (!after) return false;
     const Bytes phases = sum_of_phases(*after);
-    if (phases >= attempt.phases) return false;  // the last move bought nothing here
+    // The last move bought nothing here, nor where the host lacks memory.
+    const bool helps_host =
+        prediction_.host_verdict != Verdict::kFits && after->host_of_node < attempt.host;
+    if (phases >= attempt.phases && !helps_host) return false;
     attempt.phases = phases;
+    attempt.host = after->host_of_node;
     attempt.job = std::move(*changed);
-    if (after->verdict != Verdict::kFits) return true;
-    if (after->peak.device >= prediction_.peak.device || !is_minimal(attempt.applied)) return false;
+    if (!is_way_out(prediction_, *after)) return true;
+    if (after->peak.device >= prediction_.peak.device && !helps_host) return false;
+    if (!is_minimal(attempt.applied)) return false;
     Suggestion suggestion = attempt.suggestion;
     suggestion.saves = prediction_.peak.device - after->peak.device;
     suggestion.peak = after->peak.device;
@@ -168,7 +182,7 @@ class Search {
       const std::optional<Job> trial = without_one(applied, without);
       if (!trial) return false;
       const std::optional<Prediction> after = weighed_or_nothing(*trial);
-      return after && after->verdict == Verdict::kFits;
+      return after && is_way_out(prediction_, *after);
     });
   }
   std::optional<Job> without_one(const std::vector<std::size_t>& applied,

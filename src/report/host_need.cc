@@ -6,16 +6,16 @@
 #include <string_view>
 #include <utility>
 
-#include "machine/machine.h"
+#include "predict/host_room.h"
 #include "quantity/print.h"
 #include "report/table.h"
 
 namespace steelyard {
 
 std::optional<Bytes> lacking_host_memory(const Job& job, const Prediction& prediction) {
-  const Machine* machine = job.cluster.machine.get();
-  if (machine == nullptr || machine->host_memory >= prediction.host_of_node) return std::nullopt;
-  return machine->host_memory;
+  const auto room = host_room(job);
+  if (!room || prediction.host_verdict == Verdict::kFits) return std::nullopt;
+  return room->memory;
 }
 
 std::vector<std::string> with_host(std::vector<std::string> known, const Job& job,

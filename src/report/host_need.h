@@ -4,8 +4,8 @@
 //   beside the device                                   rule                            the table of -v
 //   optimizer states       pageable     59.8 GiB        deepspeed.offload-states
 //
-// Whether the host has that much is nobody's verdict: the run file names a device, and not the machine around it. What the
-// usual one has is said where it is less.
+// Host memory is a limit as the device's is (predict/host_room.h). Where the machine has less, its memory is named, and where
+// the machine was assumed, the key that says otherwise.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace steelyard {
 
-// What the usual machine of the run's device has, where that is less than the run keeps on it.
+// What the machine of the run has, where that is less than the run keeps on it.
 std::optional<Bytes> lacking_host_memory(const Job& job, const Prediction& prediction);
 // The facts of a screen, and that one behind them where something is kept there.
 std::vector<std::string> with_host(std::vector<std::string> known, const Job& job,

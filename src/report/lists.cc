@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "job/engine_rules.h"
 #include "job/job.h"
 #include "job/keys.h"
 #include "machine/device.h"
@@ -137,21 +138,12 @@ Json meanings_json(std::string_view schema, const std::vector<Meaning>& rows) {
 }
 
 const std::vector<Meaning>& engines() {
-  static const std::vector<Meaning> kRows = {
-      {name_of(Engine::kDdp),
-       "PyTorch DistributedDataParallel; zero_stage 0, or 1 for ZeroRedundancyOptimizer"},
-      {name_of(Engine::kFsdp1),
-       "PyTorch FullyShardedDataParallel; zero_stage 3, or 2 to keep gathered parameters; "
-       "replicate > 1: hybrid"},
-      {name_of(Engine::kFsdp2),
-       "PyTorch fully_shard; zero_stage 3, or 2 to keep gathered parameters; replicate > 1: "
-       "hybrid"},
-      {name_of(Engine::kDeepSpeed), "DeepSpeed ZeRO; zero_stage 0 to 3"},
-      {name_of(Engine::kMegatron),
-       "Megatron-LM; zero_stage 1: distributed optimizer; 2 and 3: Megatron-FSDP"},
-      {name_of(Engine::kNanotron), "nanotron; zero_stage 0 or 1"},
-      {name_of(Engine::kScaling), "Aleph Alpha's scaling; zero_stage 0 or 1"},
-  };
+  static const std::vector<Meaning> kRows = [] {
+    std::vector<Meaning> rows;
+    for (const EngineRules& rules : engine_rules())
+      rows.push_back({name_of(rules.engine), rules.description});
+    return rows;
+  }();
   return kRows;
 }
 

@@ -35,7 +35,8 @@ std::string curve_text(const Curve& curve, const Style& style) {
     std::vector<std::string> cells = {print_count(point.devices)};
     if (curve.wanted) cells.push_back(point.row ? print_count(point.value * unit_of(curve)) : "-");
     if (!point.row) {
-      for (const char* cell : {"-", "-", "-", "nothing fits"}) cells.emplace_back(cell);
+      for (const char* cell : {"-", "-", "-"}) cells.emplace_back(cell);
+      cells.emplace_back(point.unfinished ? "not finished" : "nothing fits");
       table.add(std::move(cells));
       continue;
     }
@@ -43,7 +44,8 @@ std::string curve_text(const Curve& curve, const Style& style) {
     cells.push_back(print_seconds(time.step));
     cells.push_back(fmt::format("{:.0f}", time.tokens_per_second_per_device));
     cells.push_back(fmt::format("{:.0f} %", 100 * time.model_flops_utilization));
-    cells.push_back(words_of(point.row->layout, " "));
+    cells.push_back(words_of(point.row->layout, " ") +
+                    (point.unfinished ? " (not finished: the best so far)" : ""));
     table.add(std::move(cells));
     series.points.emplace_back(
         static_cast<double>(point.devices),
@@ -68,6 +70,7 @@ Json json_of(const Curve& curve) {
   Json points = Json::array();
   for (const CurvePoint& point : curve.points) {
     Json json = {{"devices", point.devices}, {"fits", point.row.has_value()}};
+    if (point.unfinished) json["finished"] = false;
     if (point.row && curve.wanted) json["value"] = point.value * unit_of(curve);
     if (point.row) json["best"] = json_of(*point.row);
     points.push_back(std::move(json));

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "predict/host_room.h"
 #include "report/plan_json.h"
 #include "report/plan_table.h"
 #include "report/table.h"
@@ -19,6 +20,8 @@ using Json = nlohmann::ordered_json;
 // Of a layout that a search calls too large: what is expected misses, though the band's low end may fit.
 std::string miss_in_words(const Prediction& prediction, const Style& style) {
   if (prediction.verdict != Verdict::kTight) return verdict_words(prediction.verdict);
+  if (only_host_is_unsure(prediction)) return "the host may lack memory";
+  if (prediction.is_expected_to_fit()) return "the band crosses the line";
   const Bytes miss = prediction.peak.device - prediction.usable;
   return fmt::format("{} too much", print_memory(miss, style.units));
 }
@@ -26,6 +29,23 @@ std::string miss_in_words(const Prediction& prediction, const Style& style) {
 std::string value_words(Wanted wanted, std::int64_t value) {
   if (wanted == Wanted::kMostParameters) return print_parameters(Checked(value) * 1'000'000);
   return print_count(value);
+}
+
+// What is asked, where other commands ask for something near it.
+std::string_view question_of(Wanted wanted) {
+  switch (wanted) {
+    case Wanted::kMostParameters:
+      return "the largest model that one of its layouts is sure to fit, up to the high end of the "
+             "band; sweep --largest keeps the layout as it is written";
+    case Wanted::kLongestSequence:
+    case Wanted::kLargestMicroBatch:
+    case Wanted::kLargestBatch:
+      return "the most that one of the layouts is sure to fit, up to the high end of the band; "
+             "weigh "
+             "keeps the layout as it is written";
+    default:
+      return "";
+  }
 }
 
 std::string cost_words(const ExtremePoint& point, std::optional<double> price) {
@@ -56,7 +76,10 @@ std::string_view name_of(Wanted wanted) {
 std::string extremes_text(const ExtremeAnswer& answer, std::optional<double> price, double seconds,
                           const Style& style) {
   std::string text;
-  if (answer.answers.empty()) {
+  if (answer.answers.empty() && answer.unfinished) {
+    text += painted(style, Ink::kWarning, "not finished") +
+            fmt::format("   {}: nothing that fits was found yet\n", name_of(answer.wanted));
+  } else if (answer.answers.empty()) {
     text += painted(style, Ink::kBad, "nothing fits") +
             fmt::format("   {}: no layout of any value asked\n", name_of(answer.wanted));
   } else if (answer.answers.size() == 1) {
@@ -93,6 +116,15 @@ std::string extremes_text(const ExtremeAnswer& answer, std::optional<double> pri
     tried.push_back(
         fmt::format("{} {}", value_words(answer.wanted, point.value), point.fits ? "fits" : "no"));
   if (!tried.empty()) text += "tried  " + facts(style, tried, 7) + "\n";
+  if (const std::string_view question = question_of(answer.wanted); !question.empty())
+    text += wrapped(style, question, 2) + "\n";
+  if (answer.unfinished)
+    text += wrapped(style,
+                    fmt::format("not finished: {} layouts asked{}; --seconds N searches for longer",
+                                print_count(answer.layouts),
+                                answer.answers.empty() ? "" : ", the best so far"),
+                    2) +
+            "\n";
   for (const Assumption& assumption : answer.assumptions)
     if (assumption.key == "training.global_batch")
       text +=
@@ -121,11 +153,9 @@ Json json_of(const ExtremeAnswer& answer, std::optional<double> price) {
   Json answers = Json::array(), tried = Json::array();
   for (const ExtremePoint& point : answer.answers) answers.push_back(point_json(point));
   for (const ExtremePoint& point : answer.tried) tried.push_back(point_json(point));
-  return {{"schema", "steelyard.plan_extreme/1"},
-          {"wanted", name_of(answer.wanted)},
-          {"answers", std::move(answers)},
-          {"tried", std::move(tried)},
-          {"layouts", answer.layouts}};
+  return {{"schema", "steelyard.plan_extreme/1"}, {"wanted", name_of(answer.wanted)},
+          {"answers", std::move(answers)},        {"tried", std::move(tried)},
+          {"finished", !answer.unfinished},       {"layouts", answer.layouts}};
 }
 
 std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& whole,
@@ -156,7 +186,9 @@ std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& wh
     } else if (answer.nearest) {
       const PlanRow& row = *answer.nearest;
       const Prediction& prediction = row.prediction;
-      text += painted(style, Ink::kBad, "too large     ") + fmt::format("{}\n", answer.asked);
+      text += (prediction.is_expected_to_fit() ? painted(style, Ink::kWarning, "tight         ")
+                                               : painted(style, Ink::kBad, "too large     ")) +
+              fmt::format("{}\n", answer.asked);
       text += "  " +
               facts(style,
                     {"the nearest: " + words_of(row.layout, " "),
@@ -205,10 +237,12 @@ std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& wh
 }
 
 Json json_of(const WhyAnswer& answer) {
-  Json json = {{"asked", answer.asked},
-               {"verdict", answer.fastest   ? "fits"
-                           : answer.nearest ? "too_large"
-                                            : "not_allowed"}};
+  Json json = {
+      {"asked", answer.asked},
+      {"verdict", answer.fastest                                                      ? "fits"
+                  : answer.nearest && answer.nearest->prediction.is_expected_to_fit() ? "tight"
+                  : answer.nearest                                                    ? "too_large"
+                                   : "not_allowed"}};
   if (answer.fastest) json["fastest"] = json_of(*answer.fastest);
   if (answer.nearest) json["nearest"] = json_of(*answer.nearest);
   if (answer.nearest && answer.nearest_that_fits)

@@ -45,11 +45,12 @@ Json rejected_json(const PlanAnswer& answer) {
   Json rejected = Json::array();
   for (const TooLarge& group : answer.result.too_large) {
     const Layout& layout = answer.space.layout(group.nearest);
-    Json entry = {
-        {"binds", group.certain ? "states_and_activations" : std::string(name_of(group.binds))},
-        {"layouts", group.layouts},
-        {"least_excess_bytes", group.least_excess},
-        {"nearest", words_of(layout, " ")}};
+    Json entry = {{"binds", group.certain ? "states_and_activations"
+                            : group.host  ? "host"
+                                          : std::string(name_of(group.binds))},
+                  {"layouts", group.layouts},
+                  {"least_excess_bytes", group.least_excess},
+                  {"nearest", words_of(layout, " ")}};
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout))
       entry["smallest_change"] = words_of_change(layout, layout_of(answer.space, *fit));
     rejected.push_back(std::move(entry));
@@ -89,6 +90,7 @@ Json json_of(const PlanRow& row) {
           {"device_bytes", number(row.prediction.peak.device)},
           {"low_bytes", number(row.prediction.peak.low)},
           {"high_bytes", number(row.prediction.peak.high)},
+          {"host_bytes_of_node", number(row.prediction.host_of_node)},
           {"headroom_bytes", number(row.prediction.usable) - number(row.prediction.peak.device)},
           {"peak_stage", row.prediction.peak.pipeline},
           {"step_seconds", row.time.step.value()},
@@ -101,9 +103,10 @@ Json json_of(const PlanRow& row) {
 
 Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
   Json json = {{"schema", "steelyard.plan/1"},
-               {"verdict", !answer.rows.empty()   ? "fits"
-                           : answer.tight.empty() ? "nothing_fits"
-                                                  : "tight"},
+               {"verdict", !answer.rows.empty()        ? "fits"
+                           : !answer.tight.empty()     ? "tight"
+                           : answer.result.interrupted ? "not_finished"
+                                                       : "nothing_fits"},
                {"devices", question.target.devices},
                {"device", question.target.device->name},
                {"global_batch", question.target.global_batch},

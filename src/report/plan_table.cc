@@ -8,6 +8,7 @@
 
 #include "report/amount.h"
 #include "report/host_need.h"
+#include "report/plan_unfinished.h"
 #include "report/table.h"
 #include "report/time_table.h"
 #include "report/verdict_words.h"
@@ -192,10 +193,12 @@ std::string rejected_text(const PlanAnswer& answer, const Style& style) {
   for (const TooLarge& group : answer.result.too_large) {
     if (++shown > 3) break;
     const Layout& layout = answer.space.layout(group.nearest);
-    std::string line = fmt::format(
-        "{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
-        group.certain ? std::string("weights, states and what layers keep") : words_of(group.binds),
-        memory(group.least_excess, style), memory_unit(style.units));
+    std::string line =
+        fmt::format("{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
+                    group.certain ? std::string("weights, states and what layers keep")
+                    : group.host  ? std::string("what waits on the host")
+                                  : words_of(group.binds),
+                    memory(group.least_excess, style), memory_unit(style.units));
     if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout)) {
       const Layout& other = layout_of(answer.space, *fit);
       std::string change = words_of_change(layout, other);
@@ -294,12 +297,15 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
   std::string text;
   const auto& rows = answer.rows;
   if (rows.empty()) {
-    text += painted(style, Ink::kBad,
-                    answer.tight.empty() ? "nothing fits" : "nothing is sure to fit") +
-            fmt::format("   no layout of {} on {} x {}\n", question.target.model->name,
-                        print_count(question.target.devices), question.target.device->name);
+    text += (answer.result.interrupted
+                 ? painted(style, Ink::kWarning, "not finished: nothing found yet")
+                 : painted(style, Ink::kBad,
+                           answer.tight.empty() ? "nothing fits" : "nothing is sure to fit")) +
+            fmt::format("   {}{} on {} x {}\n", answer.result.interrupted ? "" : "no layout of ",
+                        question.target.model->name, print_count(question.target.devices),
+                        question.target.device->name);
     text += lines_of(style, "batch", {batch_words(question)});
-    if (answer.space.empty())
+    if (answer.space.empty() && !answer.result.interrupted)
       text += "       what is said does not divide the devices, the batch or the model\n";
     if (answer.first_question) text += question_text(*answer.first_question, style);
     if (!answer.tight.empty()) text += "\n" + layouts_text(answer.tight, {}, style);
@@ -331,11 +337,8 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, do
   text += fmt::format("{}, in {:.2f} s\n", counts_text(answer.result.counts, style), seconds);
   text += rejected_text(answer, style);
   if (answer.result.interrupted)
-    text += wrapped(style,
-                    "stopped before the end: the best so far; those not asked may be faster, "
-                    "--seconds N searches for longer",
-                    2) +
-            "\n";
+    text +=
+        wrapped(style, unfinished_words(answer.result.counts, answer.space.unfinished), 2) + "\n";
   for (const std::string& note : answer.notes) text += wrapped(style, note, 2) + "\n";
   if (!rows.empty())
     text +=

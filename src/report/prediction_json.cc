@@ -138,6 +138,7 @@ Json json_of(const Job& job, const Prediction& prediction,
   result["host_bytes"] = number(prediction.host);
   result["host_pinned_bytes"] = number(prediction.pinned);
   result["host_bytes_of_node"] = number(prediction.host_of_node);
+  result["host_verdict"] = name_of(prediction.host_verdict);
   result["nvme_bytes"] = number(prediction.nvme);
   Json holdings = Json::array();
   for (const HostHolding& holding : prediction.holdings)

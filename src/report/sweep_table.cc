@@ -113,7 +113,9 @@ std::string sweep_text(const std::vector<SweepAxis>& axes, const std::vector<Swe
         cells.push_back(number_of(bytes, scale));
       if (timed) cells.push_back(prediction->time ? print_seconds(prediction->time->step) : "-");
       cells.push_back(verdict_cell(prediction->verdict, style));
-      cells.push_back(words_of_largest(*prediction));
+      const bool lacks_host =
+          prediction->host_verdict != Verdict::kFits && prediction->peak.high <= prediction->usable;
+      cells.push_back(lacks_host ? "host memory" : words_of_largest(*prediction));
     } else {
       cells.insert(cells.end(), timed ? 5 : 4, "-");
       cells.emplace_back("not allowed");
@@ -182,7 +184,11 @@ std::string largest_models_text(const LargestModelAnswer& answer, const Style& s
     plot.series.push_back(std::move(series));
   }
   if (style.bars) result += plot_text(plot, style);
-  result += "what the allocator reserves is estimated here: 10 % of what comes and goes\n";
+  result += wrapped(style,
+                    "each is sure to fit, the high end of its band, as the run is written: nothing "
+                    "else of it changes; plan --maximize parameters chooses the layout, too",
+                    0) +
+            "\n";
   return without_trailing_blanks(result);
 }
 
@@ -193,14 +199,15 @@ Json json_of(const LargestModelAnswer& answer) {
     for (const LargestModel& point : curve.points)
       points.push_back({{"devices", point.devices},
                         {"states_alone_parameters", point.states_alone},
-                        {"predicted_parameters", point.predicted}});
+                        {"predicted_parameters", point.predicted},
+                        {"model", point.size}});
     curves.push_back({{"strategy", curve.strategy.name},
                       {"engine", curve.strategy.engine},
                       {"zero_stage", curve.strategy.zero_stage},
                       {"points", std::move(points)}});
   }
   return {{"schema", "steelyard.largest_models/1"},
-          {"reserve", "estimated"},
+          {"reserve", "simulated"},
           {"curves", std::move(curves)}};
 }
 

@@ -327,6 +327,9 @@ std::string verdict_line(const Prediction& prediction, const Style& style) {
   } else {
     judged = fmt::format("{} spare", number_of_ticks(spare, scale));
   }
+  if (peak.high <= prediction.usable && prediction.host_verdict != Verdict::kFits)
+    judged = prediction.host_verdict == Verdict::kTight ? "the host may lack memory"
+                                                        : "the host lacks memory";
   const std::string verdict =
       painted(style, ink_of(prediction.verdict), verdict_words(prediction.verdict)) + "   ";
   const std::string needs = fmt::format(
