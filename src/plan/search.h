@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,12 @@ struct SearchHelp {
   // Calls `work` with 0 ... count-1, in any order, on any threads; returns when all are done.
   std::function<void(std::size_t count, const std::function<void(std::size_t)>& work)> share;
   std::function<bool(const SearchProgress&)> go_on;  // false: stop with what there is
+  // What is used here, of job/stack.h; empty: what the run says, else the usual ones.
+  std::vector<UsedStack> stacks;
+  bool must_launch = false;  // also where the run names its engine
+  // Why a run cannot be written as these files, or nothing; absent: nobody knows.
+  std::function<std::optional<std::string>(const Value& run, const std::string& target)>
+      cannot_launch;
 };
 // One worker, no files beside the run, nobody who watches.
 SearchHelp serial_help();
