@@ -333,7 +333,7 @@ int plan_command(const Invocation& invocation) {
   if (!input) return refuse(invocation, input.error(), "nothing planned");
   Value document = input->document;
   use_canonical_keys(document);
-  const auto used = used_stacks(invocation);
+  const auto used = used_stacks(invocation, true);
   if (!used) return refuse(invocation, used.error(), "nothing planned");
   lay_over(document, edits_of(used->keys));
   const std::string* target = invocation.value("export");

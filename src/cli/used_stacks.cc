@@ -87,13 +87,13 @@ const UsedStack& stack_for(const UsedStacks& used, const Value& document, bool s
 
 }  // namespace
 
-tl::expected<UsedStacks, Diagnostics> used_stacks(const Invocation& invocation) {
+tl::expected<UsedStacks, Diagnostics> used_stacks(const Invocation& invocation, bool several) {
   UsedStacks used;
   Diagnostics problems;
   if (const std::string* said = invocation.value("for")) add_tools(*said, used.stacks, problems);
   for (const SaidKey& said : invocation.keys) {
-    const bool is_list =
-        said.key == key_of(KeyId::kEngine).path && said.text.find(',') != std::string::npos;
+    const bool is_list = several && said.key == key_of(KeyId::kEngine).path &&
+                         said.text.find(',') != std::string::npos;
     if (!is_list) {
       used.keys.push_back(said);
       continue;
@@ -108,8 +108,9 @@ tl::expected<UsedStacks, Diagnostics> used_stacks(const Invocation& invocation) 
   return used;
 }
 
-std::vector<Assumption> take_defaults_of(const UsedStacks& used, const std::string& folder,
-                                         Value& document) {
+tl::expected<std::vector<Assumption>, Diagnostics> take_defaults_of(const UsedStacks& used,
+                                                                    const std::string& folder,
+                                                                    Value& document) {
   std::vector<Assumption> taken;
   if (used.stacks.empty()) return taken;
   // A run that cannot be read yet has its problems said later.
@@ -126,8 +127,11 @@ std::vector<Assumption> take_defaults_of(const UsedStacks& used, const std::stri
                                          : fmt::format("what {} does", one.tool->title)});
   };
   take("engine", Value::string(std::string(name_of(stack.engine))));
-  // Of an engine that the run says itself, the tool's code is not known.
-  if (word_of(*document.at("engine")) != name_of(stack.engine)) return taken;
+  if (word_of(*document.at("engine")) != name_of(stack.engine))
+    return tl::unexpected(Diagnostics{command_line_problem(
+        "E247",
+        fmt::format("--for: {} does not run {}", one.tool->title, word_of(*document.at("engine"))),
+        "leave out one of the two")});
   take("implementation", Value::string(std::string(name_of(stack.implementation))));
   take(key_of(KeyId::kPrecision).path,
        Value::string(stack.precision(!job || !is_before_ampere(*job))));

@@ -18,12 +18,14 @@ struct UsedStacks {
   std::vector<UsedStack> stacks;  // empty: nobody says
   std::vector<SaidKey> keys;      // of the command line, without a list of engines
 };
-tl::expected<UsedStacks, Diagnostics> used_stacks(const Invocation& invocation);
+// `several`: --engine may be a list.
+tl::expected<UsedStacks, Diagnostics> used_stacks(const Invocation& invocation, bool several);
 
 // A run that is weighed as a tool trains it: engine, code, recipe and defaults, where the run says nothing. What was taken
 // is listed as assumptions.
-std::vector<Assumption> take_defaults_of(const UsedStacks& used, const std::string& folder,
-                                         Value& document);
+tl::expected<std::vector<Assumption>, Diagnostics> take_defaults_of(const UsedStacks& used,
+                                                                    const std::string& folder,
+                                                                    Value& document);
 
 // Why a run cannot be written as the files of `target`; nothing where it can, or where it is no run at all.
 std::optional<std::string> export_fault(const Value& run, const std::string& folder,

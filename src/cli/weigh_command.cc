@@ -110,7 +110,7 @@ int weigh_command(const Invocation& invocation) {
   const auto input = read_run(invocation.words.front());
   if (!input) return refuse(invocation, input.error(), "nothing weighed");
 
-  const auto used = used_stacks(invocation);
+  const auto used = used_stacks(invocation, false);
   if (!used) return refuse(invocation, used.error(), "nothing weighed");
   std::vector<KeyEdit> edits = edits_of(used->keys);
   Value document = input->document;
@@ -118,7 +118,9 @@ int weigh_command(const Invocation& invocation) {
   std::vector<Assumption> taken;
   if (!used->stacks.empty()) {
     use_canonical_keys(document);
-    taken = take_defaults_of(*used, input->folder, document);
+    auto defaults = take_defaults_of(*used, input->folder, document);
+    if (!defaults) return refuse(invocation, defaults.error(), "nothing weighed");
+    taken = std::move(*defaults);
     for (const Assumption& one : taken) edits.push_back({one.key, *document.at(one.key)});
   }
   const bool brief = invocation.has("brief");

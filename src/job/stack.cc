@@ -54,6 +54,7 @@ Stack read_stack(const Fact& fact) {
     stack.recomputes.push_back(name_in<RecomputeMode>(mode, KeyId::kRecomputeMode));
   stack.keys = keys_in(fact["keys"]);
   stack.plain = fact.flag_or("plain", false);
+  stack.alone = fact.flag_or("alone", false);
   stack.several = fact.flag_or("several", false);
   stack.settles_precision = fact.flag_or("settles_precision", false);
   return stack;

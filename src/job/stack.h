@@ -33,6 +33,7 @@ struct Stack {
   std::vector<RecomputeMode> recomputes;  // those that its launch files can say
   KeyValues keys;                         // what its launch files mean without saying it
   bool plain = false;                     // a plan divides it over data alone
+  bool alone = false;                     // its launch files use one device
   bool several = false;                   // with one device there is nothing that it divides
   bool settles_precision = false;         // a run that says no precision takes its own
 

@@ -68,12 +68,14 @@ class Enumeration {
     if (const auto said = fixed_.count(id)) return {*said};
     return all;
   }
+  // Divided over data alone, unless the run names the code.
+  bool is_plain() const { return stack_->plain && !fixed_.has(KeyId::kImplementation); }
   bool divides(std::int64_t part, std::int64_t whole) const { return whole % part == 0; }
 
   void tensors(Layout layout) {
-    const std::int64_t most = rules_->tensor && !stack_->plain ? 2 * target_.devices_per_node : 1;
+    const std::int64_t most = rules_->tensor && !is_plain() ? 2 * target_.devices_per_node : 1;
     for (const std::int64_t tensor : chosen(KeyId::kTensor, divisors(target_.devices, most))) {
-      if (!divides(tensor, target_.devices)) continue;
+      if (!divides(tensor, target_.devices) || (tensor > 1 && is_plain())) continue;
       if (tensor > 1 && !tensor_fault(*target_.model, layout.engine, tensor).empty()) continue;
       layout.tensor = static_cast<std::int32_t>(tensor);
       for (const bool sequence : {true, false}) {
@@ -106,9 +108,9 @@ class Enumeration {
 
   void contexts(Layout layout) {
     const std::int64_t room = target_.devices / layout.tensor;
-    const std::int64_t most = methods().empty() || stack_->plain ? 1 : kMostContext;
+    const std::int64_t most = methods().empty() || is_plain() ? 1 : kMostContext;
     for (const std::int64_t context : chosen(KeyId::kContext, divisors(room, most))) {
-      if (!divides(context, room)) continue;
+      if (!divides(context, room) || (context > 1 && is_plain())) continue;
       layout.context = static_cast<std::int32_t>(context);
       layout.context_method = ContextMethod::kRing;
       if (context == 1) {
@@ -126,7 +128,7 @@ class Enumeration {
   void experts(Layout layout) {
     layout.expert_tensor = layout.tensor;
     const bool divides_experts =
-        experts_ > 0 && !stack_->plain &&
+        experts_ > 0 && !is_plain() &&
         (layout.engine == Engine::kMegatron || layout.engine == Engine::kFsdp2);
     if (!divides_experts) {
       losses(layout);
@@ -161,9 +163,9 @@ class Enumeration {
   void pipelines(Layout layout) {
     const std::int64_t room = target_.devices / layout.tensor / layout.context;
     const std::int64_t layers = target_.model->layers;
-    const std::int64_t most = rules_->pipeline && !stack_->plain ? layers : 1;
+    const std::int64_t most = rules_->pipeline && !is_plain() ? layers : 1;
     for (const std::int64_t pipeline : chosen(KeyId::kPipeline, divisors(room, most))) {
-      if (!divides(pipeline, room)) continue;
+      if (!divides(pipeline, room) || (pipeline > 1 && is_plain())) continue;
       const std::int64_t data = room / pipeline;
       if (const auto said = fixed_.count(KeyId::kData); said && *said != data) continue;
       if (target_.global_batch % data != 0) continue;

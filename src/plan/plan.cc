@@ -279,8 +279,8 @@ void note_experts(const PlanQuestion& question, PlanAnswer& answer) {
   const PlanTarget& target = question.target;
   if (!has_experts(*target.model) || target.devices <= target.devices_per_node) return;
   answer.notes.emplace_back(
-      "experts over several machines are overpriced: dispatchers like DeepEP and node-limited "
-      "routing are not modelled; DeepSeek-V3's published step takes 0.6 of the predicted time");
+      "experts over machines are overpriced: neither DeepEP nor node-limited routing is modelled "
+      "(DeepSeek-V3: published 0.6 of the predicted step)");
 }
 
 void put_steadiest_first(const PlanQuestion& question, std::size_t wanted, const SearchHelp& help,

@@ -127,6 +127,7 @@ ChosenStacks chosen_stacks(const Settings& fixed, const Value& bare, const Job& 
   const std::vector<UsedStack> asked = candidates(fixed, help);
   for (const UsedStack& one : asked) {
     const Stack& stack = *one.stack;
+    if (stack.alone && job.cluster.devices > 1 && !chosen.is_said) continue;
     if (!has_code_of(*job.model, stack.implementation)) {
       chosen.left_out.push_back({stack.title, fmt::format("has no {}", job.model->family)});
       continue;
@@ -139,7 +140,7 @@ ChosenStacks chosen_stacks(const Settings& fixed, const Value& bare, const Job& 
       }
     add(chosen, one, std::move(keys));
   }
-  if (asked.empty() && engine) {
+  if (asked.empty() && engine && help.stacks.empty()) {
     const auto said = fixed.name(KeyId::kImplementation);
     const auto code = said ? static_cast<Implementation>(*said)
                            : rules_of(static_cast<Engine>(*engine)).usual_implementation;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/plan_json.h"
-#include "report/plan_table.h"
+#include "report/plan_details.h"
 #include "report/table.h"
 #include "report/time_table.h"
 #include "report/verdict_words.h"

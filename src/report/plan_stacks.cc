@@ -15,8 +15,7 @@ using Typed = std::vector<std::pair<std::string, ElementType>>;  // "gradients",
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text = names.front();
-  for (std::size_t i = 1; i < names.size(); ++i)
-    text += (i + 1 == names.size() ? " and " : ", ") + names[i];
+  for (std::size_t i = 1; i < names.size(); ++i) text += ", " + names[i];
   return text;
 }
 
@@ -64,19 +63,12 @@ std::string deviation_of(const PlanRow& row) {
   const Stack* stack =
       stack_of(row.layout.engine, row.layout.implementation, row.layout.zero_stage);
   const bool narrow = stack != nullptr && stack->gradients == "bf16";
-  return narrow && !precision.accumulated_gradients && !precision.autocast
-             ? "gradients accumulate in 16 bits"
-             : "";
+  return narrow && !precision.accumulated_gradients && !precision.autocast ? "accumulates in bf16"
+                                                                           : "";
 }
 
 std::string starred(const std::string& title, const PlanRow& row) {
   return deviation_of(row).empty() ? title : title + " *";
-}
-
-const StackAnswer* answer_with(const PlanAnswer& answer, bool fits) {
-  for (const StackAnswer& one : answer.stacks)
-    if (one.row.has_value() == fits) return &one;
-  return nullptr;
 }
 
 }  // namespace
@@ -88,12 +80,12 @@ std::string named_line(const Style& style, const std::string& name,
          "\n";
 }
 
-std::string stacks_text(const PlanQuestion& question, const PlanAnswer& answer,
-                        const Style& style) {
+std::string stacks_text(const PlanAnswer& answer, const Style& style) {
   const auto any = [&](auto has) {
     return std::any_of(answer.stacks.begin(), answer.stacks.end(),
                        [&](const StackAnswer& one) { return one.row && has(one.row->layout); });
   };
+  const bool fits = any([](const Layout&) { return true; });
   const bool contexts = any([](const Layout& layout) { return layout.context > 1; });
   const bool experts = any([](const Layout& layout) { return layout.expert > 1; });
   std::vector<Column> columns = {{"stack"}, {"tp", true}, {"pp", true}, {"dp", true}};
@@ -124,18 +116,20 @@ std::string stacks_text(const PlanQuestion& question, const PlanAnswer& answer,
     cells.push_back(fmt::format("{:.0f} %", 100 * one.row->time.model_flops_utilization));
     table.add(std::move(cells));
   }
-  std::string text = answer_with(answer, true) == nullptr ? "" : table.text(style);
+  return fits ? table.text(style) : "";
+}
+
+std::string left_out_text(const PlanQuestion& question, const PlanAnswer& answer,
+                          const Style& style) {
   std::vector<std::string> reasons;
   for (const StackAnswer& one : answer.stacks)
     if (!one.row) reasons.push_back(fmt::format("{} {}", one.stack->title, one.reason));
   for (const LeftOutStack& one : question.stacks.left_out)
     reasons.push_back(fmt::format("{} {}", one.title, one.reason));
-  if (!reasons.empty()) text += named_line(style, "not", reasons);
-  return text;
+  return reasons.empty() ? "" : named_line(style, "not", reasons);
 }
 
-std::string recipe_text(const PlanQuestion& question, const PlanAnswer& answer,
-                        const Style& style) {
+std::string recipe_text(const PlanAnswer& answer, const Style& style) {
   if (answer.rows.empty()) return "";
   std::vector<std::string> parts = words_of(types_of(answer.rows.front()));
   std::vector<std::string> stars;
@@ -148,7 +142,6 @@ std::string recipe_text(const PlanQuestion& question, const PlanAnswer& answer,
   for (const StackAnswer& one : answer.stacks)
     if (one.row) mark(*one.row);
   for (const std::string& star : stars) parts.push_back("* " + star);
-  (void)question;
   return named_line(style, "recipe", parts);
 }
 

@@ -13,9 +13,12 @@
 
 namespace steelyard {
 
-std::string stacks_text(const PlanQuestion& question, const PlanAnswer& answer, const Style& style);
-// "bf16 parameters and gradients · fp32 accumulation, master weights and moments": the best row's; a star marks what differs.
-std::string recipe_text(const PlanQuestion& question, const PlanAnswer& answer, const Style& style);
+std::string stacks_text(const PlanAnswer& answer, const Style& style);
+// "not    DDP 12.3 GiB too much · nanotron has no qwen3"
+std::string left_out_text(const PlanQuestion& question, const PlanAnswer& answer,
+                          const Style& style);
+// "bf16 parameters, gradients · fp32 accumulation, master weights, moments": the best row's; a star marks what differs.
+std::string recipe_text(const PlanAnswer& answer, const Style& style);
 // What drives the answer and was not said: "assume sequence length 131,072 · 64 sequences a step · machine pcie-server".
 std::string assumed_text(const PlanQuestion& question, const PlanAnswer& answer,
                          const Style& style);

@@ -8,6 +8,7 @@
 
 #include "report/amount.h"
 #include "report/host_need.h"
+#include "report/plan_details.h"
 #include "report/plan_stacks.h"
 #include "report/table.h"
 #include "report/time_table.h"
@@ -68,7 +69,6 @@ std::vector<std::string> measure_parts(const PlanRow& row, const Style& style) {
   std::vector<std::string> parts = {
       fmt::format("{} a step ({} to {})", print_seconds(row.time.step), print_seconds(row.time.low),
                   print_seconds(row.time.high)),
-      fmt::format("{:.0f} tokens/s a device", row.time.tokens_per_second_per_device),
       fmt::format("{:.0f} % MFU", 100 * row.time.model_flops_utilization),
       fmt::format("{}: {} of {} {}{}", verdict_words(row.prediction.verdict),
                   memory(row.prediction.peak.device, style), memory(row.prediction.usable, style),
@@ -93,51 +93,14 @@ std::string difference_words(const StepTime& faster, const StepTime& slower) {
 }
 
 // A steady plan may be slower than what it is compared with.
-std::string slower_words(const PlanRow& best, const PlanRow& other) {
+std::string speed_words(const PlanRow& best, const PlanRow& other) {
   const double share = other.time.step.value() / best.time.step.value() - 1;
+  return fmt::format("{}, {:.0f} % {}", print_seconds(other.time.step), 100 * std::abs(share),
+                     share < 0 ? "faster" : "slower");
+}
+std::string slower_words(const PlanRow& best, const PlanRow& other) {
   const std::string why = difference_words(best.time, other.time);
-  return fmt::format("{}, {:.0f} % {}{}", print_seconds(other.time.step), 100 * std::abs(share),
-                     share < 0 ? "faster" : "slower", why.empty() ? "" : ": " + why);
-}
-
-// Why the answer is not the fastest.
-std::string steadiness_text(const PlanAnswer& answer, const Style& style) {
-  const Steadiness& why = *answer.steadiness;
-  const PlanRow& best = answer.rows.front();
-  // A front is listed instead of the rows.
-  const bool is_listed = answer.front.empty() && answer.stacks.empty() && answer.rows.size() > 1;
-  return lines_of(
-      style, "steady",
-      {fmt::format("ties with the fastest{} on {} (assumed), which is {:.0f} % slower on {}",
-                   is_listed ? " (2)" : "", best.job.cluster.machine->name,
-                   100 * (why.fastest_there.value() / why.there.step.value() - 1),
-                   why.there.machine->name)});
-}
-
-std::string batch_words(const PlanQuestion& question) {
-  const std::int64_t sequences = question.target.global_batch;
-  return fmt::format("{} sequences, {} tokens a step: the schedule can stay",
-                     print_count(sequences),
-                     print_count(Checked(sequences) * question.target.sequence_length));
-}
-
-std::string question_text(const FirstQuestion& first, const Style& style) {
-  const Bytes most = std::max({first.activations, first.optimizer, first.replicated});
-  const std::string what = most == first.activations ? "activations"
-                           : most == first.optimizer ? "optimizer state"
-                           : first.shared            ? "parameters"
-                                                     : "replicated parameters";
-  std::string text =
-      lines_of(style, "first",
-               {fmt::format("the run as given: {}, {} of {} {}", what, memory(most, style),
-                            memory(first.need, style), memory_unit(style.units)),
-                fmt::format("{} usable", memory(first.usable, style))});
-  std::vector<std::string> moves;
-  for (const FirstQuestion::Move& move : first.moves)
-    if (move.need != first.need)  // what is so already is no move
-      moves.push_back(
-          fmt::format("{} {}{}", move.words, memory(move.need, style), move.fits ? " fits" : ""));
-  return moves.empty() ? text : text + "       " + facts(style, moves, 7) + "\n";
+  return speed_words(best, other) + (why.empty() ? "" : ": " + why);
 }
 
 // "megatron tp2 pp4 dp8": what divides it.
@@ -152,6 +115,25 @@ std::string short_words(const Layout& layout) {
   add("ep", layout.expert);
   add("dp", layout.data);
   return text;
+}
+// "deepspeed dp8 zero 3 micro-batch 1 recompute full"
+std::string brief_words(const PlanRow& row) {
+  return fmt::format("{} zero {} micro-batch {} recompute {}", short_words(row.layout),
+                     row.layout.zero_stage, row.layout.micro_batch, recompute_words(row.layout));
+}
+
+// Why the answer is not the fastest.
+std::string steadiness_text(const PlanAnswer& answer, const Style& style) {
+  const Steadiness& why = *answer.steadiness;
+  const PlanRow& best = answer.rows.front();
+  // A front is listed instead of the rows.
+  const bool is_listed = answer.front.empty() && answer.stacks.empty() && answer.rows.size() > 1;
+  return lines_of(
+      style, "steady",
+      {fmt::format("ties with the fastest{} on {} (assumed), which is {:.0f} % slower on {}",
+                   is_listed ? " (2)" : "", best.job.cluster.machine->name,
+                   100 * (why.fastest_there.value() / why.there.step.value() - 1),
+                   why.there.machine->name)});
 }
 
 // "offload.optimizer + parameters = cpu" as "offload optimizer + parameters".
@@ -203,40 +185,6 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
   }
   std::string text = "\n" + (open.empty() ? "" : table.text(style));
   if (!closed.empty()) text += lines_of(style, open.empty() ? "tried" : "not by", closed);
-  return text;
-}
-
-std::string rejected_text(const PlanAnswer& answer, const Style& style) {
-  std::string text;
-  std::size_t shown = 0;
-  for (const TooLarge& group : answer.result.too_large) {
-    if (++shown > 3) break;
-    const Layout& layout = answer.space.layout(group.nearest);
-    std::string line =
-        fmt::format("{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
-                    group.certain ? std::string("weights, states and saved activations")
-                                  : words_of(group.binds),
-                    memory(group.least_excess, style), memory_unit(style.units));
-    if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout)) {
-      const Layout& other = layout_of(answer.space, *fit);
-      std::string change = words_of_change(layout, other);
-      if (other.recipe != layout.recipe)
-        change += (change.empty() ? "" : ", ") +
-                  (other.recipe == 0 ? "no " + answer.space.recipes[layout.recipe].name
-                                     : answer.space.recipes[other.recipe].name);
-      line += "; it would fit with " + change;
-    }
-    text += "  " + wrapped(style, line, 4) + "\n";
-  }
-  for (std::size_t i = 0; i < answer.result.refusals.size() && i < 2; ++i) {
-    const Refusal& refusal = answer.result.refusals[i];
-    text += "  " +
-            wrapped(style,
-                    fmt::format("{} not allowed [{}]: {}", print_count(refusal.layouts),
-                                refusal.code, refusal.words),
-                    4) +
-            "\n";
-  }
   return text;
 }
 
@@ -295,23 +243,6 @@ std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<Pl
 
 }  // namespace
 
-std::string counts_text(const SearchCounts& counts, const Style& style) {
-  std::vector<std::string> parts;
-  const auto add = [&](std::int64_t count, const char* words) {
-    if (count > 0) parts.push_back(fmt::format("{} {}", print_count(count), words));
-  };
-  add(counts.not_allowed, "not allowed");
-  add(counts.certainly_too_large, "certainly too large");
-  add(counts.cannot_be_faster, "that cannot be faster");
-  add(counts.not_asked, "not asked");
-  add(counts.weighed(), "weighed");
-  std::string text = fmt::format("{} layouts = ", print_count(counts.layouts));
-  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : " + ") + parts[i];
-  text += fmt::format(" ({} fit, {} tight, {} too large)", print_count(counts.fits),
-                      print_count(counts.tight), print_count(counts.too_large));
-  return wrapped(style, text, 2);
-}
-
 namespace {
 
 // A person reads a screen: the answer keeps to so many lines, and -v says the rest.
@@ -345,10 +276,21 @@ std::string within_a_screen(std::string head, std::string table, std::string tai
 
 std::string sensitivity_text(const PlanAnswer& answer, const Style& style) {
   std::vector<std::string> more;
+  constexpr double kNothing = 0.005;  // what buys less is not worth a word
   for (const Sensitivity& what : answer.sensitivity)
-    more.push_back(what.step > 0 ? fmt::format("{} {:+.1f} %", what.change, -100 * what.gain)
-                                 : what.change);
+    if (what.step <= 0 || std::abs(what.gain) >= kNothing)
+      more.push_back(what.step > 0 ? fmt::format("{} {:+.1f} %", what.change, -100 * what.gain)
+                                   : what.change);
   return more.empty() ? "" : lines_of(style, "with", more);
+}
+
+// The command whole where a line holds it, else what is to be added to it.
+std::string next_text(const std::string& arguments, const std::string& asked, const Style& style) {
+  const std::string flags = fmt::format("--why {}", asked);
+  const std::string whole =
+      fmt::format("next   steelyard plan {} {} (or --write best.toml, -v)", arguments, flags);
+  if (columns_of(whole) <= style.width) return whole + "\n";
+  return lines_of(style, "next", {"the same with " + flags, "--write best.toml", "-v"});
 }
 
 std::string notes_text(const PlanAnswer& answer, const Style& style) {
@@ -372,31 +314,31 @@ std::string answer_text(const PlanQuestion& question, const PlanAnswer& answer,
   head += lines_of(style, "best", row_parts(best));
   head += "       " + facts(style, measure_parts(best, style), 7) + "\n";
   if (answer.steadiness) head += steadiness_text(answer, style);
-  head += recipe_text(question, answer, style) + "\n";
+  head += recipe_text(answer, style) + "\n";
   // One stack alone: its layouts; several: the best of each, behind those that are worth a try.
   std::string table;
   if (!answer.front.empty() || answer.stacks.empty())
     table = layouts_text(answer.tight, answer.front.empty() ? answer.rows : answer.front, style);
   else
-    table = stacks_text(question, answer, style);
-  std::string tail = "\n";
-  if (!answer.tight.empty() && !answer.stacks.empty())
-    tail += lines_of(
-        style, "tight",
-        {row_words(answer.tight.front()),
-         fmt::format(
-             "{}, needs {} to {} {}: it may not fit", print_seconds(answer.tight.front().time.step),
-             memory(answer.tight.front().prediction.peak.low, style),
-             memory(answer.tight.front().prediction.peak.high, style), memory_unit(style.units))});
+    table = stacks_text(answer, style);
+  std::string tail = answer.stacks.empty() ? "" : left_out_text(question, answer, style);
+  tail += "\n";
+  if (!answer.tight.empty() && !answer.stacks.empty()) {
+    const PlanRow& row = answer.tight.front();
+    const PeakPrediction& peak = row.prediction.peak;
+    tail += lines_of(style, "tight",
+                     {brief_words(row), print_seconds(row.time.step),
+                      fmt::format("needs {} to {} {}", memory(peak.low, style),
+                                  memory(peak.high, style), memory_unit(style.units))});
+  }
   if (answer.rule_of_thumb) {
     const PlanRow& thumb = answer.rule_of_thumb->row;
-    tail += lines_of(style, "thumb", {row_words(thumb), slower_words(best, thumb)});
+    tail += lines_of(style, "thumb", {brief_words(thumb), speed_words(best, thumb)});
   }
   tail += sensitivity_text(answer, style);
   tail += notes_text(answer, style);
-  tail += "next   steelyard plan " + arguments +
-          fmt::format(" --why {} (--write best.toml, -v)\n",
-                      question.target.devices > 1 ? "tensor=2" : "recompute.mode=none");
+  tail +=
+      next_text(arguments, question.target.devices > 1 ? "tensor=2" : "recompute.mode=none", style);
   return answer.front.empty() ? within_a_screen(head, table, tail) : head + table + tail;
 }
 
@@ -409,7 +351,8 @@ std::string no_answer_text(const PlanQuestion& question, const PlanAnswer& answe
   text += assumed_text(question, answer, style);
   if (answer.space.empty())
     text += "       what is said does not divide the devices, the batch or the model\n";
-  if (!answer.stacks.empty()) text += stacks_text(question, answer, style);
+  if (!answer.stacks.empty() || !question.stacks.left_out.empty())
+    text += stacks_text(answer, style) + left_out_text(question, answer, style);
   if (!answer.tight.empty()) {
     std::vector<PlanRow> tight = answer.tight;
     if (tight.size() > 2) tight.resize(2);
@@ -422,16 +365,14 @@ std::string no_answer_text(const PlanQuestion& question, const PlanAnswer& answe
 // How the search went.
 std::string search_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
                         const Style& style) {
-  std::string text = "\n" + lines_of(style, "batch", {batch_words(question)});
-  if (answer.first_question) text += question_text(*answer.first_question, style);
+  std::string text = "\n" + asked_text(question, answer, style);
   if (!answer.stacks.empty() && !answer.rows.empty())
     text += "\n" + layouts_text(answer.tight, answer.rows, style) + "\n";
   if (answer.simplest)
     text += lines_of(
         style, "simple",
         {row_words(*answer.simplest), slower_words(answer.rows.front(), *answer.simplest)});
-  text += fmt::format("{}, in {:.2f} s\n", counts_text(answer.result.counts, style), seconds);
-  return text + rejected_text(answer, style);
+  return text + counted_text(answer, seconds, style);
 }
 
 }  // namespace

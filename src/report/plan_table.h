@@ -15,7 +15,4 @@ namespace steelyard {
 
 std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
                       const std::string& arguments, bool verbose, const Style& style);
-// "41,216 layouts = 29,004 not allowed + ..."
-std::string counts_text(const SearchCounts& counts, const Style& style);
-
 }  // namespace steelyard
