@@ -16,6 +16,7 @@
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "document/unified_diff.h"
+#include "job/model_code.h"
 #include "report/json_values.h"
 #include "report/verdict_words.h"
 
@@ -92,6 +93,10 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
   const auto job = job_to_write(document, folder);
   if (!job) return tl::unexpected(job.error());
   const Architecture& model = *job->model;
+  if (auto missing = missing_code(*job))
+    return tl::unexpected(
+        Diagnostics{{Severity::kError, "E245", std::move(*missing), document.find("model")->place(),
+                     "nothing would start", codes_with(model.family) + " have it"}});
   if (target == "fsdp2" && (model.image || model.encoder_part))
     return tl::unexpected(Diagnostics{
         {Severity::kError, "E320",

@@ -34,6 +34,9 @@ const std::vector<Flag>& flags() {
       {"allow", 0, kRepeated, "CHANGE", "offload cuda-graphs fp8 8-bit-optimizer bf16-pure", "plan",
        "layouts may also have it: states on the host, CUDA graphs, products or moments in 8 "
        "bits, no master weights"},
+      {"for", 0, kValue, "TOOL,...", "", "weigh plan",
+       "what is used: hf, trl, axolotl, llama-factory, deepspeed, accelerate, torchtitan, "
+       "megatron, nanotron, torchtune, litgpt; its engines and its defaults"},
       {"published", 0, kSwitch, "", "", "plan",
        "layouts that experts published, and how fast they ran, against a plan of the same task"},
       {"seconds", 0, kValue, "N", "", "plan",
@@ -75,7 +78,7 @@ const std::vector<Flag>& flags() {
        "every row: measured, predicted, error; with --json its run file"},
       {"all", 0, kSwitch, "", "", "weigh explain sweep compare list",
        "every row, whatever the screen"},
-      {"verbose", 'v', kCounted, "", "", "weigh validate",
+      {"verbose", 'v', kCounted, "", "", "weigh plan validate",
        "assumptions, phases, other ranks, what was alive"},
       {"quiet", 'q', kSwitch, "", "", "weigh compare import", "the verdict line only"},
       {"json", 0, kSwitch, "", "",

@@ -19,6 +19,7 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "cli/used_stacks.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "plan/axis.h"
@@ -338,7 +339,9 @@ int plan_command(const Invocation& invocation) {
   if (!input) return refuse(invocation, input.error(), "nothing planned");
   Value document = input->document;
   use_canonical_keys(document);
-  lay_over(document, edits_of(invocation.keys));
+  const auto used = used_stacks(invocation, true);
+  if (!used) return refuse(invocation, used.error(), "nothing planned");
+  lay_over(document, edits_of(used->keys));
   const std::string* target = invocation.value("export");
   if (target != nullptr) {
     if (!is_export_target(*target))
@@ -370,6 +373,12 @@ int plan_command(const Invocation& invocation) {
   help.read = [&](const Value& run) { return job_of(run, input->folder); };
   help.share = [&](std::size_t count, const std::function<void(std::size_t)>& work) {
     workers.share(count, work);
+  };
+  help.stacks = used->stacks;
+  help.must_launch = target != nullptr;
+  help.cannot_launch = [&](const Value& run, const std::string& files) {
+    return export_fault(run, input->folder,
+                        target != nullptr && *target != "slurm" ? *target : files);
   };
   help.go_on = [&](const SearchProgress& at) { return (*progress)(at); };
   const Clock::time_point start = Clock::now();
@@ -409,8 +418,8 @@ int plan_command(const Invocation& invocation) {
   if (invocation.json)
     answer(document_text(json_of(*question, answered)));
   else
-    print_plan(invocation,
-               plan_text(*question, answered, seconds, arguments_of(invocation), invocation.style));
+    print_plan(invocation, plan_text(*question, answered, seconds, arguments_of(invocation),
+                                     invocation.has("verbose"), invocation.style));
   if (stopped) return kInterrupted;
   return answered.rows.empty() ? kFinding : kDone;
 }

@@ -12,7 +12,9 @@
 #include "cli/read_invocation.h"
 #include "cli/rewritten.h"
 #include "cli/run_input.h"
+#include "cli/used_stacks.h"
 #include "cli/written_paths.h"
+#include "job/keys.h"
 #include "predict/host_room.h"
 #include "report/applied.h"
 #include "report/budget_text.h"
@@ -34,6 +36,12 @@ struct Answered {
   Value document;
   Weighed weighed;
   std::vector<Suggestion> suggestions;
+  // What a tool does by itself is assumed of its runs.
+  void take(const std::vector<Assumption>& taken) {
+    if (!weighed.prediction) return;
+    auto& assumptions = weighed.prediction->assumptions;
+    assumptions.insert(assumptions.begin(), taken.begin(), taken.end());
+  }
 };
 
 Answered answered(Value document, const RunInput& input, bool suggestions_wanted) {
@@ -107,13 +115,24 @@ int weigh_command(const Invocation& invocation) {
   const auto input = read_run(invocation.words.front());
   if (!input) return refuse(invocation, input.error(), "nothing weighed");
 
-  std::vector<KeyEdit> edits = edits_of(invocation.keys);
+  const auto used = used_stacks(invocation, false);
+  if (!used) return refuse(invocation, used.error(), "nothing weighed");
+  std::vector<KeyEdit> edits = edits_of(used->keys);
   Value document = input->document;
   lay_over(document, edits);
+  std::vector<Assumption> taken;
+  if (!used->stacks.empty()) {
+    use_canonical_keys(document);
+    auto defaults = take_defaults_of(*used, input->folder, document);
+    if (!defaults) return refuse(invocation, defaults.error(), "nothing weighed");
+    taken = std::move(*defaults);
+    for (const Assumption& one : taken) edits.push_back({one.key, *document.at(one.key)});
+  }
   const bool brief = invocation.has("brief");
   const bool suggestions_wanted = !brief && !invocation.has("quiet");
   Answered asked =
       answered(std::move(document), *input, suggestions_wanted || invocation.has("apply"));
+  asked.take(taken);
   if (!asked.weighed.prediction)
     return refuse(invocation, asked.weighed.problems, "nothing weighed");
 
@@ -137,6 +156,7 @@ int weigh_command(const Invocation& invocation) {
       lay_over(changed, {edits.back()});
     }
     Answered next = answered(std::move(changed), *input, true);
+    next.take(taken);
     if (!next.weighed.prediction)
       return refuse(invocation, next.weighed.problems, "nothing applied");
     if (!before) before = std::move(asked);

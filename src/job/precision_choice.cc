@@ -5,6 +5,7 @@
 #include <string>
 
 #include "job/recipe_choice.h"
+#include "job/stack.h"
 
 namespace steelyard {
 namespace {
@@ -32,6 +33,18 @@ void leave_out_mixed_precision(Draft& draft) {
                message, "precision = \"bf16-pure\" needs no fully_shard; data of 2 or more has it");
   else
     draft.assume(KeyId::kPrecision, precision.name, message);
+}
+
+// Without accumulation in fp32 nanotron keeps no fp32 weights: it steps the 16-bit ones.
+void warn_of_missing_master(Draft& draft) {
+  const Precision& precision = draft.job().training.precision;
+  if (!precision.master || precision.accumulated_gradients) return;
+  draft.warn(
+      KeyId::kPrecision, "E246",
+      fmt::format("nanotron keeps no fp32 weights with {}", precision.name),
+      "weighed without them, and with fp32 moments",
+      "its shipped configurations are \"bf16-mixed-fp32-gradients\"; \"bf16-pure\" is what it "
+      "does without accumulate_grad_in_fp32");
 }
 
 // scaling's parameters, gradients and products have one type, and what is narrower than fp32 is stepped as fp32.
@@ -122,9 +135,14 @@ void choose_precision(Draft& draft) {
                  fmt::format("precision = \"fp16-{}\" is what this device is used with",
                              name == "bf16-autocast" ? "autocast" : "mixed"));
   } else {
-    name = old ? "fp16-mixed" : "bf16-mixed";
+    const Stack* stack = stack_of(job.engine, job.implementation,
+                                  static_cast<std::int64_t>(job.parallel.zero_stage));
+    const bool settled = !old && stack != nullptr && stack->settles_precision;
+    name = settled ? stack->bf16 : old ? "fp16-mixed" : "bf16-mixed";
     draft.assume(KeyId::kPrecision, name,
-                 old ? "the device has no bf16 units" : "what most training runs use");
+                 old       ? "the device has no bf16 units"
+                 : settled ? "what its shipped configurations use"
+                           : "what most training runs use");
   }
   if (const Precision* known = find_precision(name)) job.training.precision = *known;
   // Transformer Engine's recipes: what goes into a product has 8 bits, what comes out of it those of the parameters.
@@ -132,6 +150,7 @@ void choose_precision(Draft& draft) {
     job.training.precision.compute = job.training.precision.parameters;
   leave_out_mixed_precision(draft);
   if (job.engine == Engine::kScaling) check_precision_of_scaling(draft);
+  if (job.engine == Engine::kNanotron) warn_of_missing_master(draft);
 }
 
 void choose_types(Draft& draft) {

@@ -17,6 +17,7 @@
 #include "job/group_choice.h"
 #include "job/layout_choice.h"
 #include "job/machine_choice.h"
+#include "job/model_code.h"
 #include "job/prediction_choice.h"
 #include "job/recipe_choice.h"
 #include "job/retention_choice.h"
@@ -122,6 +123,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_wrapping(draft);
   validate(draft);
   refuse_unsupported(draft);
+  warn_of_missing_code(draft);
 
   sort_worst_first(problems);
   if (!problems.empty() && is_error(problems.front())) return tl::unexpected(std::move(problems));

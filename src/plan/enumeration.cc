@@ -39,11 +39,12 @@ class Enumeration {
         experts_(experts_in(*target.model)) {}
 
   void run() {
-    for (const EngineRules& rules : engine_rules()) {
-      if (!allows_name(KeyId::kEngine, static_cast<int>(rules.engine))) continue;
-      rules_ = &rules;
+    for (const SearchedStack& stack : target_.stacks) {
+      stack_ = &stack;
+      rules_ = &rules_of(stack.engine);
       Layout layout;
-      layout.engine = rules.engine;
+      layout.engine = stack.engine;
+      layout.implementation = stack.implementation;
       for (std::size_t recipe = 0; recipe < space_.recipes.size(); ++recipe) {
         layout.recipe = static_cast<std::uint8_t>(recipe);
         if (is_said_twice(layout)) continue;
@@ -69,12 +70,14 @@ class Enumeration {
     if (const auto said = fixed_.count(id)) return {*said};
     return all;
   }
+  // Divided over data alone, unless the run names the code.
+  bool is_plain() const { return stack_->plain && !fixed_.has(KeyId::kImplementation); }
   bool divides(std::int64_t part, std::int64_t whole) const { return whole % part == 0; }
 
   void tensors(Layout layout) {
-    const std::int64_t most = rules_->tensor ? 2 * target_.devices_per_node : 1;
+    const std::int64_t most = rules_->tensor && !is_plain() ? 2 * target_.devices_per_node : 1;
     for (const std::int64_t tensor : chosen(KeyId::kTensor, divisors(target_.devices, most))) {
-      if (!divides(tensor, target_.devices)) continue;
+      if (!divides(tensor, target_.devices) || (tensor > 1 && is_plain())) continue;
       if (tensor > 1 && !tensor_fault(*target_.model, layout.engine, tensor).empty()) continue;
       layout.tensor = static_cast<std::int32_t>(tensor);
       for (const bool sequence : {true, false}) {
@@ -107,9 +110,9 @@ class Enumeration {
 
   void contexts(Layout layout) {
     const std::int64_t room = target_.devices / layout.tensor;
-    const std::int64_t most = methods().empty() ? 1 : kMostContext;
+    const std::int64_t most = methods().empty() || is_plain() ? 1 : kMostContext;
     for (const std::int64_t context : chosen(KeyId::kContext, divisors(room, most))) {
-      if (!divides(context, room)) continue;
+      if (!divides(context, room) || (context > 1 && is_plain())) continue;
       layout.context = static_cast<std::int32_t>(context);
       layout.context_method = ContextMethod::kRing;
       if (context == 1) {
@@ -127,7 +130,8 @@ class Enumeration {
   void experts(Layout layout) {
     layout.expert_tensor = layout.tensor;
     const bool divides_experts =
-        experts_ > 0 && (layout.engine == Engine::kMegatron || layout.engine == Engine::kFsdp2);
+        experts_ > 0 && !is_plain() &&
+        (layout.engine == Engine::kMegatron || layout.engine == Engine::kFsdp2);
     if (!divides_experts) {
       losses(layout);
       return;
@@ -163,16 +167,15 @@ class Enumeration {
   void pipelines(Layout layout) {
     const std::int64_t room = target_.devices / layout.tensor / layout.context;
     const std::int64_t layers = target_.model->layers;
-    const std::int64_t most = rules_->pipeline ? layers : 1;
+    const std::int64_t most = rules_->pipeline && !is_plain() ? layers : 1;
     for (const std::int64_t pipeline : chosen(KeyId::kPipeline, divisors(room, most))) {
-      if (!divides(pipeline, room)) continue;
+      if (!divides(pipeline, room) || (pipeline > 1 && is_plain())) continue;
       const std::int64_t data = room / pipeline;
       if (const auto said = fixed_.count(KeyId::kData); said && *said != data) continue;
       if (target_.global_batch % data != 0) continue;
       if (!room_for_experts(layout, data)) continue;
       layout.pipeline = static_cast<std::int32_t>(pipeline);
       layout.data = static_cast<std::int32_t>(data);
-      choose_implementation(layout);
       if (lacks_its_loss(layout)) continue;
       orders(layout);
     }
@@ -180,16 +183,6 @@ class Enumeration {
 
   bool room_for_experts(const Layout& layout, std::int64_t data) const {
     return data * layout.context * layout.tensor % (layout.expert * layout.expert_tensor) == 0;
-  }
-
-  // torchtitan's code where fsdp2 divides more than data; else the engine's usual one.
-  void choose_implementation(Layout& layout) const {
-    layout.implementation = rules_->usual_implementation;
-    if (const auto said = fixed_.name(KeyId::kImplementation))
-      layout.implementation = static_cast<Implementation>(*said);
-    else if (layout.engine == Engine::kFsdp2 &&
-             (layout.tensor > 1 || layout.pipeline > 1 || layout.context > 1 || layout.expert > 1))
-      layout.implementation = Implementation::kTorchtitan;
   }
 
   // Liger's loss with the head stands in for that of transformers' models; torchtitan's have none. What is said is taken.
@@ -284,6 +277,7 @@ class Enumeration {
       if (const auto said = fixed_.count(KeyId::kZeroStage); said && *said != stage) continue;
       if (any && stage != (*fixed_.name(KeyId::kReshard) == 2 ? 2 : 3)) continue;
       if (!rules_->stages[stage]) continue;
+      if (!stack_->stages[stage] && !any && !fixed_.has(KeyId::kZeroStage)) continue;
       // Megatron-FSDP where it is asked for.
       if (layout.engine == Engine::kMegatron && stage > 1 && !fixed_.has(KeyId::kZeroStage))
         continue;
@@ -320,7 +314,11 @@ class Enumeration {
 
   std::vector<Recomputation> recomputations_of(const Layout& layout) const {
     std::vector<Recomputation> all;
+    const auto& launched = stack_->recomputes;
     const auto take = [&](RecomputeMode mode, std::int64_t amount, std::int64_t least = 0) {
+      if (!launched.empty() && !fixed_.has(KeyId::kRecomputeMode) &&
+          std::find(launched.begin(), launched.end(), mode) == launched.end())
+        return;
       if (allows_name(KeyId::kRecomputeMode, static_cast<int>(mode)))
         all.push_back({mode, static_cast<std::int32_t>(amount), static_cast<std::int32_t>(least)});
     };
@@ -359,6 +357,7 @@ class Enumeration {
   SpaceWriter writer_;
   std::int64_t experts_ = 0;
   const EngineRules* rules_ = nullptr;
+  const SearchedStack* stack_ = nullptr;
 };
 
 }  // namespace
@@ -367,6 +366,7 @@ Space space_of(const PlanTarget& target, const Settings& fixed, std::vector<Reci
                const std::function<bool()>& expired) {
   Space space;
   space.recipes = std::move(recipes);
+  space.stacks = target.stacks;
   Enumeration(target, fixed, expired, space).run();
   return space;
 }

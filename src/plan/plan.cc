@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "plan/recipe_changes.h"
+#include "plan/side_by_side.h"
 #include "plan/steadiest.h"
 #include "predict/host_room.h"
 #include "quantity/checked.h"
@@ -48,7 +49,8 @@ Confirmed confirmed(const PlanQuestion& question, const Space& space,
     const std::size_t count = std::min(candidates.size() - from, wanted - answer.rows.size());
     help.share(count + beside.size(), [&](std::size_t i) {
       if (i >= count) return beside[i - count]();
-      weighed[from + i] = row_of(question, space, layout_of(space, candidates[from + i]), help);
+      weighed[from + i] =
+          launched_row_of(question, space, layout_of(space, candidates[from + i]), help);
     });
     beside.clear();
     for (std::size_t i = from; i < from + count; ++i) answer.add(std::move(weighed[i]));
@@ -79,9 +81,15 @@ void confirm_any(const PlanQuestion& question, const Space& space, const SearchR
 
 // ---- the rule of thumb
 
+bool has_experts(const Architecture& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const Layer& layer) {
+    return std::holds_alternative<ExpertMlp>(layer.mlp);
+  });
+}
+
 std::optional<Layout> thumb_layout(const Space& space, Engine engine, int stage,
                                    std::int64_t tensor, std::int64_t pipeline,
-                                   std::int64_t devices_per_node) {
+                                   std::int64_t devices_per_node, bool experts) {
   std::optional<Layout> chosen;
   for (const Bundle& bundle : space.bundles) {
     const Layout& common = bundle.common;
@@ -95,7 +103,7 @@ std::optional<Layout> thumb_layout(const Space& space, Engine engine, int stage,
     for (std::uint32_t at = 0; at < space.size_of(bundle); ++at) {
       const Layout layout = space.layout(bundle, space.choice_of(bundle, bundle.first + at));
       if (layout.zero_stage != stage || layout.replicate != 1 ||
-          layout.recompute != RecomputeMode::kFull)
+          (experts && layout.expert_tensor != 1) || layout.recompute != RecomputeMode::kFull)
         continue;
       // The smallest micro-batch, and experts over the machine.
       if (!chosen || layout.expert > chosen->expert ||
@@ -114,12 +122,19 @@ std::optional<RuleOfThumb> rule_of_thumb(const PlanQuestion& question, const Spa
     std::int64_t tensor, pipeline;
   };
   const PlanTarget& target = question.target;
+  const bool experts = has_experts(*target.model);
   std::vector<Try> tries;
   if (target.devices <= target.devices_per_node) {
     tries = {{Engine::kDeepSpeed, 2, 1, 1},
              {Engine::kDeepSpeed, 3, 1, 1},
              {Engine::kFsdp2, 3, 1, 1},
              {Engine::kDdp, 0, 1, 1}};
+  } else if (experts) {
+    for (std::int64_t tensor = 1; tensor <= target.devices_per_node; tensor *= 2)
+      for (std::int64_t pipeline = 1; pipeline <= target.model->layers; ++pipeline)
+        if (target.devices % (tensor * pipeline) == 0)
+          tries.push_back({Engine::kMegatron, 1, tensor, pipeline});
+    tries.push_back({Engine::kFsdp2, 3, 1, 1});
   } else {
     std::int64_t tensor = 1;
     for (; tensor <= target.devices_per_node; tensor *= 2)
@@ -130,7 +145,7 @@ std::optional<RuleOfThumb> rule_of_thumb(const PlanQuestion& question, const Spa
   }
   for (const Try& step : tries) {
     const auto layout = thumb_layout(space, step.engine, step.stage, step.tensor, step.pipeline,
-                                     target.devices_per_node);
+                                     target.devices_per_node, experts);
     if (!layout) continue;
     const ReadJob job = help.read(run_of(question.run, *layout, space, target.model->layers));
     if (!job || estimate(*job).verdict != Verdict::kFits) continue;
@@ -274,11 +289,21 @@ std::optional<PlanRow> row_with(const Layout& layout, const PlanQuestion& questi
   return row_of(question, answer.space, layout, help);
 }
 
+// Exchanges of experts over machines are priced as plain all-to-alls.
+void note_experts(const PlanQuestion& question, PlanAnswer& answer) {
+  const PlanTarget& target = question.target;
+  if (!has_experts(*target.model) || target.devices <= target.devices_per_node) return;
+  answer.notes.emplace_back(
+      "experts over machines are overpriced: neither DeepEP nor node-limited routing is modelled "
+      "(DeepSeek-V3: published 0.6 of the predicted step)");
+}
+
 void put_steadiest_first(const PlanQuestion& question, std::size_t wanted, const SearchHelp& help,
                          PlanAnswer& answer) {
   if (answer.rows.empty()) return;
   auto steady = steadiest(question, answer.space, answer.result, answer.rows.front(), help);
   if (!steady) return;
+  if (!question.stacks.is_said && launch_fault(question, steady->row, help)) return;
   std::erase_if(answer.rows,
                 [&](const PlanRow& other) { return other.layout == steady->row.layout; });
   answer.rows.insert(answer.rows.begin(), std::move(steady->row));
@@ -347,7 +372,8 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   }
   for (std::size_t i = 0; i < tight.size(); ++i)
     beside.push_back([&, i] {
-      tight_rows[i] = row_of(question, answer.space, layout_of(answer.space, tight[i]), help);
+      tight_rows[i] =
+          launched_row_of(question, answer.space, layout_of(answer.space, tight[i]), help);
     });
   const std::vector<WeighedLayout> candidates =
       best_unlike(result, answer.space, wish.search.best + kSpare);
@@ -367,7 +393,17 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
     if (answer.simplest && answer.simplest->prediction.verdict != Verdict::kFits)
       answer.simplest.reset();
   }
+  if (!answer.rows.empty() && question.stacks.is_said)
+    answer.launch_fault = launch_fault(question, answer.rows.front(), help).value_or("");
+  note_experts(question, answer);
   if (!wish.explain) return answer;
+  if (question.stacks.rows.size() > 1 && !result.interrupted) {
+    answer.stacks = side_by_side(question, answer.rows, help);
+    // Where the fastest of the search cannot be launched, the fastest that can is the answer.
+    if (answer.rows.empty())
+      for (const StackAnswer& one : answer.stacks)
+        if (one.row) answer.rows.push_back(*one.row);
+  }
   if (result.interrupted) {
     // Searches that follow have no time left; what needs none is still said.
     if (!answer.rows.empty())

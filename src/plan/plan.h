@@ -30,7 +30,8 @@ struct PlanRow {
 };
 
 // Figure 25 of the course: one machine: checkpointing and ZeRO-2, then 3; a cluster: tensor inside the machine until it
-// fits, then pipeline, ZeRO-1 on the rest.
+// fits, then pipeline, ZeRO-1 on the rest. Of experts: their ranks inside the fast links first, whole experts, pipeline next,
+// and tensor for attention alone (NVIDIA/Megatron-LM megatron/core/transformer/moe/README.md).
 struct RuleOfThumb {
   PlanRow row;
   bool fits = false;
@@ -55,6 +56,13 @@ struct WayOut {
   std::optional<PlanRow> row;  // its fastest; none: nothing fits either
 };
 
+// The fastest layout of a stack, or why there is none.
+struct StackAnswer {
+  const Stack* stack = nullptr;
+  std::optional<PlanRow> row;
+  std::string reason;
+};
+
 struct PlanAnswer {
   Space space;
   SearchResult result;
@@ -67,6 +75,8 @@ struct PlanAnswer {
   std::optional<FirstQuestion> first_question;
   std::vector<Sensitivity> sensitivity;
   std::vector<WayOut> ways_out;
+  std::vector<StackAnswer> stacks;  // side by side, where several are searched
+  std::string launch_fault;         // why export refuses the answer of an engine that the run names
   std::vector<std::string> notes;
   bool batch_differs = false;
   // No layout divides the devices, or the readers refuse all that do.

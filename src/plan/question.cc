@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "job/model_code.h"
 #include "plan/recompute_choice.h"
 
 namespace steelyard {
@@ -95,6 +96,20 @@ std::int64_t batch_of(const Settings& fixed, const PlanTarget& target,
   return batch;
 }
 
+// None of the stacks that were asked for can train this.
+Diagnostic nothing_to_search(const ChosenStacks& stacks, const Job& job) {
+  std::string reasons;
+  for (const LeftOutStack& one : stacks.left_out)
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", one.title, one.reason);
+  return {Severity::kError,
+          "E247",
+          reasons.empty() ? std::string("nothing of what is used here runs that engine and that code")
+                          : fmt::format("nothing can train {}: {}", job.model->name, reasons),
+          {},
+          {},
+          fmt::format("{} have {}", codes_with(job.model->family), job.model->family)};
+}
+
 }  // namespace
 
 Value with_key(const Value& run, KeyId id, Value value) {
@@ -152,7 +167,7 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
   for (const Assumption& assumption : job->assumptions)
     if (assumption.key == "model" || assumption.key.starts_with("cluster.") ||
         assumption.key == key_of(KeyId::kSequenceLength).path ||
-        assumption.key == key_of(KeyId::kPrecision).path ||
+        (assumption.key == key_of(KeyId::kPrecision).path && fixed.has(KeyId::kPrecision)) ||
         assumption.key == key_of(KeyId::kOptimizer).path)
       question.assumptions.push_back(assumption);
   target.global_batch = batch_of(fixed, target, question.assumptions);
@@ -168,6 +183,10 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
     if (help.read(with_key(bare, KeyId::kOptimizerForm, Value::string("fused"))))
       question.run = std::move(fused);
   }
+  question.stacks = chosen_stacks(fixed, bare, *job, help);
+  if (question.stacks.searched.empty())
+    return tl::unexpected(Diagnostics{nothing_to_search(question.stacks, *job)});
+  target.stacks = question.stacks.searched;
   question.recipes.push_back({});
   for (RecipeChange& recipe : allowed) question.recipes.push_back(std::move(recipe));
   return question;

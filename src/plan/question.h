@@ -11,6 +11,7 @@
 
 #include "document/diagnostic.h"
 #include "plan/search.h"
+#include "plan/searched_stacks.h"
 
 namespace steelyard {
 
@@ -20,6 +21,7 @@ struct PlanQuestion {
   std::int64_t sequences = 0;  // of a step
   std::vector<Assumption> assumptions;
   std::vector<RecipeChange> recipes;  // what may change beside the layout; the first: nothing
+  ChosenStacks stacks;
 };
 
 // `allowed`: recipes that may be considered, too.

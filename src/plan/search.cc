@@ -388,6 +388,8 @@ SearchHelp serial_help() {
 Value run_of(const Value& run, const Layout& layout, const Space& space, std::int64_t layers) {
   Value asked = run;
   for (auto& [id, value] : keys_of(layout, layers)) put(asked, key_of(id).path, std::move(value));
+  if (const SearchedStack* stack = space.stack_of(layout))
+    for (const auto& [path, value] : stack->keys) put(asked, path, value);
   for (const auto& [path, value] : space.recipes[layout.recipe].keys) put(asked, path, value);
   return asked;
 }

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,12 @@ struct SearchHelp {
   // by then is as it would have been with more time.
   std::function<bool()> expired;
   bool is_out_of_time() const { return expired && expired(); }
+  // What is used here, of job/stack.h; empty: what the run says, else the usual ones.
+  std::vector<UsedStack> stacks;
+  bool must_launch = false;  // also where the run names its engine
+  // Why a run cannot be written as these files, or nothing; absent: nobody knows.
+  std::function<std::optional<std::string>(const Value& run, const std::string& target)>
+      cannot_launch;
 };
 // One worker, no files beside the run, nobody who watches.
 SearchHelp serial_help();

@@ -9,6 +9,13 @@ std::uint32_t Space::kind_of_form(RecomputeMode mode) {
   return mode == RecomputeMode::kModules || mode == RecomputeMode::kOperators ? 2 : 0;
 }
 
+const SearchedStack* Space::stack_of(const Layout& layout) const {
+  for (const SearchedStack& stack : stacks)
+    if (stack.engine == layout.engine && stack.implementation == layout.implementation)
+      return &stack;
+  return nullptr;
+}
+
 void Space::add(Bundle bundle) {
   bundle.first = size_;
   bundle.first_slot = slots;

@@ -1,6 +1,6 @@
 // All layouts of a run on a cluster: what the run file fixes stays fixed, everything else takes every value that divides.
 //
-//   engine          all of them, each with its ZeRO stages and pipeline orders
+//   engine          those of the target's stacks, each with the code, the ZeRO stages and the recomputation that it launches
 //   tensor          divisors of the devices that divide the model, up to two machines; with sequence parallelism, which
 //                   never needs more memory and sends as much, unless the run file says otherwise
 //   context         divisors of the rest, by every method of the engine that differs in what it sends
@@ -24,9 +24,21 @@
 #include <vector>
 
 #include "job/settings.h"
+#include "job/stack.h"
 #include "plan/layout.h"
 
 namespace steelyard {
+
+// An engine and its model code, as a plan searches it: with the keys that its usual recipe and its launch files mean.
+struct SearchedStack {
+  Engine engine{};
+  Implementation implementation{};
+  bool stages[4] = {};                    // the zero stages that are tried
+  std::vector<RecomputeMode> recomputes;  // empty: all that the engine has
+  bool plain = false;                     // divided over data alone
+  KeyValues keys;                         // of those that the run does not say
+  std::string target;                     // of export; empty: its files are not written
+};
 
 // What every layout of a plan keeps.
 struct PlanTarget {
@@ -37,6 +49,7 @@ struct PlanTarget {
   std::int64_t room_in_node = 8;  // for as many devices, where one machine has fewer
   std::int64_t sequence_length = 0;
   std::int64_t global_batch = 0;
+  std::vector<SearchedStack> stacks;
 };
 
 struct Rounds {
@@ -73,6 +86,7 @@ struct Choice {
 class Space {
  public:
   std::vector<RecipeChange> recipes;  // by Layout::recipe
+  std::vector<SearchedStack> stacks;  // of the target
   std::vector<Bundle> bundles;
   std::vector<std::vector<Rounds>> rounds;
   std::vector<std::vector<Division>> divisions;
@@ -103,6 +117,8 @@ class Space {
   // Whole layers that are computed again are the same kernels once more; parts of layers make another form.
   static constexpr std::uint32_t kKindsOfForm = 3;
   static std::uint32_t kind_of_form(RecomputeMode mode);
+
+  const SearchedStack* stack_of(const Layout& layout) const;
 
   void add(Bundle bundle);
 

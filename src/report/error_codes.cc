@@ -51,6 +51,9 @@ const std::vector<ErrorCode>& error_codes() {
       {"E229", "the device does not stand in that machine", "A machine is sold with one or a few kinds of devices. A file of your own says which, or none: then it is any."},
       {"E230", "collectives are checked", "With TORCH_DISTRIBUTED_DEBUG=DETAIL PyTorch runs a barrier over the hosts and compares what each rank is about to send before every collective. It finds the rank that hangs, and a step of many small collectives takes several times as long."},
       {"E223", "nothing is left to train", "Backward starts at a loss that needs a gradient. In a pipeline DeepSpeed also runs backward on every stage, and joins the trained tensors of each into one: neither works where there are none."},
+      {"E245", "the code has no such model", "Each engine trains with model code of its own, which has some families and not others (data/implementations names the version and the file). The sizes can be weighed all the same; nothing would start, so export refuses, and plan looks for no such layout."},
+      {"E246", "the engine keeps no fp32 weights with this precision", "What a precision's name promises and what the engine's code keeps differ: say the precision that the engine has."},
+      {"E247", "no stack that was asked for can train this", "A plan searches engines whose code has the model and whose launch files can say the run. --engine and --for say which are searched."},
       // Models.
       {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},
       {"E302", "a size is missing from the config", "The size of a model is never guessed from its family."},

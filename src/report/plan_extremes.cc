@@ -6,7 +6,7 @@
 
 #include "predict/host_room.h"
 #include "report/plan_json.h"
-#include "report/plan_table.h"
+#include "report/plan_details.h"
 #include "report/table.h"
 #include "report/time_table.h"
 #include "report/verdict_words.h"

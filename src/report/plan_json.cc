@@ -101,6 +101,39 @@ Json json_of(const PlanRow& row) {
           {"terms", std::move(terms)}};
 }
 
+namespace {
+
+// Each stack with its fastest, and the run file that says it; or why there is none.
+Json stacks_json(const PlanQuestion& question, const PlanAnswer& answer) {
+  Json list = Json::array();
+  const auto add = [&](const Stack* stack, const PlanRow* row, const std::string& reason) {
+    Json entry = {{"stack", stack->name}, {"title", stack->title}};
+    if (row == nullptr) {
+      entry["reason"] = reason;
+    } else {
+      entry["precision"] = row->job.training.precision.name;
+      for (const SearchedStack& searched : question.target.stacks)
+        if (stack->runs(searched.engine, searched.implementation) && !searched.target.empty())
+          entry["export"] = searched.target;
+      entry["layout"] = json_of(*row);
+      entry["run"] = json_of(row->run);
+    }
+    list.push_back(std::move(entry));
+  };
+  for (const StackAnswer& one : answer.stacks)
+    add(one.stack, one.row ? &*one.row : nullptr, one.reason);
+  if (answer.stacks.empty() && !answer.rows.empty()) {
+    const Layout& layout = answer.rows.front().layout;
+    if (const Stack* stack = stack_of(layout.engine, layout.implementation, layout.zero_stage))
+      add(stack, &answer.rows.front(), "");
+  }
+  for (const LeftOutStack& one : question.stacks.left_out)
+    list.push_back({{"title", one.title}, {"reason", one.reason}});
+  return list;
+}
+
+}  // namespace
+
 Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
   Json json = {{"schema", "steelyard.plan/1"},
                {"verdict", !answer.rows.empty()        ? "fits"
@@ -112,6 +145,7 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
                {"global_batch", question.target.global_batch},
                {"sequence_length", question.target.sequence_length}};
   json["layouts"] = json_of(answer.rows);
+  json["stacks"] = stacks_json(question, answer);
   if (answer.steadiness)
     json["steadiness"] = {{"fastest_step_seconds", answer.steadiness->fastest.value()},
                           {"on", answer.steadiness->there.machine->name},
@@ -141,6 +175,7 @@ Json json_of(const PlanQuestion& question, const PlanAnswer& answer) {
     refused.push_back(
         {{"code", refusal.code}, {"layouts", refusal.layouts}, {"for_example", refusal.words}});
   json["not_allowed"] = std::move(refused);
+  json["notes"] = answer.notes;
   json["assumptions"] = json_of(question.assumptions);
   json["interrupted"] = answer.result.interrupted;
   return json;

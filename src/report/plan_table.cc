@@ -8,6 +8,8 @@
 
 #include "report/amount.h"
 #include "report/host_need.h"
+#include "report/plan_details.h"
+#include "report/plan_stacks.h"
 #include "report/plan_unfinished.h"
 #include "report/table.h"
 #include "report/time_table.h"
@@ -40,9 +42,7 @@ std::string bound_words(const StepTime& time) {
 
 std::string lines_of(const Style& style, const std::string& name,
                      const std::vector<std::string>& parts) {
-  constexpr int kIndent = 7;
-  return painted(style, Ink::kStrong, padded_right(name, kIndent)) + facts(style, parts, kIndent) +
-         "\n";
+  return named_line(style, name, parts);
 }
 
 std::vector<std::string> layout_parts(const Layout& layout) {
@@ -70,7 +70,6 @@ std::vector<std::string> measure_parts(const PlanRow& row, const Style& style) {
   std::vector<std::string> parts = {
       fmt::format("{} a step ({} to {})", print_seconds(row.time.step), print_seconds(row.time.low),
                   print_seconds(row.time.high)),
-      fmt::format("{:.0f} tokens/s a device", row.time.tokens_per_second_per_device),
       fmt::format("{:.0f} % MFU", 100 * row.time.model_flops_utilization),
       fmt::format("{}: {} of {} {}{}", verdict_words(row.prediction.verdict),
                   memory(row.prediction.peak.device, style), memory(row.prediction.usable, style),
@@ -95,11 +94,33 @@ std::string difference_words(const StepTime& faster, const StepTime& slower) {
 }
 
 // A steady plan may be slower than what it is compared with.
-std::string slower_words(const PlanRow& best, const PlanRow& other) {
+std::string speed_words(const PlanRow& best, const PlanRow& other) {
   const double share = other.time.step.value() / best.time.step.value() - 1;
+  return fmt::format("{}, {:.0f} % {}", print_seconds(other.time.step), 100 * std::abs(share),
+                     share < 0 ? "faster" : "slower");
+}
+std::string slower_words(const PlanRow& best, const PlanRow& other) {
   const std::string why = difference_words(best.time, other.time);
-  return fmt::format("{}, {:.0f} % {}{}", print_seconds(other.time.step), 100 * std::abs(share),
-                     share < 0 ? "faster" : "slower", why.empty() ? "" : ": " + why);
+  return speed_words(best, other) + (why.empty() ? "" : ": " + why);
+}
+
+// "megatron tp2 pp4 dp8": what divides it.
+std::string short_words(const Layout& layout) {
+  std::string text(name_of(layout.engine));
+  const auto add = [&](const char* name, std::int64_t count) {
+    if (count > 1) text += fmt::format(" {}{}", name, count);
+  };
+  add("tp", layout.tensor);
+  add("cp", layout.context);
+  add("pp", layout.pipeline);
+  add("ep", layout.expert);
+  add("dp", layout.data);
+  return text;
+}
+// "deepspeed dp8 zero 3 micro-batch 1 recompute full"
+std::string brief_words(const PlanRow& row) {
+  return fmt::format("{} zero {} micro-batch {} recompute {}", short_words(row.layout),
+                     row.layout.zero_stage, row.layout.micro_batch, recompute_words(row.layout));
 }
 
 // Why the answer is not the fastest.
@@ -107,40 +128,20 @@ std::string steadiness_text(const PlanAnswer& answer, const Style& style) {
   const Steadiness& why = *answer.steadiness;
   const PlanRow& best = answer.rows.front();
   // A front is listed instead of the rows.
-  const bool is_listed = answer.front.empty() && answer.rows.size() > 1;
-  return lines_of(style, "steady",
-                  {fmt::format("draws with the fastest{} on {}, which is assumed",
-                               is_listed ? " (2)" : "", best.job.cluster.machine->name),
-                   fmt::format("on {} {}, where that takes {:.0f} % longer",
-                               why.there.machine->name, print_seconds(why.there.step),
-                               100 * (why.fastest_there.value() / why.there.step.value() - 1)),
-                   "--machine says which it is"});
+  const bool is_listed = answer.front.empty() && answer.stacks.empty() && answer.rows.size() > 1;
+  return lines_of(
+      style, "steady",
+      {fmt::format("ties with the fastest{} on {} (assumed), which is {:.0f} % slower on {}",
+                   is_listed ? " (2)" : "", best.job.cluster.machine->name,
+                   100 * (why.fastest_there.value() / why.there.step.value() - 1),
+                   why.there.machine->name)});
 }
 
-std::string batch_words(const PlanQuestion& question) {
-  const std::int64_t sequences = question.target.global_batch;
-  return fmt::format("{} sequences, {} tokens a step: the schedule can stay",
-                     print_count(sequences),
-                     print_count(Checked(sequences) * question.target.sequence_length));
-}
-
-std::string question_text(const FirstQuestion& first, const Style& style) {
-  const Bytes most = std::max({first.activations, first.optimizer, first.replicated});
-  const std::string what = most == first.activations ? "activations"
-                           : most == first.optimizer ? "optimizer state"
-                           : first.shared            ? "parameters"
-                                                     : "replicated parameters";
-  std::string text =
-      lines_of(style, "first",
-               {fmt::format("{}, {} of {} {} as it is written", what, memory(most, style),
-                            memory(first.need, style), memory_unit(style.units)),
-                fmt::format("{} usable", memory(first.usable, style))});
-  std::vector<std::string> moves;
-  for (const FirstQuestion::Move& move : first.moves)
-    if (move.need != first.need)  // what is so already is no move
-      moves.push_back(
-          fmt::format("{} {}{}", move.words, memory(move.need, style), move.fits ? " fits" : ""));
-  return moves.empty() ? text : text + "       " + facts(style, moves, 7) + "\n";
+// "offload.optimizer + parameters = cpu" as "offload optimizer + parameters".
+std::string short_change(std::string change) {
+  if (!change.starts_with("offload.")) return change;
+  change[7] = ' ';
+  return change.substr(0, change.find(" = cpu"));
 }
 
 // Those that help, fastest first, behind the others those that ask more of the host than the usual machine has; then the names
@@ -152,7 +153,7 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
     if (way.row)
       open.push_back(&way);
     else
-      closed.push_back(way.change);
+      closed.push_back(short_change(way.change));
   }
   const auto lacks = [](const WayOut* way) {
     return lacking_host_memory(way->row->job, way->row->prediction);
@@ -172,53 +173,19 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
   Table table(std::move(columns));
   for (const WayOut* way : open) {
     const Prediction& prediction = way->row->prediction;
-    std::vector<std::string> cells = {way->change, memory(prediction.peak.device, style)};
+    std::vector<std::string> cells = {short_change(way->change),
+                                      memory(prediction.peak.device, style)};
     if (hosts) {
       std::string host = prediction.holdings.empty() ? "-" : memory(prediction.host_of_node, style);
       if (const auto has = lacks(way)) host += " of " + memory(*has, style);
       cells.push_back(std::move(host));
     }
     cells.push_back(print_seconds(way->row->time.step));
-    cells.push_back(words_of(way->row->layout, " "));
+    cells.push_back(short_words(way->row->layout));
     table.add(std::move(cells));
   }
   std::string text = "\n" + (open.empty() ? "" : table.text(style));
   if (!closed.empty()) text += lines_of(style, open.empty() ? "tried" : "not by", closed);
-  return text;
-}
-
-std::string rejected_text(const PlanAnswer& answer, const Style& style) {
-  std::string text;
-  std::size_t shown = 0;
-  for (const TooLarge& group : answer.result.too_large) {
-    if (++shown > 3) break;
-    const Layout& layout = answer.space.layout(group.nearest);
-    std::string line =
-        fmt::format("{} too large by {}: the nearest misses by {} {}", print_count(group.layouts),
-                    group.certain ? std::string("weights, states and what layers keep")
-                    : group.host  ? std::string("what waits on the host")
-                                  : words_of(group.binds),
-                    memory(group.least_excess, style), memory_unit(style.units));
-    if (const WeighedLayout* fit = nearest_fit(answer.result, answer.space, layout)) {
-      const Layout& other = layout_of(answer.space, *fit);
-      std::string change = words_of_change(layout, other);
-      if (other.recipe != layout.recipe)
-        change += (change.empty() ? "" : ", ") +
-                  (other.recipe == 0 ? "no " + answer.space.recipes[layout.recipe].name
-                                     : answer.space.recipes[other.recipe].name);
-      line += "; admits it: " + change;
-    }
-    text += "  " + wrapped(style, line, 4) + "\n";
-  }
-  for (std::size_t i = 0; i < answer.result.refusals.size() && i < 2; ++i) {
-    const Refusal& refusal = answer.result.refusals[i];
-    text += "  " +
-            wrapped(style,
-                    fmt::format("{} not allowed [{}]: {}", print_count(refusal.layouts),
-                                refusal.code, refusal.words),
-                    4) +
-            "\n";
-  }
   return text;
 }
 
@@ -241,7 +208,9 @@ std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<Pl
   columns.push_back({fmt::format("peak, {}", memory_unit(style.units)), true});
   columns.push_back({"step", true});
   columns.push_back({"MFU", true});
-  columns.push_back({"costs most"});
+  // Where there is room for it.
+  const bool costs = !contexts && !experts && tight.empty();
+  if (costs) columns.push_back({"costs most"});
   const bool changes = any([](const PlanRow& row) { return !row.recipe.empty(); });
   if (changes) columns.push_back({"with"});
   Table table(std::move(columns));
@@ -266,7 +235,7 @@ std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<Pl
                              : memory(peak.device, style));
     cells.push_back(print_seconds(row.time.step));
     cells.push_back(fmt::format("{:.0f} %", 100 * row.time.model_flops_utilization));
-    cells.push_back(bound_words(row.time));
+    if (costs) cells.push_back(bound_words(row.time));
     if (changes) cells.push_back(row.recipe);
     table.add(std::move(cells));
   }
@@ -275,75 +244,146 @@ std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<Pl
 
 }  // namespace
 
-std::string counts_text(const SearchCounts& counts, const Style& style) {
-  std::vector<std::string> parts;
-  const auto add = [&](std::int64_t count, const char* words) {
-    if (count > 0) parts.push_back(fmt::format("{} {}", print_count(count), words));
-  };
-  add(counts.not_allowed, "not allowed");
-  add(counts.certainly_too_large, "certainly too large");
-  add(counts.cannot_be_faster, "that cannot be faster");
-  add(counts.not_asked, "not asked");
-  add(counts.weighed(), "weighed");
-  std::string text = fmt::format("{} layouts = ", print_count(counts.layouts));
-  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : " + ") + parts[i];
-  text += fmt::format(" ({} fit, {} tight, {} too large)", print_count(counts.fits),
-                      print_count(counts.tight), print_count(counts.too_large));
-  return wrapped(style, text, 2);
+namespace {
+
+// A person reads a screen: the answer keeps to so many lines, and -v says the rest.
+constexpr std::size_t kMostLines = 20;
+
+std::vector<std::string> lines_in(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    lines.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return lines;
 }
 
-std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
-                      const std::string& arguments, const Style& style) {
+// Blank lines go first, then the last rows of the table.
+std::string within_a_screen(std::string head, std::string table, std::string tail) {
+  std::vector<std::string> top = lines_in(head), rows = lines_in(table), end = lines_in(tail);
+  const auto size = [&] { return top.size() + rows.size() + end.size(); };
+  const auto without_blanks = [](std::vector<std::string>& lines) {
+    std::erase_if(lines, [](const std::string& line) { return line.empty(); });
+  };
+  for (std::vector<std::string>* lines : {&end, &top})
+    if (size() > kMostLines) without_blanks(*lines);
+  while (size() > kMostLines && rows.size() > 3) rows.pop_back();
   std::string text;
-  const auto& rows = answer.rows;
-  if (rows.empty()) {
-    text += (answer.result.interrupted
-                 ? painted(style, Ink::kWarning, "not finished: nothing found yet")
-                 : painted(style, Ink::kBad,
-                           answer.tight.empty() ? "nothing fits" : "nothing is sure to fit")) +
-            fmt::format("   {}{} on {} x {}\n", answer.result.interrupted ? "" : "no layout of ",
-                        question.target.model->name, print_count(question.target.devices),
-                        question.target.device->name);
-    text += lines_of(style, "batch", {batch_words(question)});
-    if (answer.space.empty() && !answer.result.interrupted)
-      text += "       what is said does not divide the devices, the batch or the model\n";
-    if (answer.first_question) text += question_text(*answer.first_question, style);
-    if (!answer.tight.empty()) text += "\n" + layouts_text(answer.tight, {}, style);
-    if (!answer.ways_out.empty()) text += ways_text(answer.ways_out, style);
-    text += "\n";
-  } else {
-    const PlanRow& best = rows.front();
-    text += lines_of(style, "best", row_parts(best));
-    text += "       " + facts(style, measure_parts(best, style), 7) + "\n";
-    if (answer.steadiness) text += steadiness_text(answer, style);
-    text += lines_of(style, "batch", {batch_words(question)});
-    if (answer.first_question) text += question_text(*answer.first_question, style);
-    text +=
-        "\n" + layouts_text(answer.tight, answer.front.empty() ? rows : answer.front, style) + "\n";
-    if (answer.simplest)
-      text += lines_of(style, "simple",
-                       {row_words(*answer.simplest), slower_words(best, *answer.simplest)});
-    if (answer.rule_of_thumb) {
-      const PlanRow& thumb = answer.rule_of_thumb->row;
-      text += lines_of(style, "thumb", {row_words(thumb), slower_words(best, thumb)});
-    }
-    std::vector<std::string> more;
-    for (const Sensitivity& what : answer.sensitivity)
+  for (const auto* lines : {&top, &rows, &end})
+    for (const std::string& line : *lines) text += line + "\n";
+  return text;
+}
+
+std::string sensitivity_text(const PlanAnswer& answer, const Style& style) {
+  std::vector<std::string> more;
+  constexpr double kNothing = 0.005;  // what buys less is not worth a word
+  for (const Sensitivity& what : answer.sensitivity)
+    if (what.step <= 0 || std::abs(what.gain) >= kNothing)
       more.push_back(what.step > 0 ? fmt::format("{} {:+.1f} %", what.change, -100 * what.gain)
                                    : what.change);
-    if (!more.empty()) text += lines_of(style, "with", more);
-    text += "\n";
-  }
-  text += fmt::format("{}, in {:.2f} s\n", counts_text(answer.result.counts, style), seconds);
-  text += rejected_text(answer, style);
+  return more.empty() ? "" : lines_of(style, "with", more);
+}
+
+// The command whole where a line holds it, else what is to be added to it.
+std::string next_text(const std::string& arguments, const std::string& asked, const Style& style) {
+  const std::string flags = fmt::format("--why {}", asked);
+  const std::string whole =
+      fmt::format("next   steelyard plan {} {} (or --write best.toml, -v)", arguments, flags);
+  if (columns_of(whole) <= style.width) return whole + "\n";
+  return lines_of(style, "next", {"the same with " + flags, "--write best.toml", "-v"});
+}
+
+std::string notes_text(const PlanAnswer& answer, const Style& style) {
+  std::string text;
+  for (const std::string& note : answer.notes) text += wrapped(style, note, 2) + "\n";
+  if (!answer.launch_fault.empty())
+    text += wrapped(style, "export cannot write this layout: " + answer.launch_fault, 2) + "\n";
   if (answer.result.interrupted)
     text +=
         wrapped(style, unfinished_words(answer.result.counts, answer.space.unfinished), 2) + "\n";
-  for (const std::string& note : answer.notes) text += wrapped(style, note, 2) + "\n";
-  if (!rows.empty())
-    text +=
-        fmt::format("next: steelyard plan {} --why {} · --pareto · --write best.toml\n", arguments,
-                    question.target.devices > 1 ? "tensor=2" : "recompute.mode=none");
+  return text;
+}
+
+std::string answer_text(const PlanQuestion& question, const PlanAnswer& answer,
+                        const std::string& arguments, const Style& style) {
+  const PlanRow& best = answer.rows.front();
+  std::string head = assumed_text(question, answer, style);
+  head += lines_of(style, "best", row_parts(best));
+  head += "       " + facts(style, measure_parts(best, style), 7) + "\n";
+  if (answer.steadiness) head += steadiness_text(answer, style);
+  head += recipe_text(answer, style) + "\n";
+  // One stack alone: its layouts; several: the best of each, behind those that are worth a try.
+  std::string table;
+  if (!answer.front.empty() || answer.stacks.empty())
+    table = layouts_text(answer.tight, answer.front.empty() ? answer.rows : answer.front, style);
+  else
+    table = stacks_text(answer, style);
+  std::string tail = answer.stacks.empty() ? "" : left_out_text(question, answer, style);
+  tail += "\n";
+  if (!answer.tight.empty() && !answer.stacks.empty()) {
+    const PlanRow& row = answer.tight.front();
+    const PeakPrediction& peak = row.prediction.peak;
+    tail += lines_of(style, "tight",
+                     {brief_words(row), print_seconds(row.time.step),
+                      fmt::format("needs {} to {} {}", memory(peak.low, style),
+                                  memory(peak.high, style), memory_unit(style.units))});
+  }
+  if (answer.rule_of_thumb) {
+    const PlanRow& thumb = answer.rule_of_thumb->row;
+    tail += lines_of(style, "thumb", {brief_words(thumb), speed_words(best, thumb)});
+  }
+  tail += sensitivity_text(answer, style);
+  tail += notes_text(answer, style);
+  tail +=
+      next_text(arguments, question.target.devices > 1 ? "tensor=2" : "recompute.mode=none", style);
+  return answer.front.empty() ? within_a_screen(head, table, tail) : head + table + tail;
+}
+
+std::string no_answer_text(const PlanQuestion& question, const PlanAnswer& answer,
+                           const Style& style) {
+  const bool stopped = answer.result.interrupted;
+  std::string text =
+      (stopped ? painted(style, Ink::kWarning, "not finished: nothing found yet")
+               : painted(style, Ink::kBad,
+                         answer.tight.empty() ? "nothing fits" : "nothing is sure to fit")) +
+      fmt::format("   {}{} on {} x {}\n", stopped ? "" : "no layout of ",
+                  question.target.model->name, print_count(question.target.devices),
+                  question.target.device->name);
+  text += assumed_text(question, answer, style);
+  if (answer.space.empty() && !stopped)
+    text += "       what is said does not divide the devices, the batch or the model\n";
+  if (!answer.stacks.empty() || !question.stacks.left_out.empty())
+    text += stacks_text(answer, style) + left_out_text(question, answer, style);
+  if (!answer.tight.empty()) {
+    std::vector<PlanRow> tight = answer.tight;
+    if (tight.size() > 2) tight.resize(2);
+    text += layouts_text(tight, {}, style);
+  }
+  std::string tail = answer.ways_out.empty() ? "" : ways_text(answer.ways_out, style);
+  return within_a_screen(std::move(text), std::move(tail), notes_text(answer, style));
+}
+
+// How the search went.
+std::string search_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
+                        const Style& style) {
+  std::string text = "\n" + asked_text(question, answer, style);
+  if (!answer.stacks.empty() && !answer.rows.empty())
+    text += "\n" + layouts_text(answer.tight, answer.rows, style) + "\n";
+  if (answer.simplest)
+    text += lines_of(
+        style, "simple",
+        {row_words(*answer.simplest), slower_words(answer.rows.front(), *answer.simplest)});
+  return text + counted_text(answer, seconds, style);
+}
+
+}  // namespace
+
+std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer, double seconds,
+                      const std::string& arguments, bool verbose, const Style& style) {
+  std::string text = answer.rows.empty() ? no_answer_text(question, answer, style)
+                                         : answer_text(question, answer, arguments, style);
+  if (verbose) text += search_text(question, answer, seconds, style);
   return without_trailing_blanks(text);
 }
 

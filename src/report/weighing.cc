@@ -277,6 +277,20 @@ std::string suggestions_text(const Weighing& weighing, const Style& style) {
   return "\n" + table.text(style);
 }
 
+// What nobody said and most of the answer rests on.
+std::vector<std::string> driving_assumptions(const Job& job, const Prediction& prediction) {
+  std::vector<std::string> assumed;
+  for (const Assumption& one : prediction.assumptions) {
+    if (one.key == key_of(KeyId::kSequenceLength).path)
+      assumed.push_back(fmt::format("{} tokens", print_count(job.training.sequence_length)));
+    if (one.key == key_of(KeyId::kMicroBatch).path) assumed.push_back("micro-batch " + one.value);
+    if (one.key == key_of(KeyId::kEngine).path) assumed.push_back(one.value);
+    if (one.key == key_of(KeyId::kMachine).path) assumed.push_back("in " + one.value);
+  }
+  if (!assumed.empty()) assumed.front() = "assumed: " + assumed.front();
+  return assumed;
+}
+
 std::string closing_line(const Weighing& weighing, const Style& style) {
   std::vector<std::string> parts;
   const std::size_t assumed = weighing.prediction.assumptions.size();
@@ -351,7 +365,12 @@ std::string weighing_text(const Weighing& weighing, const Style& style) {
   result.append(static_cast<std::size_t>(indent), ' ');
   const std::vector<std::string> known = {rank_fact(weighing.job, prediction, scale),
                                           crossing_fact(prediction)};
-  result += facts(style, with_host(known, weighing.job, prediction, style), indent) + "\n\n";
+  result += facts(style, with_host(known, weighing.job, prediction, style), indent) + "\n";
+  const std::vector<std::string> assumed = driving_assumptions(weighing.job, prediction);
+  if (!assumed.empty())
+    result +=
+        std::string(static_cast<std::size_t>(indent), ' ') + facts(style, assumed, indent) + "\n";
+  result += "\n";
   result += bars_text(weighing, style);
   result += suggestions_text(weighing, style);
   result += closing_line(weighing, style);
