@@ -166,7 +166,7 @@ def rows(size):
     job = json.dumps({"model": "llama-3.1-8b", "cluster": {"device": "h100-sxm-80gb", "devices": 8}})
     return {
         "one long line": filled("[", size),
-        "wrong lines": filled("[\n", size // 100),
+        "wrong lines": filled("[\n", size // 1000),
         "empty lines": filled("\n", size) + job,
         "a job of many keys": job[:-1] + "," + numbered('"k#":1,', size) + '"b":1}',
         "a list": filled("[1,", size // 2) + filled("]", size // 2),

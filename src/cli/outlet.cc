@@ -88,6 +88,7 @@ int finished(int status) {
 
 void prepare_signals() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file larger than allowed is an error of its write
   std::signal(SIGINT, interrupted);
 }
 

@@ -24,7 +24,7 @@ void flush_answer();
 // The exit status of a command whose answer is complete: kBadInput when it could not be written, and that is said.
 int finished(int status);
 
-// Leaves SIGPIPE to the writes above and makes Ctrl-C exit 130.
+// Leaves SIGPIPE and SIGXFSZ to the writes and makes Ctrl-C exit 130.
 void prepare_signals();
 
 }  // namespace steelyard

@@ -56,16 +56,16 @@ OutputFile::OutputFile(const std::string& path) : name_(path), path_(path) {
   if (!failed) path_ = real.string();
   struct stat known {};
   const bool exists = ::stat(path_.c_str(), &known) == 0;
-  if (exists && S_ISDIR(known.st_mode)) return fail(EISDIR);
   if (exists && !S_ISREG(known.st_mode)) {
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail(errno);
-    return;
+  } else if (exists && ::access(path_.c_str(), W_OK) != 0) {
+    // What nobody may write to is not replaced either.
+    fail(errno);
+  } else {
+    open_beside();
   }
-  // What nobody may write to is not replaced either.
-  if (exists && ::access(path_.c_str(), W_OK) != 0) return fail(errno);
-  open_beside();
-  if (descriptor_ >= 0) ::fchmod(descriptor_, exists ? known.st_mode & 07777 : usual_mode());
+  if (!beside_.empty()) ::fchmod(descriptor_, exists ? known.st_mode & 07777 : usual_mode());
 }
 
 void OutputFile::open_beside() {

@@ -96,7 +96,23 @@ std::string device_after_count(std::string_view device) {
 // More is refused, as a number of devices.
 constexpr std::int64_t kMostMachines = 1'000'000'000;
 
+// Bytes by their numbers, where a word would steer the terminal that it is shown on.
+std::string numbered_word(const std::string& word) {
+  std::string quoted = "$'";
+  for (const char character : word) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20U || byte >= 0x7FU)
+      quoted += fmt::format("\\x{:02x}", byte);
+    else if (character == '\'' || character == '\\')
+      quoted += {'\\', character};
+    else
+      quoted.push_back(character);
+  }
+  return quoted + "'";
+}
+
 std::string shell_word(const std::string& word) {
+  if (printable(word) != word) return numbered_word(word);
   for (const char character : word) {
     const auto byte = static_cast<unsigned char>(character);
     if (std::isalnum(byte) == 0 &&
