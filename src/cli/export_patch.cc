@@ -9,9 +9,9 @@
 
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
-#include "cli/replace_file.h"
 #include "document/unified_diff.h"
 #include "formats/launch/patch.h"
 
@@ -35,10 +35,10 @@ Diagnostics new_problems(const RunInput& input, const Value& wanted) {
   Diagnostics problems;
   for (const Diagnostic& problem : job.error()) {
     const bool is_old =
-        !before && std::any_of(before.error().begin(), before.error().end(),
-                               [&](const Diagnostic& old) {
-                                 return old.code == problem.code && old.message == problem.message;
-                               });
+        !before &&
+        std::any_of(before.error().begin(), before.error().end(), [&](const Diagnostic& old) {
+          return old.code == problem.code && old.message == problem.message;
+        });
     if (!is_old && problem.severity == Severity::kError) problems.push_back(problem);
   }
   return problems;
@@ -58,11 +58,6 @@ std::string diff_of(const Patched& patched) {
   return text;
 }
 
-int cannot_write(const Invocation& invocation, const std::string& path) {
-  return refuse(invocation, {command_line_problem("E100", fmt::format("cannot write {}", path))},
-                "nothing written");
-}
-
 // The files under their own names, as seen from the folder of the first.
 int write_to_folder(const Invocation& invocation, const RunInput& input, const Patched& patched,
                     const std::string& folder) {
@@ -76,7 +71,8 @@ int write_to_folder(const Invocation& invocation, const RunInput& input, const P
     if (file.name == "<stdin>") name = "stdin";
     const fs::path path = fs::path(folder) / name;
     fs::create_directories(path.parent_path(), failed);
-    if (!replace_file(path.string(), file.after)) return cannot_write(invocation, path.string());
+    if (const auto problem = write_file(path.string(), file.after))
+      return refuse(invocation, {*problem}, "not all written");
     answer(path.generic_string() + "\n");
   }
   return kDone;
@@ -108,17 +104,21 @@ int give(const Invocation& invocation, const RunInput& input, const std::string&
     names.reserve(files.size());
     for (const PatchedFile* file : files) names.push_back(file->name);
     if (files.size() > 1)
-      return refuse(invocation,
-                    {command_line_problem(
-                        "E616", fmt::format("the change is in several files: {}", fmt::join(names, ", ")),
-                        "--diff shows them; --to-folder FOLDER writes them")},
-                    "nothing exported");
+      return refuse(
+          invocation,
+          {command_line_problem(
+              "E616", fmt::format("the change is in several files: {}", fmt::join(names, ", ")),
+              "--diff shows them; --to-folder FOLDER writes them")},
+          "nothing exported");
     remark(fmt::format("changed: {}, which {} names\n", names.front(), input.word));
   }
   const PatchedFile& file = files.empty() ? patched.files.front() : *files.front();
-  if (const std::string* path = invocation.value("output"); path != nullptr && *path != "-")
-    return replace_file(*path, file.after) ? kDone : cannot_write(invocation, *path);
-  answer(file.after);
+  if (const std::string* path = invocation.value("output"); path != nullptr && *path != "-") {
+    if (const auto problem = write_file(*path, file.after))
+      return refuse(invocation, {*problem}, "nothing written");
+    return kDone;
+  }
+  answer_file(file.after);
   return kDone;
 }
 

@@ -7,17 +7,19 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_status.h"
+#include "cli/input_file.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_back.h"
 #include "cli/read_invocation.h"
-#include "cli/replace_file.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "document/unified_diff.h"
 #include "job/model_code.h"
 #include "report/json_values.h"
+#include "report/prediction_json.h"
 #include "report/verdict_words.h"
 
 namespace steelyard {
@@ -54,7 +56,9 @@ tl::expected<Job, Diagnostics> job_to_write(const Value& document, const std::st
 
 // What would be written, against what stands there now: nothing, where there is no such file.
 std::string diff_against(const std::string& path, const std::string& text) {
-  const auto before = path.empty() ? std::nullopt : text_of_file(path);
+  std::optional<std::string> before;
+  if (std::error_code failed; !path.empty() && std::filesystem::exists(path, failed))
+    if (auto there = read_input(path, kConfigurationFile)) before = std::move(*there);
   return unified_diff(before.value_or(""), text, before ? path : "/dev/null",
                       path.empty() ? "exported" : path);
 }
@@ -144,13 +148,9 @@ int give_exported(const Invocation& invocation, const std::string& target,
     for (const ConfigWriter::Loss& loss : exported.losses)
       result["losses"].push_back(
           {{"key", loss.key}, {"value", loss.value}, {"reason", loss.reason}});
-    answer(result.dump(2) + "\n");
+    answer(document_text(result));
     return kDone;
   }
-  const auto unwritten = [&](const std::string& path) {
-    return refuse(invocation, {command_line_problem("E100", fmt::format("cannot write {}", path))},
-                  "not all written");
-  };
   const std::string* folder = invocation.value("to-folder");
   const std::string* output = invocation.value("output");
   if (folder != nullptr) {
@@ -162,7 +162,8 @@ int give_exported(const Invocation& invocation, const std::string& target,
         answer(diff_against(path, file.text));
         continue;
       }
-      if (!replace_file(path, file.text)) return unwritten(path);
+      if (const auto problem = write_file(path, file.text))
+        return refuse(invocation, {*problem}, "not all written");
       answer(path + "\n");
     }
     return kDone;
@@ -171,9 +172,12 @@ int give_exported(const Invocation& invocation, const std::string& target,
     answer(diff_against(output == nullptr ? "" : *output, exported.script));
     return kDone;
   }
-  if (output != nullptr && *output != "-")
-    return replace_file(*output, exported.script) ? kDone : unwritten(*output);
-  answer(exported.script);
+  if (output != nullptr && *output != "-") {
+    if (const auto problem = write_file(*output, exported.script))
+      return refuse(invocation, {*problem}, "nothing written");
+    return kDone;
+  }
+  answer_file(exported.script);
   return kDone;
 }
 

@@ -6,14 +6,16 @@
 #include <cctype>
 #include <filesystem>
 
-#include "cli/outlet.h"
+#include "cli/input_file.h"
 #include "cli/read_invocation.h"
+#include "document/printable.h"
 #include "document/quoting.h"
 #include "document/read.h"
 #include "formats/launch/other_files.h"
 #include "job/file_path.h"
 #include "job/said_value.h"
 #include "machine/machine.h"
+#include "model/catalogue.h"
 #include "plan/recompute_choice.h"
 #include "quantity/parse.h"
 
@@ -42,7 +44,7 @@ bool is_model_config(const Value& document) {
 RunInput model_input(const std::string& word) {
   RunInput input;
   input.word = word;
-  input.name = word;
+  input.name = printable(word);
   input.document = Value::table();
   Value model = Value::string(word);
   Place place;
@@ -62,24 +64,27 @@ tl::expected<std::string, std::string> read_file_for_core(const std::string& pat
   if (std::filesystem::is_directory(path, failed))
     return tl::unexpected(std::string("a folder without a config.json"));
   if (!std::filesystem::exists(path, failed)) return tl::unexpected(std::string("no such file"));
-  std::optional<std::string> text = text_of_file(path, kMaximumDocumentBytes);
-  if (!text) return tl::unexpected(std::string("cannot be read"));
-  return std::move(*text);
+  auto text = read_input(path, kConfigurationFile);
+  if (text) return std::move(*text);
+  return tl::unexpected(text.error().code == "E103"
+                            ? fmt::format("larger than {} MiB", kConfigurationFile.most >> 20U)
+                            : std::string("cannot be read"));
 }
 
-// Where the "x" of "8 x H100" stands; nothing in front of "h100".
+// Where the "x" of "8 x H100" stands; nothing in front of "h100". A count below nothing is still a count, and refused as one.
 std::size_t sign_of_count(std::string_view device) {
-  std::size_t at = 0;
+  std::size_t at = device.starts_with('-') ? 1 : 0;
+  const std::size_t first = at;
   while (at < device.size() && std::isdigit(static_cast<unsigned char>(device[at])) != 0) ++at;
   const std::size_t digits = at;
   while (at < device.size() && device[at] == ' ') ++at;
-  return digits > 0 && at < device.size() && device[at] == 'x' ? at : std::string_view::npos;
+  return digits > first && at < device.size() && device[at] == 'x' ? at : std::string_view::npos;
 }
 
 std::string count_before_device(std::string_view device) {
   const std::size_t sign = sign_of_count(device);
   if (sign == std::string_view::npos) return "";
-  return std::string(device.substr(0, device.find_first_not_of("0123456789")));
+  return std::string(device.substr(0, device.find_first_not_of("-0123456789")));
 }
 
 std::string device_after_count(std::string_view device) {
@@ -117,12 +122,8 @@ KeyEdit placed_edit(std::string_view key, std::string_view text, const Place& pl
 
 tl::expected<std::string, Diagnostics> configuration_text(const std::string& word) {
   if (is_launch_command(word) && !std::filesystem::exists(word)) return word + "\n";
-  std::optional<std::string> text = text_of_file(word, kMaximumDocumentBytes);
-  if (!text) return unreadable(word, "it cannot be opened");
-  if (text->size() > kMaximumDocumentBytes)
-    return tl::unexpected(Diagnostics{
-        command_line_problem("E103", fmt::format("{} is larger than {} MiB: no configuration", word,
-                                                 kMaximumDocumentBytes >> 20))});
+  auto text = read_input(word, kConfigurationFile);
+  if (!text) return tl::unexpected(Diagnostics{std::move(text.error())});
   if (auto other = other_kind_of_file(*text, source_name_of(word)))
     return tl::unexpected(Diagnostics{std::move(*other)});
   return std::move(*text);
@@ -148,7 +149,13 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   namespace fs = std::filesystem;
   std::error_code failed;
   const bool standard_input = word == "-";
-  if (!standard_input && fs::is_directory(word, failed)) return model_input(word);
+  if (!standard_input && fs::is_directory(word, failed)) {
+    // A folder may have the name of a model that is known.
+    Diagnostics ignored;
+    if (!fs::exists(fs::path(word) / "config.json", failed) && !find_model(word, Place{}, ignored))
+      return unreadable(word, "a folder without a config.json");
+    return model_input(word);
+  }
   const bool is_command = is_launch_command(word) && !fs::exists(word, failed);
   if (!standard_input && !is_command && !fs::exists(word, failed)) {
     if (is_path(word)) return unreadable(word, "no such file");
@@ -164,7 +171,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
     input.word = word;
     input.name = standard_input ? "stdin"
                  : is_command   ? word.substr(0, word.find(' '))
-                                : fs::path(word).stem().string();
+                                : printable(fs::path(word).stem().string());
     input.tool = target_of(imported);
     input.document = imported.run;
     input.imported = std::make_shared<const Imported>(std::move(imported));
@@ -176,7 +183,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   if (!standard_input && is_model_config(*document)) return model_input(word);
   RunInput input;
   input.word = word;
-  input.name = standard_input ? "stdin" : fs::path(word).stem().string();
+  input.name = standard_input ? "stdin" : printable(fs::path(word).stem().string());
   input.document = std::move(*document);
   input.toml = !word.ends_with(".json") &&
                text->find_first_not_of(" \t\r\n") != std::string::npos &&

@@ -1,5 +1,6 @@
 #include "report/error_codes.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace steelyard {
@@ -75,10 +76,15 @@ const std::vector<ErrorCode>& error_codes() {
       {"E615", "a file of yours cannot be changed to this", "Export to a file's own engine changes the keys that have to change, and reads the result again: it must be the run that was asked for. A value that a script computes, or a key that means more than one thing, is left to you."},
       {"E616", "a change is in several files", "A script, its YAML and its JSON each say a part of the run. One stream can hold one of them."},
       {"E617", "another kind of file", "Configurations, launch scripts, run files and models are read. Programs are never run, and recorded evidence is no configuration."},
-      {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, headroom_gib, and a table for each partition with its device."},
       {"E610", "no environment variable can be called so", "A name is letters, digits and _, and begins with no digit. Another would be a command of the script that sets it."},
       {"E611", "not a word that Slurm takes", "The lines #SBATCH of a script hold a partition's name and a time limit as they are: another word would be another line, or a job that is refused."},
       {"E612", "a text that no launch file can hold", "YAML, JSON, TOML and shell scripts are UTF-8, and none of their words can hold the character 0."},
+      {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, not_weighed, no_training, headroom_gib, and a table for each partition with its device."},
+      // Answers and files that are written.
+      {"E620", "the answer could not be written", "The disk is full, or stdout is closed: half an answer would be read as a whole one."},
+      {"E621", "a file cannot be written", "It is written beside and renamed when it is complete, so the folder must take new files; the old file is as it was."},
+      {"E622", "the step is too long for a trace", "A trace has a slice for every passage of every micro-batch. Beyond a hundred thousand no viewer opens it."},
+      {"E623", "not enough memory for this input", "The input asks for more than the machine, or its limit (ulimit -v), gives."},
   };
   // clang-format on
   return kCodes;
@@ -90,6 +96,13 @@ const ErrorCode* find_error_code(std::string_view code) {
   return nullptr;
 }
 
+bool dies_at_start(const Diagnostics& problems) {
+  return std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
+    const ErrorCode* code = find_error_code(problem.code);
+    return code != nullptr && code->dies_at_start;
+  });
+}
+
 std::string error_code_text(const ErrorCode& code, const Style& style) {
   return painted(style, Ink::kStrong, code.code) + ": " + std::string(code.title) + "\n  " +
          wrapped(style, code.why, 2) + "\n";
@@ -99,7 +112,8 @@ nlohmann::ordered_json json_of(const ErrorCode& code) {
   return {{"schema", "steelyard.error_code/1"},
           {"code", code.code},
           {"title", code.title},
-          {"why", code.why}};
+          {"why", code.why},
+          {"dies_at_start", code.dies_at_start}};
 }
 
 }  // namespace steelyard

@@ -172,7 +172,7 @@ std::optional<Value> named_file(Launch& launch, const Value& at) {
   launch.into.sources[path] = {*text, language_of(name)};
   Value value = Value::string(std::move(*text));
   Mark mark;
-  mark.source = std::make_shared<Source>(Source{path, value.as_string(), 1});
+  mark.source = source_of(path, value.as_string());
   mark.line = 1;
   value.set_mark(mark);
   return value;
