@@ -148,7 +148,11 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   namespace fs = std::filesystem;
   std::error_code failed;
   const bool standard_input = word == "-";
-  if (!standard_input && fs::is_directory(word, failed)) return model_input(word);
+  if (!standard_input && fs::is_directory(word, failed)) {
+    if (fs::is_empty(word, failed))
+      return unreadable(word, "the folder is empty; a model's folder holds its config.json");
+    return model_input(word);
+  }
   if (!standard_input && !fs::exists(word, failed)) {
     if (is_path(word)) return unreadable(word, "no such file");
     return model_input(word);

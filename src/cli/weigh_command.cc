@@ -43,8 +43,9 @@ Answered answered(Value document, const std::string& folder, bool suggestions_wa
   return result;
 }
 
-int status_of(const Invocation& invocation, const Prediction& prediction) {
-  if (prediction.verdict == Verdict::kDoesNotFit) return kFinding;
+// A run that dies at start is a finding, however little it needs.
+int status_of(const Invocation& invocation, const Job& job, const Prediction& prediction) {
+  if (prediction.verdict == Verdict::kDoesNotFit || job.dies_at_start) return kFinding;
   const std::string* fail_on = invocation.value("fail-on");
   return prediction.verdict == Verdict::kTight && fail_on != nullptr && *fail_on == "tight"
              ? kFinding
@@ -159,7 +160,7 @@ int weigh_command(const Invocation& invocation) {
     const std::string text = run_text(*input, edits, asked.document);
     if (*file == "-") {
       answer(text);
-      return status_of(invocation, prediction);
+      return status_of(invocation, job, prediction);
     }
     if (!write_file(*file, text))
       return refuse(invocation,
@@ -177,7 +178,7 @@ int weigh_command(const Invocation& invocation) {
     auto json = json_of(job, prediction, asked.suggestions, brief);
     if (*budget) json["time"]["budget"] = json_of(**budget);
     answer(brief ? line_text(json) : document_text(json));
-    return status_of(invocation, prediction);
+    return status_of(invocation, job, prediction);
   }
   const Style& style = invocation.style;
   if (invocation.has("quiet")) {
@@ -185,7 +186,7 @@ int weigh_command(const Invocation& invocation) {
     Style unbroken = style;
     unbroken.width = 400;
     answer(in_style(style, verdict_line(prediction, unbroken)));
-    return status_of(invocation, prediction);
+    return status_of(invocation, job, prediction);
   }
   Weighing weighing{job,
                     prediction,
@@ -210,7 +211,7 @@ int weigh_command(const Invocation& invocation) {
     remark(fmt::format("{}: tight, a longer sequence or another driver may not fit{}\n",
                        painted(invocation.error_style, Ink::kWarning, "warning"),
                        invocation.has("time") ? kSlowWhereTight : ""));
-  return status_of(invocation, prediction);
+  return status_of(invocation, job, prediction);
 }
 
 }  // namespace steelyard

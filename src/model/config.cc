@@ -289,7 +289,7 @@ void Config::warn_of_unknown_keys(std::string_view family) {
     if (value.is_array() && value.items().empty()) continue;
     if (value.is_table() && value.members().empty()) continue;
     diagnostics_.push_back(
-        {Severity::kWarning, "W301",
+        {Severity::kWarning, "E640",
          fmt::format(
              "\"{}\" is not a key of the family {}: it is not followed, and may change tensors",
              key, family),

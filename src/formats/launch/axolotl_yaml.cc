@@ -25,11 +25,93 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
 };
 
+// Of utils/schemas and integrations/*/args.py (0.19): each changes what is held, by a rule that is not known here.
+constexpr UnweighedKey kUnweighed[] = {
+    {"unfrozen_parameters", "everything else is frozen, by patterns of regular expressions"},
+    {"spectrum_top_fraction", "a part of the layers is trained, as a file of signal ratios says"},
+    {"lora_target_parameters", "adapters beside the tensors of experts"},
+    {"peft_layers_to_transform", "some layers alone have adapters"},
+    {"peft_layer_replication", "layers are there several times"},
+    {"lora_rank_pattern", "ranks of their own for some modules"},
+    {"peft_trainable_token_indices", "rows of the embedding are trained beside the adapter"},
+    {"gptq", "weights of GPTQ"},
+    {"model_quantization_config", "weights of another quantisation"},
+    {"nonexpert_quantization", "weights of another quantisation"},
+    {"relora", "adapters are merged and made again during the run"},
+    {"use_mora", "MoRA's square matrices in the place of adapters"},
+    {"qat", "fake quantisation of weights and activations"},
+    {"kd_trainer", "a teacher's logits beside the student's"},
+    {"diffusion", "masked diffusion in the place of the next token"},
+    {"dense_mixer", "all experts run for every token"},
+    {"use_scattermoe", "other kernels for experts, which copy no tokens"},
+    {"use_sonicmoe", "other kernels for experts, which copy no tokens"},
+    {"expert_backend", "other kernels for experts"},
+    {"tiled_mlp", "the mlp runs over tiles of the sequence, and again in backward"},
+    {"layer_offloading", "weights of frozen layers wait on the host"},
+    {"ple_cpu_offload", "a table of embeddings stays on the host"},
+    {"chunked_cross_entropy", "logits are whole, and their fp32 copies in chunks"},
+    {"unsloth_cross_entropy_loss", "Unsloth's loss"},
+    {"unsloth_lora_mlp", "Unsloth's adapters"},
+    {"unsloth_lora_qkv", "Unsloth's adapters"},
+    {"unsloth_lora_o", "Unsloth's adapters"},
+    {"unsloth_rms_norm", "Unsloth's norms"},
+    {"selective_checkpointing", "some operators alone run again in backward"},
+    {"use_onebitllms", "weights of one bit"},
+    {"optim_target_modules", "the optimizer's projection is of some modules alone"},
+    {"overrides_of_model_config", "sizes of the model are changed"},
+    {"ebft", "samples are generated during training"},
+    {"llama4_linearized_experts", "each expert has linear modules of its own"},
+    {"lisa_n_layers", "layers take turns in being trained"},
+    {"model_config", "values of the model's config are changed", true},
+    {"use_kernels", "kernels of the hub stand in for the model's own", true},
+    {"fused_attn_kernel", "rotary and norms of attention in one kernel", true},
+    {"flash_attn_fuse_mlp", "one kernel for the mlp", true},
+    {"flash_attn_rms_norm", "flash-attn's norms", true},
+    {"freeze_mm_modules", "the tower of vision is frozen: training.frozen says it by patterns",
+     true},
+    {"fp8", "products in 8 bits by torchao: weighed as bf16, which keeps as much", true},
+    {"lora_mlp_kernel", "fused adapters of the mlp keep less than PEFT's: weighed as PEFT's", true},
+    {"lora_qkv_kernel", "fused adapters keep less than PEFT's: weighed as PEFT's", true},
+    {"lora_o_kernel", "fused adapters keep less than PEFT's: weighed as PEFT's", true},
+    {"flash_attn_cross_entropy", "a fused loss keeps less: weighed as the plain one", true},
+    {"neftune_noise_alpha", "noise of the size of the embedding's output", true},
+    {"flex_attention", "weighed as flash attention", true},
+    {"sage_attention", "weighed as flash attention", true},
+    {"scaling_softmax", "queries are scaled, and one more copy is kept", true},
+};
+
+// Whether one of the plugins' names ends so.
+const Value* plugin(ConfigReader& reading, std::string_view name) {
+  const Value* plugins = reading.theirs().find("plugins");
+  if (plugins == nullptr || !plugins->is_array()) return nullptr;
+  for (const Value& one : plugins->items())
+    if (one.is_string() && one.as_string().ends_with(name)) return &one;
+  return nullptr;
+}
+
+// The plugin alone is enough: its switch is on unless it is turned off (integrations/cut_cross_entropy/args.py).
+void read_cut_loss(ConfigReader& reading) {
+  const Value* loaded = plugin(reading, "CutCrossEntropyPlugin");
+  const Value* said = reading.take("cut_cross_entropy");
+  const bool off = said != nullptr && !truth_of(*said).value_or(true);
+  if (off) return;
+  if (loaded != nullptr)
+    reading.say("training.loss", "cut", said != nullptr ? *said : *loaded);
+  else if (said != nullptr)
+    reading.warn(*said, "cut_cross_entropy without its plugin", "Axolotl does not read it: plain",
+                 "plugins: axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin");
+}
+
 void read_adapter(ConfigReader& reading) {
   const Value* adapter = reading.take("adapter");
   const Value* four = reading.on("load_in_4bit");
   const Value* eight = reading.on("load_in_8bit");
-  if (adapter == nullptr || word_of(*adapter).empty()) return;
+  if (adapter == nullptr || word_of(*adapter).empty()) {
+    if (four != nullptr || eight != nullptr)
+      reading.warn(four != nullptr ? *four : *eight, "weights of few bits and no adapter",
+                   "only an adapter can be trained on them: weighed in 16");
+    return;
+  }
   const std::string kind = word_of(*adapter);
   if (kind != "lora" && kind != "qlora")
     return reading.refuse(*adapter, fmt::format("the adapter {} is not read", kind),
@@ -44,6 +126,16 @@ void read_adapter(ConfigReader& reading) {
     read_targets(reading, "lora_target_modules", "all-linear");
   else
     reading.lacks("adapter.target_modules", "PEFT chooses the modules by the model's family");
+  if (const Value* saved = reading.take("lora_modules_to_save");
+      saved != nullptr && !(saved->is_array() && saved->items().empty()))
+    reading.say("adapter.saved_modules", *saved, *saved);
+  if (const Value* experts = reading.on("quantize_moe_experts"))
+    reading.say("adapter.quantize_experts", Value::boolean(true), *experts);
+  // prepare_model_for_kbit_training makes fp32 of norms, and what Axolotl does behind it makes 16 bits of them, of the embedding
+  // and the head again (loaders/model.py, _convert_embedding_modules_dtype).
+  if (four != nullptr || eight != nullptr || kind == "qlora")
+    reading.take_default("adapter.upcast", Value::boolean(false),
+                         "Axolotl casts norms, embedding and head back to 16 bits");
   if (four != nullptr || kind == "qlora") {
     reading.say("adapter.base", "nf4", four != nullptr ? *four : *adapter);
     if (const Value* twice = reading.take("bnb_config_kwargs.bnb_4bit_use_double_quant"))
@@ -125,8 +217,17 @@ void read_axolotl(const Value& document, Launch& launch) {
   }
   if (const Value* reentrant = reading.take("gradient_checkpointing_kwargs.use_reentrant"))
     reading.say("recompute.reentrant", *reentrant, *reentrant);
-  if (const Value* offload = reading.on("activation_offloading"))
-    reading.say("offload.activations", "cpu", *offload);
+  // true and "legacy" wait in the host's memory, "disk" on the disk, "hidden_states" the inputs of layers alone.
+  if (const Value* offload = reading.take("activation_offloading");
+      offload != nullptr && truth_of(*offload) != std::optional(false) &&
+      !word_of(*offload).empty())
+    reading.say("offload.activations", word_of(*offload) == "disk" ? "nvme" : "cpu", *offload);
+  if (const Value* multiple = reading.on("resize_token_embeddings_to_32x"))
+    reading.say("training.vocabulary_multiple", Value::integer(32), *multiple);
+  if (const Value* experts = reading.theirs().find("experts_implementation");
+      experts != nullptr && word_of(*experts) != "grouped_mm")
+    reading.unweighed(*experts, fmt::format("experts_implementation {}", word_of(*experts)),
+                      "grouped_mm, transformers' default, is weighed");
   warn_of_compile_mode(reading, "torch_compile_mode");
   if (document.find("optimizer") != nullptr) {
     read_optim(reading, "optimizer");
@@ -142,8 +243,7 @@ void read_axolotl(const Value& document, Launch& launch) {
         std::pair{"eager_attention", "eager"}})
     if (const Value* value = reading.on(old)) reading.say("training.attention", ours, *value);
   reading.on("sdp_attention");
-  if (const Value* cut = reading.on("cut_cross_entropy"))
-    reading.say("training.loss", "fused-linear", *cut);
+  read_cut_loss(reading);
   if (const Value* fused = reading.on("liger_fused_linear_cross_entropy"))
     reading.say("training.loss", "fused-linear", *fused);
   const Value* swiglu = reading.on("liger_glu_activation");
@@ -193,6 +293,11 @@ void read_axolotl(const Value& document, Launch& launch) {
         "dpo=dpo|ipo=dpo|simpo=dpo|orpo=dpo|kto=kto|grpo=grpo|gdpo=grpo";
     reading.say("training.method", ours_of(kMethods, word_of(*method)).value_or("dpo"), *method);
   }
+  for (const char* reward : {"reward_model", "process_reward_model"})
+    if (const Value* value = reading.on(reward)) reading.say("training.method", "rm", *value);
+  if (const Value* loss = reading.on("liger_cross_entropy"))
+    reading.say("training.loss", "fused", *loss);
+  reading.unweighed(kUnweighed);
   reading.carry_rest();
 }
 
@@ -248,6 +353,13 @@ void write_axolotl(ConfigWriter& writing) {
                   Value::boolean(writing.truth("adapter.double_quantization", false)));
     }
     if (base == "int8") writing.put("load_in_8bit", Value::boolean(true));
+    if (writing.truth("adapter.quantize_experts", false))
+      writing.put("quantize_moe_experts", Value::boolean(true), "experts in few bits, too");
+  }
+  writing.take("training.unweighed");
+  if (writing.look_count("training.vocabulary_multiple", 1) == 32) {
+    writing.take("training.vocabulary_multiple");
+    writing.put("resize_token_embeddings_to_32x", Value::boolean(true));
   }
   const std::string loss = writing.word("training.loss", "plain");
   const bool liger = writing.word("training.kernels") == "liger";
@@ -255,6 +367,12 @@ void write_axolotl(ConfigWriter& writing) {
     Value plugins = Value::array({Value::string("axolotl.integrations.liger.LigerPlugin")});
     writing.put("plugins", std::move(plugins));
     writing.put("liger_fused_linear_cross_entropy", Value::boolean(true), "logits are never whole");
+  } else if (loss == "cut") {
+    writing.put("plugins",
+                Value::array({Value::string(
+                    "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin")}),
+                "no logit is ever in memory");
+    writing.put("cut_cross_entropy", Value::boolean(true));
   } else if (loss != "plain") {
     writing.refuse("training.loss", fmt::format("Axolotl is not written with the loss {}", loss));
   }

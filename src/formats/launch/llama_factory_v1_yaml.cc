@@ -43,6 +43,8 @@ void read_adapter(ConfigReader& reading) {
   const Value* bits = reading.take("quant_config.quantization_bit");
   read_quantised_base(reading, bits == nullptr ? "4" : word_of(*bits),
                       bits == nullptr ? *quantiser : *bits, "quant_config.double_quantization");
+  reading.take_default("adapter.upcast", Value::boolean(false),
+                       "LLaMA-Factory leaves norms and embedding in 16 bits");
 }
 
 void read_fsdp(ConfigReader& reading) {

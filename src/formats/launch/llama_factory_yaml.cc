@@ -22,6 +22,30 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
 };
 
+// Of hparams/*.py (0.9.5): each changes what is held, by a rule that is not known here.
+constexpr UnweighedKey kUnweighed[] = {
+    {"mixture_of_depths", "tokens pass some layers by"},
+    {"use_llama_pro", "new layers alone are trained"},
+    {"use_badam", "blocks of parameters take turns"},
+    {"use_mca", "Megatron-core's models in the place of transformers'"},
+    {"use_hyper_parallel", "another framework shards the model"},
+    {"use_kt", "experts run on the host"},
+    {"use_unsloth_gc", "inputs of layers wait on the host, without pages that are locked"},
+    {"galore_layerwise", "a GaLore of each tensor steps in backward"},
+    {"apollo_layerwise", "an APOLLO of each tensor steps in backward"},
+    {"use_asft_loss", "a second model's logits beside the first one's"},
+    {"ref_model", "a second model beside the first"},
+    {"reward_model", "a second model beside the first"},
+    {"upcast_layernorm", "norms are fp32, and so is what they give"},
+    {"oft_rank", "orthogonal matrices in the place of adapters"},
+    {"freeze_vision_tower", "a tower of vision is frozen: training.frozen says it by patterns",
+     true},
+    {"fp8", "products in 8 bits: weighed as bf16, which keeps as much", true},
+    {"upcast_lmhead_output", "logits are widened by the model: weighed as the loss does it", true},
+    {"neftune_noise_alpha", "noise of the size of the embedding's output", true},
+    {"shift_attn", "shifted sparse attention: weighed as whole", true},
+};
+
 }  // namespace
 
 void refuse_freezing(ConfigReader& reading, const Value& at) {
@@ -65,8 +89,22 @@ void read_adapter(ConfigReader& reading) {
   else
     reading.take_default("adapter.target_modules", Value::string("all-linear"),
                          "LLaMA-Factory's lora_target is all");
-  if (const Value* bits = reading.take("quantization_bit"))
+  if (const Value* saved = reading.take("additional_target");
+      saved != nullptr && !word_of(*saved).empty()) {
+    Value list = Value::array(words_of(saved));
+    list.set_mark(saved->mark());
+    reading.say("adapter.saved_modules", std::move(list), *saved);
+  }
+  if (const Value* bits = reading.take("quantization_bit")) {
+    const Value* method = reading.take("quantization_method");
+    if (method != nullptr && word_of(*method) != "bnb" && word_of(*method) != "bitsandbytes")
+      reading.unweighed(*method, fmt::format("quantization_method {}", word_of(*method)),
+                        "weights of another quantisation than bitsandbytes'");
     read_quantised_base(reading, word_of(*bits), *bits, "double_quantization");
+    // model/model_utils/checkpointing.py, prepare_model_for_training: norms alone, and when told.
+    reading.take_default("adapter.upcast", Value::boolean(false),
+                         "LLaMA-Factory leaves norms and embedding in 16 bits");
+  }
 }
 
 }  // namespace
@@ -126,6 +164,9 @@ void read_llama_factory(const Value& document, Launch& launch) {
     launch.mixed = Value::string("no");
     launch.mixed.set_mark(pure->mark());
   }
+  if (const Value* unsloth = reading.on("use_unsloth"))
+    reading.say("training.kernels", "unsloth", *unsloth);
+  reading.unweighed(kUnweighed);
   read_fsdp_keys(reading, launch);
   read_deepspeed_key(reading, launch, "deepspeed");
   reading.carry_rest();
@@ -191,7 +232,10 @@ void write_llama_factory(ConfigWriter& writing) {
                               : attention == "eager" ? "disabled"
                                                      : "sdpa");
   const std::string loss = writing.word("training.loss", "plain");
-  const bool liger = writing.word("training.kernels") == "liger";
+  const bool liger = writing.look_word("training.kernels") == "liger";
+  if (writing.word("training.kernels") == "unsloth")
+    writing.put("use_unsloth", Value::boolean(true));
+  writing.take("training.unweighed");
   if (liger != (loss == "fused-linear"))
     writing.refuse("training.loss", "LLaMA-Factory takes all of Liger's kernels or none",
                    "loss = \"fused-linear\" and kernels = \"liger\" together");
