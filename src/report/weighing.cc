@@ -113,16 +113,22 @@ struct Layout {
   bool bars = true;
   bool percent = true;
   int bar_columns = 0;
+  int number_columns = kNumberColumns;
 };
+
+// A total in bytes is as wide as the column: it takes some of the bars'.
+constexpr int kMoreForBytes = 8;
 
 Layout layout_of(const Style& style) {
   Layout layout;
   layout.bars = style.bars && style.width >= kNarrow;
-  layout.percent = style.width >= kLabelColumns + kNumberColumns + kPercentColumns;
+  if (style.units == Units::kBytes) layout.number_columns += kMoreForBytes;
+  layout.percent = style.width >= kLabelColumns + layout.number_columns + kPercentColumns;
   const int width = std::min(style.width, 120);
   if (layout.bars)
-    layout.bar_columns = std::min(38 + std::max(0, width - 80),
-                                  width - kLabelColumns - kNumberColumns - kPercentColumns);
+    layout.bar_columns =
+        std::min(38 + std::max(0, width - 80) - (layout.number_columns - kNumberColumns),
+                 width - kLabelColumns - layout.number_columns - kPercentColumns);
   return layout;
 }
 
@@ -137,7 +143,7 @@ std::string bar_line(const Style& style, const Layout& layout, const std::string
       drawn += (drawn.empty() ? "" : "  ") + painted(style, Ink::kQuiet, note);
     line += padded_right(std::move(drawn), layout.bar_columns);
   }
-  line += padded_left(number, kNumberColumns);
+  line += padded_left(number, layout.number_columns);
   // A share, or a word that judges the row.
   if (layout.percent && !percent.empty())
     line += percent.front() == ' ' ? percent : padded_left(percent, kPercentColumns);
@@ -187,7 +193,7 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                                 ? weighing.moment->where
                                 : std::string(name_of(prediction.peak.phase));
   // The unit heads its column; where there is no room for both, it stands in the sentence.
-  const int number_end = kLabelColumns + layout.bar_columns + kNumberColumns;
+  const int number_end = kLabelColumns + layout.bar_columns + layout.number_columns;
   std::string title = "at the peak: " + where;
   if (columns_of(title) + 2 + columns_of(scale.unit) <= number_end)
     title = padded_right(std::move(title), number_end - columns_of(scale.unit)) + scale.unit;
@@ -203,7 +209,7 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
   result += bar_line(style, layout, layout.bars ? "" : "total",
                      line_with_limit(style, share_of(prediction.peak.device, whole),
                                      share_of(prediction.usable, whole), layout.bar_columns),
-                     "", painted(style, Ink::kStrong, padded_left(total, kNumberColumns)), "");
+                     "", painted(style, Ink::kStrong, padded_left(total, layout.number_columns)), "");
 
   // Why it fits for inference and not for training: the weights beside everything that training adds.
   if (prediction.weights_alone > Bytes())
@@ -212,8 +218,11 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
   if (const Bytes states = states_alone(prediction); states > prediction.usable)
     result += bar_line(
         style, layout,
-        fmt::format("states ({} GB)",
-                    print_count(std::llround(static_cast<double>(states.value().value()) / 1e9))),
+        style.units == Units::kBytes
+            ? std::string("states")
+            : fmt::format(
+                  "states ({} GB)",
+                  print_count(std::llround(static_cast<double>(states.value().value()) / 1e9))),
         bar(style, share_of(states, whole), layout.bar_columns), "", number_of(states, scale),
         "  do not fit");
   return result;

@@ -1,9 +1,12 @@
 // Axolotl's YAML: axolotl/utils/schemas, utils/config/__init__.py.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -25,61 +28,6 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
 };
 
-// Of utils/schemas and integrations/*/args.py (0.19): each changes what is held, by a rule that is not known here.
-constexpr UnweighedKey kUnweighed[] = {
-    {"unfrozen_parameters", "everything else is frozen, by patterns of regular expressions"},
-    {"spectrum_top_fraction", "a part of the layers is trained, as a file of signal ratios says"},
-    {"lora_target_parameters", "adapters beside the tensors of experts"},
-    {"peft_layers_to_transform", "some layers alone have adapters"},
-    {"peft_layer_replication", "layers are there several times"},
-    {"lora_rank_pattern", "ranks of their own for some modules"},
-    {"peft_trainable_token_indices", "rows of the embedding are trained beside the adapter"},
-    {"gptq", "weights of GPTQ"},
-    {"model_quantization_config", "weights of another quantisation"},
-    {"nonexpert_quantization", "weights of another quantisation"},
-    {"relora", "adapters are merged and made again during the run"},
-    {"use_mora", "MoRA's square matrices in the place of adapters"},
-    {"qat", "fake quantisation of weights and activations"},
-    {"kd_trainer", "a teacher's logits beside the student's"},
-    {"diffusion", "masked diffusion in the place of the next token"},
-    {"dense_mixer", "all experts run for every token"},
-    {"use_scattermoe", "other kernels for experts, which copy no tokens"},
-    {"use_sonicmoe", "other kernels for experts, which copy no tokens"},
-    {"expert_backend", "other kernels for experts"},
-    {"tiled_mlp", "the mlp runs over tiles of the sequence, and again in backward"},
-    {"layer_offloading", "weights of frozen layers wait on the host"},
-    {"ple_cpu_offload", "a table of embeddings stays on the host"},
-    {"chunked_cross_entropy", "logits are whole, and their fp32 copies in chunks"},
-    {"unsloth_cross_entropy_loss", "Unsloth's loss"},
-    {"unsloth_lora_mlp", "Unsloth's adapters"},
-    {"unsloth_lora_qkv", "Unsloth's adapters"},
-    {"unsloth_lora_o", "Unsloth's adapters"},
-    {"unsloth_rms_norm", "Unsloth's norms"},
-    {"selective_checkpointing", "some operators alone run again in backward"},
-    {"use_onebitllms", "weights of one bit"},
-    {"optim_target_modules", "the optimizer's projection is of some modules alone"},
-    {"overrides_of_model_config", "sizes of the model are changed"},
-    {"ebft", "samples are generated during training"},
-    {"llama4_linearized_experts", "each expert has linear modules of its own"},
-    {"lisa_n_layers", "layers take turns in being trained"},
-    {"model_config", "values of the model's config are changed", true},
-    {"use_kernels", "kernels of the hub stand in for the model's own", true},
-    {"fused_attn_kernel", "rotary and norms of attention in one kernel", true},
-    {"flash_attn_fuse_mlp", "one kernel for the mlp", true},
-    {"flash_attn_rms_norm", "flash-attn's norms", true},
-    {"freeze_mm_modules", "the tower of vision is frozen: training.frozen says it by patterns",
-     true},
-    {"fp8", "products in 8 bits by torchao: weighed as bf16, which keeps as much", true},
-    {"lora_mlp_kernel", "fused adapters of the mlp keep less than PEFT's: weighed as PEFT's", true},
-    {"lora_qkv_kernel", "fused adapters keep less than PEFT's: weighed as PEFT's", true},
-    {"lora_o_kernel", "fused adapters keep less than PEFT's: weighed as PEFT's", true},
-    {"flash_attn_cross_entropy", "a fused loss keeps less: weighed as the plain one", true},
-    {"neftune_noise_alpha", "noise of the size of the embedding's output", true},
-    {"flex_attention", "weighed as flash attention", true},
-    {"sage_attention", "weighed as flash attention", true},
-    {"scaling_softmax", "queries are scaled, and one more copy is kept", true},
-};
-
 // Whether one of the plugins' names ends so.
 const Value* plugin(ConfigReader& reading, std::string_view name) {
   const Value* plugins = reading.theirs().find("plugins");
@@ -87,6 +35,18 @@ const Value* plugin(ConfigReader& reading, std::string_view name) {
   for (const Value& one : plugins->items())
     if (one.is_string() && one.as_string().ends_with(name)) return &one;
   return nullptr;
+}
+
+// Plugins whose keys are all read: what they change is said by the loss and the kernels.
+void take_known_plugins(ConfigReader& reading) {
+  const Value* plugins = reading.theirs().find("plugins");
+  if (plugins == nullptr || !plugins->is_array()) return;
+  const bool known =
+      std::all_of(plugins->items().begin(), plugins->items().end(), [](const Value& one) {
+        const std::string name = word_of(one);
+        return name.ends_with("LigerPlugin") || name.ends_with("CutCrossEntropyPlugin");
+      });
+  if (known) reading.take("plugins");
 }
 
 // The plugin alone is enough: its switch is on unless it is turned off (integrations/cut_cross_entropy/args.py).
@@ -224,6 +184,12 @@ void read_axolotl(const Value& document, Launch& launch) {
     reading.say("offload.activations", word_of(*offload) == "disk" ? "nvme" : "cpu", *offload);
   if (const Value* multiple = reading.on("resize_token_embeddings_to_32x"))
     reading.say("training.vocabulary_multiple", Value::integer(32), *multiple);
+  // Mxfp4Config with dequantize loads 16 bits of gpt-oss.
+  if (const Value* stored = reading.theirs().find("model_quantization_config");
+      stored != nullptr && !stored->is_null() &&
+      !reading.is("model_quantization_config_kwargs.dequantize"))
+    reading.unweighed(*stored, fmt::format("model_quantization_config {}", word_of(*stored)),
+                      "weights of another quantisation than bitsandbytes'");
   if (const Value* experts = reading.theirs().find("experts_implementation");
       experts != nullptr && word_of(*experts) != "grouped_mm")
     reading.unweighed(*experts, fmt::format("experts_implementation {}", word_of(*experts)),
@@ -275,6 +241,10 @@ void read_axolotl(const Value& document, Launch& launch) {
     launch.load = Value::string("bfloat16");
     launch.load.set_mark(pure->mark());
   }
+  if (const Value* pure = reading.on("float16")) {
+    launch.load = Value::string("float16");
+    launch.load.set_mark(pure->mark());
+  }
   reading.on("float32");
   if (const Value* shard = reading.take("dp_shard_size"); shard != nullptr && shard->is_integer()) {
     const Value* copies = document.find("dp_replicate_size");
@@ -297,7 +267,8 @@ void read_axolotl(const Value& document, Launch& launch) {
     if (const Value* value = reading.on(reward)) reading.say("training.method", "rm", *value);
   if (const Value* loss = reading.on("liger_cross_entropy"))
     reading.say("training.loss", "fused", *loss);
-  reading.unweighed(kUnweighed);
+  take_known_plugins(reading);
+  reading.unweighed(unweighed_of_axolotl());
   reading.carry_rest();
 }
 

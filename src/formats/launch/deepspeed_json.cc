@@ -3,22 +3,12 @@
 
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
 
 constexpr std::string_view kPlaces = "none=none|cpu=cpu|nvme=nvme";
-
-// Sections of DeepSpeed's JSON (runtime/config.py, 0.19) whose memory is not known here.
-constexpr UnweighedKey kUnweighed[] = {
-    {"amp.enabled", "Apex makes its own copies of weights"},
-    {"compression_training", "weights and activations are quantised or pruned"},
-    {"hybrid_engine.enabled", "an engine of inference beside training"},
-    {"progressive_layer_drop.enabled", "layers are left out at random", true},
-    {"sparse_attention", "blocks of attention are left out: weighed as whole", true},
-    {"data_efficiency.enabled", "sequences are shorter at first, or tokens are dropped", true},
-    {"curriculum_learning.enabled", "sequences are shorter at first", true},
-};
 
 constexpr Row kRows[] = {
     {"train_batch_size", "training.global_batch"},
@@ -228,7 +218,7 @@ void read_deepspeed(const Value& document, Launch& launch) {
   if (!launch.hugging_face && !reading.has("training.micro_batch") &&
       !reading.has("training.global_batch"))
     reading.lacks("training.micro_batch", "\"auto\", or not said: the script's arguments decide");
-  reading.unweighed(kUnweighed);
+  reading.unweighed(unweighed_of_deepspeed());
   reading.carry_rest();
 }
 

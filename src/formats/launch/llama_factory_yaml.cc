@@ -5,6 +5,7 @@
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/llama_factory.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -20,30 +21,6 @@ constexpr Row kAdapter[] = {
     {"lora_rank", "adapter.rank", "", "", "8"},
     {"lora_alpha", "adapter.alpha"},
     {"lora_dropout", "adapter.dropout"},
-};
-
-// Of hparams/*.py (0.9.5): each changes what is held, by a rule that is not known here.
-constexpr UnweighedKey kUnweighed[] = {
-    {"mixture_of_depths", "tokens pass some layers by"},
-    {"use_llama_pro", "new layers alone are trained"},
-    {"use_badam", "blocks of parameters take turns"},
-    {"use_mca", "Megatron-core's models in the place of transformers'"},
-    {"use_hyper_parallel", "another framework shards the model"},
-    {"use_kt", "experts run on the host"},
-    {"use_unsloth_gc", "inputs of layers wait on the host, without pages that are locked"},
-    {"galore_layerwise", "a GaLore of each tensor steps in backward"},
-    {"apollo_layerwise", "an APOLLO of each tensor steps in backward"},
-    {"use_asft_loss", "a second model's logits beside the first one's"},
-    {"ref_model", "a second model beside the first"},
-    {"reward_model", "a second model beside the first"},
-    {"upcast_layernorm", "norms are fp32, and so is what they give"},
-    {"oft_rank", "orthogonal matrices in the place of adapters"},
-    {"freeze_vision_tower", "a tower of vision is frozen: training.frozen says it by patterns",
-     true},
-    {"fp8", "products in 8 bits: weighed as bf16, which keeps as much", true},
-    {"upcast_lmhead_output", "logits are widened by the model: weighed as the loss does it", true},
-    {"neftune_noise_alpha", "noise of the size of the embedding's output", true},
-    {"shift_attn", "shifted sparse attention: weighed as whole", true},
 };
 
 }  // namespace
@@ -166,7 +143,7 @@ void read_llama_factory(const Value& document, Launch& launch) {
   }
   if (const Value* unsloth = reading.on("use_unsloth"))
     reading.say("training.kernels", "unsloth", *unsloth);
-  reading.unweighed(kUnweighed);
+  reading.unweighed(unweighed_of_llama_factory());
   read_fsdp_keys(reading, launch);
   read_deepspeed_key(reading, launch, "deepspeed");
   reading.carry_rest();

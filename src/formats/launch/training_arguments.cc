@@ -5,6 +5,7 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -21,18 +22,6 @@ constexpr Row kAdapter[] = {
     {"lora_alpha", "adapter.alpha"},
     {"lora_dropout", "adapter.dropout"},
     {"use_bnb_nested_quant", "adapter.double_quantization"},
-};
-
-// transformers/training_args.py 5.17 and trl/trainer/model_config.py, sft_config.py 1.16.
-constexpr UnweighedKey kUnweighed[] = {
-    {"optim_target_modules", "the optimizer's projection is of some modules alone"},
-    {"lora_target_parameters", "adapters beside the tensors of experts"},
-    {"use_unsloth", "Unsloth's own model code"},
-    {"freeze_layers", "some layers are frozen"},
-    {"auto_find_batch_size", "the micro-batch is halved where memory runs out: weighed as said",
-     true},
-    {"torch_empty_cache_steps", "the cache is emptied: reserved memory is less", true},
-    {"neftune_noise_alpha", "noise of the size of the embedding's output", true},
 };
 
 // A script's own adapters since TRL 1.0: what is frozen stays as it was loaded, adapters beside few bits become bf16
@@ -168,7 +157,7 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
     }
   for (const char* word : {"dtype", "torch_dtype"})
     if (const Value* value = reading.take(word)) launch.load = *value;
-  reading.unweighed(kUnweighed);
+  reading.unweighed(unweighed_of_trainer());
   read_fsdp_keys(reading, launch);
   read_deepspeed_key(reading, launch, "deepspeed");
   reading.carry_rest();
