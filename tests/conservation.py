@@ -136,6 +136,6 @@ def faults_of(stdout, code):
         verdict = found[0].get("verdict")
         if verdict not in ("fits", "tight", "does_not_fit"):
             faults.append(f"unknown verdict {verdict!r}")
-        elif (verdict == "does_not_fit") != (code == 1):
+        elif (verdict == "does_not_fit" or found[0].get("dies_at_start", False)) != (code == 1):
             faults.append(f"verdict {verdict}, exit {code}")
     return faults

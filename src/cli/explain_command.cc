@@ -14,6 +14,7 @@
 #include "predict/explain.h"
 #include "report/derivation.h"
 #include "report/device_help.h"
+#include "report/environment_help.h"
 #include "report/error_codes.h"
 #include "report/key_help.h"
 #include "report/model_states.h"
@@ -49,6 +50,10 @@ bool explain_word(const Invocation& invocation, const std::string& word) {
   }
   if (const Key* key = find_key_by_path(word)) {
     print(invocation, key_text(*key, style), json_of(*key));
+    return true;
+  }
+  if (const EnvironmentKey* key = environment_key_asked(word)) {
+    print(invocation, environment_key_text(*key, style), json_of(*key));
     return true;
   }
   return false;

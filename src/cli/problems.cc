@@ -11,6 +11,7 @@
 #include "cli/read_invocation.h"
 #include "document/edit_distance.h"
 #include "document/render.h"
+#include "report/error_codes.h"
 #include "report/prediction_json.h"
 
 namespace steelyard {
@@ -38,8 +39,12 @@ int refuse(const Invocation& invocation, const Diagnostics& problems, std::strin
 }
 
 void warn(const Invocation& invocation, const Diagnostics& warnings) {
-  if (warnings.empty() || invocation.json || invocation.has("quiet")) return;
-  remark(blocks(warnings, "", invocation.error_style));
+  if (invocation.json) return;
+  // Quiet or not: that the run dies at start is no remark.
+  Diagnostics said = warnings;
+  if (invocation.has("quiet"))
+    std::erase_if(said, [](const Diagnostic& problem) { return !dies_at_start({problem}); });
+  if (!said.empty()) remark(blocks(said, "", invocation.error_style));
 }
 
 int refuse_words(const Invocation& invocation, std::string_view message) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <optional>
 
 #include "cli/flags.h"
 #include "document/edit_distance.h"
@@ -129,6 +130,80 @@ void add_keys(CLI::App& app, Said& said) {
   }
 }
 
+// The names of switches: of the run file's keys, each with its opposite, and of the command.
+std::vector<std::string> switches_of(const Command& command) {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags())
+    if (belongs(flag, command.name) && flag.kind == FlagKind::kSwitch)
+      names.push_back("--" + std::string(flag.name));
+  if (!command.run_keys) return names;
+  for (const Key& key : run_file_keys()) {
+    if (key.kind != KeyKind::kSwitch) continue;
+    std::vector<std::string> spellings = {key.flag};
+    spellings.insert(spellings.end(), key.flag_aliases.begin(), key.flag_aliases.end());
+    for (const std::string& spelling : spellings) {
+      names.push_back(spelling);
+      names.push_back("--no-" + spelling.substr(2));
+    }
+  }
+  return names;
+}
+
+// true, yes and on, or false, no and off; nothing else is taken from behind a switch: it may be the run.
+std::optional<bool> truth_said(std::string_view word) {
+  std::string lower(word);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (lower == "true" || lower == "yes" || lower == "on") return true;
+  if (lower == "false" || lower == "no" || lower == "off") return false;
+  return std::nullopt;
+}
+
+// A switch takes a value or none: `--compile false`, `--compile=off` and `--no-compile` are one. What the parser is given is
+// the last form; of the command's own switches, which are said or not, `--json false` is nothing.
+std::vector<std::string> with_plain_switches(const Command& command,
+                                             const std::vector<std::string>& arguments) {
+  const std::vector<std::string> names = switches_of(command);
+  const auto is_switch = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::vector<std::string> plain;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--") {
+      plain.insert(plain.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i),
+                   arguments.end());
+      break;
+    }
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (!is_switch(name)) {
+      plain.push_back(word);
+      continue;
+    }
+    std::optional<bool> said;
+    if (equals != std::string::npos) {
+      said = truth_said(std::string_view(word).substr(equals + 1));
+      if (!said) {  // the parser says what is wrong with it
+        plain.push_back(word);
+        continue;
+      }
+    } else if (i + 1 < arguments.size()) {
+      said = truth_said(arguments[i + 1]);
+      if (said) ++i;
+    }
+    if (said.value_or(true)) {
+      plain.push_back(name);
+      continue;
+    }
+    const bool opposite = name.starts_with("--no-") && is_switch("--" + name.substr(5));
+    const std::string other = opposite ? "--" + name.substr(5) : "--no-" + name.substr(2);
+    if (is_switch(other)) plain.push_back(other);
+  }
+  return plain;
+}
+
 }  // namespace
 
 Diagnostic command_line_problem(std::string code, std::string message, std::string help) {
@@ -154,7 +229,8 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
     add_keys(app, said);
   }
   try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    const std::vector<std::string> plain = with_plain_switches(command, arguments);
+    std::vector<std::string> reversed(plain.rbegin(), plain.rend());
     app.parse(reversed);
   } catch (const CLI::ArgumentMismatch& fault) {
     // "--apply: 1 required TEXT missing"

@@ -150,6 +150,8 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   std::error_code failed;
   const bool standard_input = word == "-";
   if (!standard_input && fs::is_directory(word, failed)) {
+    if (fs::is_empty(word, failed))
+      return unreadable(word, "the folder is empty; a model's folder holds its config.json");
     // A folder may have the name of a model that is known.
     Diagnostics ignored;
     if (!fs::exists(fs::path(word) / "config.json", failed) && !find_model(word, Place{}, ignored))

@@ -57,8 +57,9 @@ Answered answered(Value document, const RunInput& input, bool suggestions_wanted
   return result;
 }
 
-int status_of(const Invocation& invocation, const Prediction& prediction) {
-  if (prediction.verdict == Verdict::kDoesNotFit) return kFinding;
+// A run that dies at start is a finding, however little it needs.
+int status_of(const Invocation& invocation, const Job& job, const Prediction& prediction) {
+  if (prediction.verdict == Verdict::kDoesNotFit || job.dies_at_start) return kFinding;
   const std::string* fail_on = invocation.value("fail-on");
   return prediction.verdict == Verdict::kTight && fail_on != nullptr && *fail_on == "tight"
              ? kFinding
@@ -185,7 +186,7 @@ int weigh_command(const Invocation& invocation) {
     const std::string text = run_text(*input, edits, asked.document);
     if (*file == "-") {
       answer_file(text);
-      return status_of(invocation, prediction);
+      return status_of(invocation, job, prediction);
     }
     if (const auto problem = write_file(*file, text))
       return refuse(invocation, {*problem}, "nothing written");
@@ -201,7 +202,7 @@ int weigh_command(const Invocation& invocation) {
     auto json = json_of(job, prediction, asked.suggestions, brief);
     if (*budget) json["time"]["budget"] = json_of(**budget);
     answer(brief ? line_text(json) : document_text(json));
-    return status_of(invocation, prediction);
+    return status_of(invocation, job, prediction);
   }
   const Style& style = invocation.style;
   if (invocation.has("quiet")) {
@@ -209,7 +210,7 @@ int weigh_command(const Invocation& invocation) {
     Style unbroken = style;
     unbroken.width = 400;
     answer(in_style(style, verdict_line(prediction, unbroken)));
-    return status_of(invocation, prediction);
+    return status_of(invocation, job, prediction);
   }
   Weighing weighing{job,
                     prediction,
@@ -237,7 +238,7 @@ int weigh_command(const Invocation& invocation) {
     remark(fmt::format("{}: tight, a longer sequence or another driver may not fit{}\n",
                        painted(invocation.error_style, Ink::kWarning, "warning"),
                        invocation.has("time") ? kSlowWhereTight : ""));
-  return status_of(invocation, prediction);
+  return status_of(invocation, job, prediction);
 }
 
 }  // namespace steelyard

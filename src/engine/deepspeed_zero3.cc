@@ -25,7 +25,8 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
 
   explicit DeepSpeedZero3(const EngineContext<N>& context) : Zero3Partitions<N>(context) {
     this->scaled_losses_ = 2;
-    reads_head_outside_ = context.style.loss == LossKernel::kFusedLinear;
+    reads_head_outside_ =
+        context.style.loss == LossKernel::kFusedLinear || context.style.loss == LossKernel::kCut;
     bucket_ = this->slot("gradients", "bucket of the reduction (IPG)", "deepspeed.zero3-bucket",
                          Pile::kCommunication, Workbook<N>::symbol("B", this->job_.buckets.reduce),
                          this->stored_);

@@ -100,11 +100,13 @@ class Megatron final : public MegatronShare<N> {
         scales_.push_back(scales(bits_of(*slots[i].type) == 8 ? 3 : 1));
       }
     }
-    // Weighed where it is recorded: rows of older frameworks that are read as Megatron ran without this buffer (before 0.6).
-    if (distributed_ && context.style.local_layers)
-      before_ = this->whole_set("parameters, before they move into the buffer",
-                                "megatron.parameter-buffer", Pile::kParameters,
-                                precision.parameters, Of::kTrained);
+    // Until 0.5 parameters stay where the modules have them, and are gathered through the gradients' buffer. Those of 8 bits
+    // have no second form that is kept.
+    if (distributed_ && !this->job_.megatron_before_0_6 &&
+        !this->job_.training.eight_bit_parameters) {
+      before_ = moving(false);
+      experts_before_ = moving(true);
+    }
   }
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -116,11 +118,14 @@ class Megatron final : public MegatronShare<N> {
   bool keeps_gradients() const override { return false; }
 
   void load(const Stage<N>& stage, Events& events) override {
-    this->hold(before_, stage, events);
+    // Each buffer takes its own in as soon as it is made, and experts have the second one: what moves into the first is gone
+    // by then. Where that is most, it is what stands beside both.
+    const SlotSet& moves = moves_into_experts(stage) ? experts_before_ : before_;
+    this->hold(moves, stage, events);
     this->hold(parameters_, stage, events);
     this->hold(frozen_, stage, events);
     if (contiguous_) this->hold(gradients_, stage, events);
-    this->hold(before_, stage, events, -1);
+    this->hold(moves, stage, events, -1);
     this->hold_scale(events);
     // A matrix's master weights in the making: the parameter is copied, then widened.
     const std::vector<std::int64_t>& count = this->counts(stage);
@@ -219,6 +224,41 @@ class Megatron final : public MegatronShare<N> {
   }
 
  private:
+  // Parameters in tensors of their own, before they move into a buffer: those of experts, or all others.
+  SlotSet moving(bool experts) {
+    const ElementType type = this->job_.training.precision.parameters;
+    SlotSet set;
+    for (const Unit<N>* unit : this->all_units(Of::kTrained)) {
+      Unit<N> part;
+      part.name = unit->name;
+      for (const TensorShare<N>& share : unit->tensors) {
+        if (share.of_experts() != experts) continue;
+        part.tensors.push_back(share);
+        part.elements = part.elements + N(share.copies) * share.elements;
+        part.tensor_count += share.copies;
+      }
+      set.slots.push_back(part.tensor_count == 0
+                              ? SlotId{-1}
+                              : this->book_.slot_of_tensors(
+                                    {unit->name, "parameters, before they move into the buffer",
+                                     "megatron.parameter-buffer"},
+                                    Pile::kParameters, part.elements, type,
+                                    whole_tensors(part, type, this->book_.tensor_sum())));
+    }
+    return set;
+  }
+  // Of both buffers, 2 + 4 bytes a parameter, and the 2 that move, the sum is highest beside the experts' where they are a third
+  // of the others or more.
+  bool moves_into_experts(const Stage<N>& stage) const {
+    const std::vector<const Unit<N>*> units = this->all_units(Of::kTrained);
+    const std::vector<std::int64_t>& count = this->counts(stage);
+    std::int64_t experts = 0, others = 0;
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+      for (const TensorShare<N>& share : units[unit]->tensors)
+        (share.of_experts() ? experts : others) +=
+            count[unit] * share.copies * plain(share.elements);
+    return experts >= others / 3 && experts > 0;
+  }
   // Weight decay is of matrices: their master weights are made first.
   SlotSet masters(ElementType type, Tensors which) {
     SlotSet set;
@@ -341,7 +381,7 @@ class Megatron final : public MegatronShare<N> {
   }
   bool distributed_ = false;
   bool in_groups_ = false;
-  SlotSet before_, vector_master_, copied_;
+  SlotSet before_, experts_before_, vector_master_, copied_;
   typename EngineModel<N>::StateSlots vector_states_;
   bool contiguous_ = true;
   SlotSet parameters_, frozen_, gradients_, master_, remainders_, main_gradients_, left_;

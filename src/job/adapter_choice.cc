@@ -8,6 +8,7 @@
 
 #include "document/edit_distance.h"
 #include "model/adapt.h"
+#include "model/sequence.h"
 
 namespace steelyard {
 namespace {
@@ -81,23 +82,65 @@ void choose_upcast(Draft& draft, bool quantised, bool one_type) {
     adapter.rest = ElementType::kFloat32;
 }
 
+// A checkpoint of few bits is loaded as it is: an adapter trains beside it, and nothing trains it.
+void choose_stored_base(Draft& draft, const StoredQuantisation& stored) {
+  Job& job = draft.job();
+  if (job.implementation != Implementation::kTransformers) return;  // they load 16 bits of it
+  if (stored.comes_back) {
+    draft.assume(KeyId::kModel, stored.method,
+                 "its weights come back to 16 bits before they train");
+    return;
+  }
+  if (!stored.type) {
+    draft.refuse(KeyId::kModel, "E265",
+                 fmt::format("a checkpoint whose weights are stored in {}", stored.method),
+                 "transformers loads them as they are, and their bytes are not weighed",
+                 "a checkpoint of 16 bits is weighed, and bitsandbytes' of 4 and 8 bits");
+    return;
+  }
+  if (!job.adapter) {
+    draft.refuse(KeyId::kModel, "E265",
+                 fmt::format("a checkpoint in {}, and all of it is trained", name_of(*stored.type)),
+                 "transformers' Trainer refuses purely quantised models",
+                 "an adapter trains beside it: [adapter] rank = 16; or the checkpoint of 16 bits");
+    return;
+  }
+  const bool said = draft.has(KeyId::kAdapterBase);
+  if (said && *element_type_named(job.adapter->base) != *stored.type) {
+    draft.refuse(
+        KeyId::kAdapterBase, "E265",
+        fmt::format("a base in {} of a checkpoint in {}", job.adapter->base, name_of(*stored.type)),
+        "transformers loads the checkpoint as it is stored",
+        fmt::format("base = \"{}\"", name_of(*stored.type)));
+    return;
+  }
+  if (said) return;
+  job.adapter->linear = *stored.type;
+  job.adapter->base = name_of(*stored.type);
+  job.adapter->double_quantization = stored.twice;
+  draft.assume(KeyId::kAdapterBase, job.adapter->base, "as the checkpoint is stored");
+}
+
 // How the frozen part is kept.
-void choose_base(Draft& draft) {
+void choose_base(Draft& draft, const std::optional<StoredQuantisation>& stored) {
   Job& job = draft.job();
   Adapter& adapter = *job.adapter;
   const Precision& precision = job.training.precision;
   const bool sharded = is_sharded_by_fsdp(job), deepspeed = job.engine == Engine::kDeepSpeed;
   const bool casts = precision.autocast && !sharded && !deepspeed;
   const ElementType as_it_is = casts || sharded ? precision.compute : precision.parameters;
+  const bool of_checkpoint =
+      stored && stored->type && job.implementation == Implementation::kTransformers;
   if (const auto given = draft.settings().name(KeyId::kAdapterBase)) {
     adapter.base = key_of(KeyId::kAdapterBase).names[static_cast<std::size_t>(*given)];
     adapter.linear = *element_type_named(adapter.base);
-  } else {
+  } else if (!of_checkpoint) {
     adapter.base = name_of(as_it_is);
     adapter.linear = as_it_is;
     draft.assume(KeyId::kAdapterBase, adapter.base,
                  casts ? "the checkpoint's own type, as transformers loads it" : "not quantised");
   }
+  if (stored) choose_stored_base(draft, *stored);
   const bool quantised = is_quantised(adapter.linear);
   // Without autocast everything computes in the type it has; what is divided together has one.
   if (!quantised && !casts && adapter.linear != as_it_is)
@@ -123,7 +166,7 @@ void choose_base(Draft& draft) {
   adapter.double_quantization =
       torchtune && adapter.linear == ElementType::kNormalFloat4
           ? draft.truth_or(KeyId::kDoubleQuantization, true, "torchao's NF4Tensor")
-          : draft.truth_or(KeyId::kDoubleQuantization, false);
+          : draft.truth_or(KeyId::kDoubleQuantization, of_checkpoint && stored->twice);
   if (torchtune && quantised &&
       (!adapter.double_quantization || adapter.linear != ElementType::kNormalFloat4))
     draft.refuse(KeyId::kAdapterBase, "E225",
@@ -136,6 +179,73 @@ void choose_base(Draft& draft) {
                  fmt::format("double quantisation of a base in {}", adapter.base),
                  "only nf4 has constants that are quantised", "base = \"nf4\"");
   choose_upcast(draft, quantised, sharded || deepspeed);
+}
+
+std::string in_billions(std::int64_t parameters) {
+  return fmt::format("{:.1f} B", static_cast<double>(parameters) * 1e-9);
+}
+
+// Elements of tensors that are kept as `type`, and of all that are frozen.
+struct Reach {
+  std::int64_t quantised = 0, all = 0, experts = 0;
+};
+Reach reach_of(const Architecture& model, ElementType type) {
+  Reach reach;
+  const auto count = [&](const std::vector<ParameterTensor>& tensors, std::int64_t times) {
+    for (const ParameterTensor& tensor : tensors) {
+      if (tensor.buffer || !tensor.frozen) continue;
+      std::int64_t elements = tensor.copies * times;
+      for (const std::int64_t extent : tensor.shape) elements *= extent;
+      reach.all += elements;
+      if (tensor.stored == type)
+        reach.quantised += elements;
+      else if (tensor.routed_expert)
+        reach.experts += elements;
+    }
+  };
+  count(model.embedding_parameters, 1);
+  count(model.head_parameters, 1);
+  for (const int kind : kind_of_each_layer(model))
+    count(model.kinds[static_cast<std::size_t>(kind)].parameters, 1);
+  return reach;
+}
+
+// bitsandbytes quantises torch.nn.Linear alone (transformers integrations/bitsandbytes.py, replace_with_bnb_linear).
+void warn_of_experts_beside(Draft& draft) {
+  const Job& job = draft.job();
+  const Adapter& adapter = *job.adapter;
+  if (!adapter.by_peft || !is_quantised(adapter.linear)) return;
+  const Reach reach = reach_of(*job.model, adapter.linear);
+  if (reach.experts == 0) return;
+  const double share =
+      100.0 * static_cast<double>(reach.quantised) / static_cast<double>(reach.all);
+  draft.warn(
+      KeyId::kAdapterBase, "E264",
+      fmt::format("{} reaches {:.0f} % of the weights, {} of {}", adapter.base, share,
+                  in_billions(reach.quantised), in_billions(reach.all)),
+      fmt::format("the experts, {}, stay in {}: since transformers 5 they are one tensor, which "
+                  "bitsandbytes leaves as it is",
+                  in_billions(reach.experts), name_of(adapter.rest)),
+      "quantize_experts = true is Axolotl's quantize_moe_experts; environment.transformers = "
+      "\"4.57\" has experts that are quantised; upcast = false leaves them in 16 bits");
+}
+
+void choose_expert_quantisation(Draft& draft) {
+  Job& job = draft.job();
+  Adapter& adapter = *job.adapter;
+  if (!draft.settings().truth(KeyId::kQuantizeExperts).value_or(false)) return;
+  adapter.stacked_experts = true;
+  if (!is_quantised(adapter.linear) || !adapter.by_peft)
+    draft.refuse(KeyId::kQuantizeExperts, "E225", "quantize_experts without a quantised base",
+                 "experts are quantised as the linear modules are", "base = \"nf4\"");
+  else if (job.separate_experts)
+    draft.refuse(KeyId::kQuantizeExperts, "E225", "quantize_experts before transformers 5",
+                 "each expert is a linear module, and quantised without it",
+                 "leave it out, or environment.transformers = \"5.0\"");
+  else if (is_sharded_by_fsdp(job) || job.engine == Engine::kDeepSpeed)
+    draft.refuse(KeyId::kQuantizeExperts, "E320",
+                 fmt::format("not weighed yet: quantised experts with {}", name_of(job.engine)),
+                 "known, not in this version", "engine = \"ddp\" is weighed");
 }
 
 void choose_targets(Draft& draft) {
@@ -197,9 +307,12 @@ void make_recipe_of_the_adapter(Job& job) {
 
 }  // namespace
 
-void choose_adapter(Draft& draft) {
-  if (!draft.settings().has_section("adapter")) return;
+void choose_adapter(Draft& draft, const std::optional<StoredQuantisation>& stored) {
   Job& job = draft.job();
+  if (!draft.settings().has_section("adapter")) {
+    if (stored) choose_stored_base(draft, *stored);
+    return;
+  }
   job.adapter.emplace();
   Adapter& adapter = *job.adapter;
   adapter.by_peft = job.implementation == Implementation::kTransformers;
@@ -209,8 +322,9 @@ void choose_adapter(Draft& draft) {
   adapter.rank = draft.count_or(KeyId::kAdapterRank, 8, "PEFT's default");
   adapter.dropout = draft.settings().number(KeyId::kAdapterDropout).value_or(0);
   choose_targets(draft);
-  choose_base(draft);
+  choose_base(draft, stored);
   choose_type(draft);
+  choose_expert_quantisation(draft);
   if (job.model == nullptr) return;
 
   AdapterTerms terms;
@@ -220,12 +334,22 @@ void choose_adapter(Draft& draft) {
   terms.linear = adapter.linear;
   terms.rest = adapter.rest;
   // transformers leaves the head out; Lightning Fabric puts its 4-bit class in every linear module's place.
+  terms.separate_experts = job.separate_experts;
+  terms.stacked_experts = adapter.stacked_experts;
   terms.with_head = job.implementation == Implementation::kLitgpt;
   Adapted adapted = adapt(*job.model, terms);
   for (const std::string& target : adapted.unmatched)
     refuse_unknown_target(draft, *job.model, target);
   if (!adapted.unmatched.empty() || adapter.target_modules.empty()) return;
+  if (!adapted.expert.empty()) {
+    draft.refuse(KeyId::kAdapterTargets, "E266",
+                 fmt::format("an adapter beside each expert's {}", adapted.expert),
+                 "before transformers 5 experts are linear modules, and these are not weighed",
+                 "target_modules = [\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\"] is weighed");
+    return;
+  }
   job.model = std::move(adapted.architecture);
+  warn_of_experts_beside(draft);
   make_recipe_of_the_adapter(job);
   choose_attention_of_wide_norms(draft);
 }

@@ -129,6 +129,16 @@ std::vector<std::string> known_names() {
 std::optional<DeviceChoice> choose_device(std::string_view written, const Place& place,
                                           Diagnostics& problems) {
   DeviceChoice choice;
+  // The sign would be read as a dash between words.
+  if (!written.empty() && written.front() == '-') {
+    problems.push_back({Severity::kError,
+                        "E111",
+                        fmt::format("\"{}\" begins with a minus", written.substr(0, 60)),
+                        place,
+                        "expected a device, perhaps with a count of 1 or more: 8xh100",
+                        {}});
+    return std::nullopt;
+  }
   if (const DeviceMatch exact = find_device(written); exact.device != nullptr) {
     choice.device = unowned(*exact.device);
     if (exact.short_form)

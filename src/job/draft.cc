@@ -40,4 +40,16 @@ void Draft::warn(KeyId id, std::string_view code, std::string message, std::stri
                           settings_.place(id), std::move(label), std::move(help)});
 }
 
+void Draft::refuse_at(const Place& place, std::string_view code, std::string message,
+                      std::string label, std::string help) {
+  problems_.push_back({Severity::kError, std::string(code), std::move(message), place,
+                       std::move(label), std::move(help)});
+}
+
+void Draft::warn_of_death(KeyId id, std::string_view code, std::string message, std::string label,
+                          std::string help) {
+  warn(id, code, std::move(message), std::move(label), std::move(help));
+  job_.dies_at_start = true;
+}
+
 }  // namespace steelyard

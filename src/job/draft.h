@@ -46,6 +46,12 @@ class Draft {
               std::string help = {});
   void warn(KeyId id, std::string_view code, std::string message, std::string label,
             std::string help = {});
+  // Of one item of a list, where it stands.
+  void refuse_at(const Place& place, std::string_view code, std::string message, std::string label,
+                 std::string help = {});
+  // The run is weighed, and stops before its first step is done. The code is one that the table of codes marks so.
+  void warn_of_death(KeyId id, std::string_view code, std::string message, std::string label,
+                     std::string help = {});
 
  private:
   int index_or(KeyId id, int fallback, std::string_view reason);

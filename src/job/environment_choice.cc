@@ -1,5 +1,7 @@
 #include "job/environment_choice.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -9,8 +11,10 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "document/edit_distance.h"
+#include "job/environment_keys.h"
 #include "model/stacked_experts.h"
 
 namespace steelyard {
@@ -46,9 +50,6 @@ struct Version {
   int major = 0, minor = 0, patch = 0;
   friend auto operator<=>(const Version&, const Version&) = default;
 };
-constexpr Version kNewest{2, 11};
-constexpr Version kNewestTransformers{5, 17};
-constexpr Version kNewestLiger{0, 8, 5};
 // The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
 // nanotron itself asks for 1.13.
 constexpr Version kOfNanotron{2, 1};
@@ -65,6 +66,11 @@ std::optional<Version> read_version(std::string_view text) {
     return std::nullopt;
   if (rest != end && *rest == '.') std::from_chars(rest + 1, end, version.patch);
   return version;
+}
+
+// The one that is weighed where nobody says another.
+Version newest(std::string_view name) {
+  return read_version(find_environment_key(name)->absent).value_or(Version{});
 }
 
 // environment.NAME, where it is there; a problem and nothing where it is no version.
@@ -100,7 +106,7 @@ TorchRmsNorm rms_norm_of(const Version& version) {
 Version choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   const bool of_nanotron = job.engine == Engine::kNanotron;
-  Version version = of_nanotron ? kOfNanotron : kNewest;
+  Version version = of_nanotron ? kOfNanotron : newest("torch");
   if (const auto said = said_version(document, "torch", "2.8", problems)) {
     version = *said;
   } else if (of_nanotron && job.parallel.tensor > 1) {
@@ -151,7 +157,7 @@ void choose_transformers(Draft& draft, const Value& document, Diagnostics& probl
   const auto version = said_version(document, "transformers", "4.44", problems);
   Job& job = draft.job();
   if (job.implementation == Implementation::kTransformers && job.model != nullptr &&
-      version.value_or(kNewestTransformers) >= Version{5, 0})
+      !job.separate_experts)
     job.model = with_stacked_experts(job.model);
   if (!version) return;
   job.rotary_of_layers = *version < Version{4, 48};
@@ -186,6 +192,13 @@ void choose_scaling(Draft& draft, const Value& document, Diagnostics& problems) 
   if (version) draft.job().scaling_before_0_1 = *version < Version{0, 1};
 }
 
+// Published in June 2024, with the distributed optimizer's buffer of parameters (megatron/core/distributed/grad_buffer.py of
+// 0.5.0, param_and_grad_buffer.py of 0.6.0).
+void choose_megatron_core(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto version = said_version(document, "megatron-core", "0.5", problems);
+  if (version) draft.job().megatron_before_0_6 = *version < Version{0, 6};
+}
+
 void choose_flash_attn(Draft& draft, const Value& document, Diagnostics& problems) {
   const auto version = said_version(document, "flash-attn", "1.0", problems);
   if (version) draft.job().first_flash_attention = *version < Version{2, 0};
@@ -196,7 +209,7 @@ void choose_flash_attn(Draft& draft, const Value& document, Diagnostics& problem
 void choose_liger(Draft& draft, const Value& document, const Version& torch,
                   Diagnostics& problems) {
   const Version version =
-      said_version(document, "liger-kernel", "0.8.0", problems).value_or(kNewestLiger);
+      said_version(document, "liger-kernel", "0.8.0", problems).value_or(newest("liger-kernel"));
   LigerChunks& chunks = draft.job().liger_chunks;
   const bool adds_again = version >= Version{0, 8, 1};
   chunks.keeps_logits = version < Version{0, 8, 3};
@@ -246,7 +259,47 @@ void choose_allocator(Draft& draft, const Value& document, const Version& torch,
                              "torchtitan's launch script sets it"});
 }
 
+constexpr int kTwoSlips = 4;  // of edit_distance
+
+// A name of the environment that nobody reads: one that was meant to be another, or that changes what is allocated.
+void warn_of_unread(const Value& document, Diagnostics& problems) {
+  const Value* table = document.find("environment");
+  if (table == nullptr || !table->is_table()) return;
+  std::vector<std::string_view> names;
+  for (const EnvironmentKey& key : environment_keys()) names.push_back(key.name);
+  for (const Value::Member& member : table->members()) {
+    const EnvironmentKey* known = find_environment_key(member.key);
+    if (known != nullptr && known->is_read) continue;
+    if (known != nullptr) {
+      problems.push_back(
+          {Severity::kWarning, "E263", fmt::format("environment.{} is not weighed", member.key),
+           member.key_place(), std::string(known->changes), "the answer is for a run without it"});
+      continue;
+    }
+    // Variables of the launch are carried; packages, in small letters, stand here to be read.
+    std::vector<std::string> near;
+    for (const std::string_view name : names)
+      if (edit_distance(member.key, name) <= kTwoSlips) near.emplace_back(name);
+    const bool of_a_package = std::none_of(member.key.begin(), member.key.end(),
+                                           [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (near.empty() && !of_a_package) continue;
+    const std::string meant = did_you_mean("name", near);
+    problems.push_back(
+        {Severity::kWarning, "E262", fmt::format("environment.{} is not read", member.key),
+         member.key_place(), "carried, and without effect",
+         meant.empty() ? "steelyard list environment shows the names that are read" : meant});
+  }
+}
+
 }  // namespace
+
+void peek_at_transformers(Draft& draft, const Value& document) {
+  Diagnostics said_later;
+  Job& job = draft.job();
+  const auto version = said_version(document, "transformers", "4.44", said_later);
+  job.separate_experts = job.implementation == Implementation::kTransformers &&
+                         version.value_or(newest("transformers")) < Version{5, 0};
+}
 
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
   const Version torch = choose_torch(draft, document, problems);
@@ -256,9 +309,11 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   choose_torchtune(draft, document, problems);
   choose_torchtitan(draft, document, problems);
   choose_scaling(draft, document, problems);
+  choose_megatron_core(draft, document, problems);
   choose_flash_attn(draft, document, problems);
   choose_liger(draft, document, torch, problems);
   choose_allocator(draft, document, torch, problems);
+  warn_of_unread(document, problems);
 }
 
 }  // namespace steelyard

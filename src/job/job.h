@@ -44,7 +44,8 @@ enum class Implementation : std::uint8_t {
 };
 constexpr std::size_t kImplementations = 7;
 enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
-enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused };
+// Fused linear: Liger's, which makes gradients in forward. Cut: Apple's Cut Cross Entropy, which has no logits in memory at all.
+enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused, kCut };
 // What Liger's loss with the head does chunk by chunk, by its version. A weight's gradient is made apart, and widened, before it
 // is added: of weights in 16 bits, in 32, and in 32 that autocast casts. Of the chunk before stay the logits, and the cast
 // input; under autocast the product may want the logits' gradient as wide as the input.
@@ -275,6 +276,8 @@ struct Adapter {
   bool double_quantization = false;
   double dropout = 0;   // of what goes into the adapter
   bool by_peft = true;  // PEFT's code, with its casts; otherwise that of a training framework
+  // Experts that are one tensor are quantised, too, and each use makes all of it in 16 bits (Axolotl's quantize_moe_experts).
+  bool stacked_experts = false;
   // How tensors are kept: the adapter's own, the frozen linear modules of the layers, the rest (embedding, norms, head).
   ElementType type = ElementType::kFloat32;
   ElementType linear = ElementType::kBFloat16;
@@ -345,6 +348,10 @@ struct Job {
   TorchRmsNorm rms_norm = TorchRmsNorm::kOneKernel;
   // What foreach Adam makes as large as its second moments: before torch 2.1 their roots, and these plus epsilon beside them.
   std::int32_t foreach_lists = 1;
+  // Each expert has linear modules of its own: transformers before 5.
+  bool separate_experts = false;
+  // The distributed optimizer has no buffer of parameters: megatron-core before 0.6.
+  bool megatron_before_0_6 = false;
   bool torchtune_before_0_5 = false;
   bool torchtitan_before_0_1 = false;  // compiles layers alone, and not the loss
   bool torchtitan_before_0_2 = false;  // wraps the ends with the root, and keeps the last layer
@@ -361,6 +368,7 @@ struct Job {
   bool overlap_expert = false;         // experts' exchanges beside another micro-batch's computing
   std::vector<Assumption> assumptions;
   Diagnostics warnings;
+  bool dies_at_start = false;  // a warning says why
 };
 
 // Ranks that hold the same experts and share their gradients and states: what data, context and tensor ranks there are

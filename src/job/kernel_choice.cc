@@ -38,6 +38,24 @@ void check_local_layers(Draft& draft) {
                  "Transformer Engine brings both", "kernels = \"own\"");
 }
 
+// apple/ml-cross-entropy puts its kernel in the place of transformers' causal loss; its backward asserts 16 bits.
+void check_cut_loss(Draft& draft) {
+  const Job& job = draft.job();
+  const auto refuse = [&](const char* message, const char* label, const char* help) {
+    draft.refuse(KeyId::kLoss, "E213", message, label, help);
+  };
+  if (job.implementation != Implementation::kTransformers)
+    refuse("Cut Cross Entropy stands in for the loss of transformers' models",
+           "other code brings its own", "loss = \"plain\"");
+  else if (bits_of(job.training.precision.compute) != 16)
+    refuse("Cut Cross Entropy has no backward in fp32", "its inputs are bf16 or fp16",
+           "precision = \"bf16-autocast\"");
+  else if (job.parallel.tensor > 1 || job.parallel.context > 1 || job.parallel.pipeline > 1 ||
+           (job.model != nullptr && (job.model->encoder || follows_encoder(*job.model))))
+    draft.refuse(KeyId::kLoss, "E320", "not weighed yet: Cut Cross Entropy here",
+                 "known for causal decoders on data ranks", "loss = \"fused-linear\" is weighed");
+}
+
 }  // namespace
 
 LeanestAttention leanest_attention(const Job& job) {
@@ -77,9 +95,12 @@ void choose_attention(Draft& draft) {
         "needs bf16 or fp16",
         "attention = \"efficient\" computes in fp32; precision = \"bf16-mixed\" keeps flash");
   } else if (is_before_ampere(job)) {
-    draft.warn(KeyId::kAttention, "E220",
-               fmt::format("{} runs no flash attention 2", job.cluster.device->name),
-               "weighed as if it did", "attention = \"efficient\" is what it runs");
+    draft.warn_of_death(
+        KeyId::kAttention, "E261",
+        fmt::format("{} runs no flash attention 2", job.cluster.device->name),
+        "dies at start: \"FlashAttention only supports Ampere GPUs or newer\" (flash-attn 2, "
+        "csrc/flash_attn/flash_api.cpp)",
+        "attention = \"efficient\" is what it runs (sdpa)");
   }
 }
 
@@ -100,6 +121,7 @@ void choose_loss(Draft& draft) {
     draft.refuse(KeyId::kLoss, "E213",
                  fmt::format("{} brings its own cross entropy", name_of(job.implementation)),
                  "loss = \"plain\" is that one", "");
+  if (job.training.loss == LossKernel::kCut) check_cut_loss(draft);
   // Megatron's code can be told either; other engines know one way.
   const bool scaling = job.implementation == Implementation::kScaling;
   job.training.loss_parallel = draft.truth_or(KeyId::kLossParallel, !scaling);
@@ -116,6 +138,8 @@ void choose_kernels(Draft& draft) {
   Job& job = draft.job();
   job.training.kernels = static_cast<KernelLibrary>(
       draft.settings().name(KeyId::kKernels).value_or(static_cast<int>(KernelLibrary::kOwn)));
+  // Names behind the last one are refused as not weighed.
+  if (job.training.kernels > KernelLibrary::kMegatron) job.training.kernels = KernelLibrary::kOwn;
   if (job.training.kernels == KernelLibrary::kOwn) return;
   if (job.training.kernels == KernelLibrary::kLocal) return check_local_layers(draft);
   const Implementation taker = job.training.kernels == KernelLibrary::kLiger

@@ -46,6 +46,7 @@ std::optional<ModelChoice> read_config(const Value& config, std::string name,
   ModelChoice choice;
   choice.architecture = std::make_shared<const Architecture>(std::move(*architecture));
   choice.states_dropout = states_dropout(config);
+  choice.stored = stored_quantisation(config);
   return choice;
 }
 
@@ -112,7 +113,8 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
   Diagnostics unknown;
   if (auto found = find_model(written, value.place(), unknown)) {
     problems.insert(problems.end(), unknown.begin(), unknown.end());
-    return ModelChoice{std::move(found->architecture), std::move(found->understood), true};
+    return ModelChoice{std::move(found->architecture), std::move(found->understood), true,
+                       quantisation_in_name(written)};
   }
   // No name of ours; it may be a folder.
   if (read_file) {

@@ -16,6 +16,7 @@
 #include "document/diagnostic.h"
 #include "document/value.h"
 #include "model/architecture.h"
+#include "model/stored_quantisation.h"
 
 namespace steelyard {
 
@@ -26,6 +27,8 @@ struct ModelChoice {
   std::shared_ptr<const Architecture> architecture;
   std::string understood;      // how the name was taken, empty when it was exact
   bool states_dropout = true;  // false: the config says nothing of dropout
+  std::optional<StoredQuantisation>
+      stored;  // weights that have fewer than 16 bits in the checkpoint
 };
 
 // `value` is the run file's `model`. Relative paths start at `folder`.

@@ -120,7 +120,40 @@ void choose_eight_bit_parameters(Draft& draft) {
                "leave it out: the precision says it");
 }
 
+// What TransformerEngine and torchao ask before the first product.
+void check_device_of_precision(Draft& draft) {
+  const Job& job = draft.job();
+  const Precision& precision = job.training.precision;
+  const Device* device = job.cluster.device.get();
+  if (device == nullptr || has_products_of(*device, precision)) return;
+  const Precision::RunsFrom& from = precision.runs_from;
+  draft.warn_of_death(
+      KeyId::kPrecision, "E260",
+      fmt::format("{} has no products of {}", device->name, precision.name),
+      fmt::format("dies at start: {}, this is {}", from.reason, device->architecture),
+      fmt::format("precision = \"{}\" runs there; source: {}",
+                  is_before_ampere(job) ? "fp16-mixed" : "bf16-mixed",
+                  from.source.substr(0, from.source.find(';'))));
+}
+
+// What runs of a model with adapters and all of it on one device: Trainer, whose forward is under autocast. A bare loop in the
+// types of the parameters has fp32 activations behind each fp32 norm.
+bool trains_adapters_as_trainer(const Draft& draft) {
+  const Job& job = draft.job();
+  return draft.settings().has_section("adapter") && job.engine == Engine::kDdp &&
+         job.implementation == Implementation::kTransformers &&
+         !draft.truth_or(KeyId::kCompile, false);
+}
+
 }  // namespace
+
+bool has_products_of(const Device& device, const Precision& precision) {
+  const Precision::RunsFrom& from = precision.runs_from;
+  if (from.sm == 0 || device.is_a_size()) return true;
+  const int generation = device.generation();
+  if (device.is_amd()) return from.gfx > 0 && generation >= from.gfx;
+  return generation >= from.sm && (from.sm_below == 0 || generation < from.sm_below);
+}
 
 void choose_precision(Draft& draft) {
   Job& job = draft.job();
@@ -134,6 +167,9 @@ void choose_precision(Draft& draft) {
                  "runs, many times slower",
                  fmt::format("precision = \"fp16-{}\" is what this device is used with",
                              name == "bf16-autocast" ? "autocast" : "mixed"));
+  } else if (trains_adapters_as_trainer(draft)) {
+    name = old ? "fp16-autocast" : "bf16-autocast";
+    draft.assume(KeyId::kPrecision, name, "Trainer computes adapters under autocast");
   } else {
     const Stack* stack = stack_of(job.engine, job.implementation,
                                   static_cast<std::int64_t>(job.parallel.zero_stage));
@@ -145,6 +181,7 @@ void choose_precision(Draft& draft) {
                            : "what most training runs use");
   }
   if (const Precision* known = find_precision(name)) job.training.precision = *known;
+  check_device_of_precision(draft);
   // Transformer Engine's recipes: what goes into a product has 8 bits, what comes out of it those of the parameters.
   if (multiplies_in_8_bits(job.training.precision))
     job.training.precision.compute = job.training.precision.parameters;

@@ -114,7 +114,8 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_prediction(draft);
   if (job.model != nullptr) choose_stages(draft);
   choose_recompute(draft);
-  choose_adapter(draft);
+  peek_at_transformers(draft, document);
+  choose_adapter(draft, model ? model->stored : std::nullopt);
   choose_frozen(draft);
   choose_offload(draft);
   choose_graphs(draft);

@@ -11,6 +11,8 @@ void choose_engine(Draft& draft);
 void choose_recipe(Draft& draft, bool config_states_dropout);
 // Its parts, each of which needs those before it.
 void choose_precision(Draft& draft);
+// Whether the device multiplies as this precision says; a device of which the size alone is known does.
+bool has_products_of(const Device& device, const Precision& precision);
 void choose_optimizer(Draft& draft);
 void choose_attention(Draft& draft);
 // Of the kernels that model code, device and precision run, the one that keeps least; and why it is that one.

@@ -56,6 +56,14 @@ constexpr std::array kFeatures = {
             },
             "CUDA graphs of this engine",
             "Megatron's own are weighed: engine = \"megatron\" with zero_stage 0 or 1"},
+    Feature{
+        KeyId::kKernels,
+        [](const Draft& d) {
+          return name_from(d, KeyId::kKernels, static_cast<int>(KernelLibrary::kMegatron) + 1);
+        },
+        "Unsloth's own model code",
+        "it patches attention, the loss and the checkpoints of transformers; without it the run "
+        "is weighed"},
     Feature{KeyId::kZeroStage,
             [](const Draft& d) {
               const Job& job = d.job();
@@ -217,7 +225,28 @@ bool passes(const OnlyValue& row, const Setting& setting) {
 
 }  // namespace
 
+namespace {
+
+// What an import found in somebody's file: each by its name and where it stands.
+void refuse_unweighed_keys(Draft& draft) {
+  const Setting* setting = draft.settings().find(KeyId::kUnweighed);
+  if (setting == nullptr) return;
+  const Value& said = setting->member->value;
+  for (std::size_t i = 0; i < setting->texts.size(); ++i) {
+    const std::string& text = setting->texts[i];
+    const std::size_t colon = text.find(": ");
+    draft.refuse_at(said.is_array() ? said.items()[i].place() : said.place(), "E642",
+                    fmt::format("not weighed: {}", text.substr(0, colon)),
+                    colon == std::string::npos ? "it changes memory, and its rule is not known here"
+                                               : text.substr(colon + 2),
+                    "without it the run is weighed");
+  }
+}
+
+}  // namespace
+
 void refuse_unsupported(Draft& draft) {
+  refuse_unweighed_keys(draft);
   for (const OnlyValue& row : kOnlyValues) {
     const Setting* setting = draft.settings().find(row.key);
     if (setting == nullptr || passes(row, *setting)) continue;

@@ -109,6 +109,14 @@ Catalogue<Device>& catalogue() {
 
 }  // namespace
 
+int Device::generation() const {
+  // Behind "sm_" or "gfx".
+  const std::string_view digits = std::string_view(architecture).substr(3);
+  int number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number, is_amd() ? 16 : 10);
+  return number;
+}
+
 const std::vector<Device>& devices() { return catalogue().all(); }
 
 DeviceMatch find_device(std::string_view name) {

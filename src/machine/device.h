@@ -55,6 +55,10 @@ struct Device {
   DeviceRates rates;
   std::vector<std::string> short_forms;  // "h100"
 
+  // 90 of sm_90; 0x942 of gfx942, so that later ones are larger.
+  int generation() const;
+  // Only a size is known, as of "24gb".
+  bool is_a_size() const { return capacity_mark == "stated"; }
   bool is_amd() const { return architecture.starts_with("gfx"); }
   // NVIDIA's generations that have neither bf16 units nor FlashAttention 2.
   bool is_before_ampere() const { return architecture == "sm_70" || architecture == "sm_75"; }

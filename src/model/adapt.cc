@@ -95,6 +95,41 @@ std::vector<std::string> adaptable_modules(const Architecture& architecture) {
   return names;
 }
 
+namespace {
+
+// The tensors of routed experts: three of each, or two of all.
+std::vector<int> tensors_of(const ExpertMlp& mlp) {
+  if (mlp.gate_index >= 0) return {mlp.gate_index, mlp.up_index, mlp.down_index};
+  return {mlp.gate_up_index, mlp.down_index};
+}
+
+// "mlp.experts.*.gate_proj" of the name of its weight.
+std::string module_of_tensor(const ParameterTensor& tensor) {
+  const std::string_view name = tensor.name;
+  return std::string(name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name);
+}
+
+// Whether this model's experts are kept as linear modules are; names of them that a target meant.
+void keep_experts(Layer& layer, const AdapterTerms& terms, std::vector<bool>& used,
+                  std::string& meant) {
+  const auto* mlp = std::get_if<ExpertMlp>(&layer.mlp);
+  if (mlp == nullptr) return;
+  const bool separate = terms.separate_experts && mlp->gate_index >= 0;
+  if (!separate && !terms.stacked_experts) return;
+  for (const int index : tensors_of(*mlp)) {
+    ParameterTensor& tensor = layer.parameters[static_cast<std::size_t>(index)];
+    tensor.stored = terms.linear;
+    for (std::size_t i = 0; separate && i < terms.targets.size(); ++i) {
+      const std::string module = module_of_tensor(tensor);
+      if (!is_meant(module, terms.targets[i])) continue;
+      used[i] = true;
+      if (meant.empty()) meant = module;
+    }
+  }
+}
+
+}  // namespace
+
 Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
   auto adapted = std::make_shared<Architecture>(architecture);
   adapted->adapter_rank = terms.rank;
@@ -103,12 +138,14 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
   if (terms.with_head && adapted->head.weight_index >= 0)
     adapted->head_parameters[static_cast<std::size_t>(adapted->head.weight_index)].stored =
         terms.linear;
+  Adapted result;
   std::vector<bool> used(terms.targets.size(), false);
   for (Layer& layer : adapted->kinds) {
     const std::string& stack = layer.encodes || !architecture.encoder_part
                                    ? architecture.layer_prefix
                                    : architecture.encoder_part->decoder_prefix;
     freeze_all(layer.parameters, terms.rest);
+    keep_experts(layer, terms, used, result.expert);
     for (Linear* linear : linears_of(layer)) {
       layer.parameters[static_cast<std::size_t>(linear->weight_index)].stored = terms.linear;
       bool meant = false;
@@ -123,7 +160,6 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
       if (meant) give_adapter(*linear, layer.parameters, terms);
     }
   }
-  Adapted result;
   for (std::size_t i = 0; i < used.size(); ++i)
     if (!used[i]) result.unmatched.push_back(terms.targets[i]);
   result.architecture = std::move(adapted);

@@ -28,16 +28,20 @@ struct AdapterTerms {
   ElementType linear = ElementType::kBFloat16;  // how the layers' linear modules are kept
   ElementType rest = ElementType::kBFloat16;    // and all other tensors
   bool with_head = false;                       // the head is kept as linear modules are
+  // Experts that have linear modules of their own are kept as linear modules, and a target may name them (transformers
+  // before 5); those that are one tensor are kept so where a framework sees to it (Axolotl's quantize_moe_experts).
+  bool separate_experts = false, stacked_experts = false;
 };
 
 struct Adapted {
   std::shared_ptr<const Architecture> architecture;
   std::vector<std::string> unmatched;  // targets that name no linear module
+  std::string expert;  // a linear module of each expert that a target names; empty: none
 };
 Adapted adapt(const Architecture& architecture, const AdapterTerms& terms);
 
 // The linear modules of a layer that can have an adapter, and of which a quantised model quantises the weight. Routers
-// and experts are no torch.nn.Linear in transformers: their weights are tensors of their own modules.
+// and experts are no torch.nn.Linear in transformers 5: their weights are tensors of their own modules.
 std::vector<Linear*> linears_of(Layer& layer);
 
 // The names that a target may have, "self_attn.q_proj", each once.

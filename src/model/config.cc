@@ -295,7 +295,7 @@ void Config::warn_of_unknown_keys(std::string_view family) {
     }
     add_problem(
         diagnostics_,
-        {Severity::kWarning, "W301",
+        {Severity::kWarning, "E640",
          fmt::format(
              "\"{}\" is not a key of the family {}: it is not followed, and may change tensors",
              key, family),

@@ -92,7 +92,7 @@ void warn_of_towers(const Value& document, Diagnostics& diagnostics) {
     if (member == nullptr || !member->value.is_table()) continue;
     diagnostics.push_back(
         {Severity::kWarning,
-         "W302",
+         "E641",
          fmt::format("\"{}\" is not read: only the language model is counted", tower),
          member->key_place(),
          "not counted",

@@ -127,7 +127,7 @@ TEST(ReadArchitecture, RefusesTwoSpellingsThatDisagree) {
 TEST(ReadArchitecture, WarnsOfKeysThatMayChangeTensors) {
   const Outcome outcome = read(llama("\"attention_bais\": true, \"my_adapter\": {\"rank\": 4}"));
   EXPECT_TRUE(outcome.model);
-  EXPECT_EQ(codes(outcome), "W301 W301 ");
+  EXPECT_EQ(codes(outcome), "E640 E640 ");
   EXPECT_TRUE(mentions(outcome, "\"attention_bias\""));
   EXPECT_EQ(outcome.problems[0].severity, Severity::kWarning);
 }
@@ -149,7 +149,7 @@ TEST(ReadArchitecture, TakesTheLanguageModelOfAMultimodalFile) {
   const Outcome outcome = read(text);
   ASSERT_TRUE(outcome.model) << codes(outcome);
   EXPECT_EQ(outcome.model->family, "gemma3_text");
-  EXPECT_EQ(codes(outcome), "W302 ");
+  EXPECT_EQ(codes(outcome), "E641 ");
   EXPECT_TRUE(outcome.model->tied_head);
 }
 

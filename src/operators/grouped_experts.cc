@@ -5,6 +5,7 @@
 //
 // Tokens of experts that stand elsewhere are masked, in every run: each product is followed by a masked copy. Where weights
 // are fp32, what they multiply is widened until the sum is cast back.
+#include <optional>
 #include <utility>
 
 #include "operators/composer.h"
@@ -23,8 +24,12 @@ class GroupedExperts {
       : c_(composer),
         graph_(composer.graph),
         mlp_(mlp),
+        stored_(composer.stored_type(mlp.gate_index >= 0 ? mlp.gate_index : mlp.gate_up_index)),
         // grouped products are not on autocast's lists: they run in the weights' own type
-        type_(composer.style.autocast ? ElementType::kFloat32 : composer.style.compute),
+        type_(stored_ && is_quantised(*stored_) ? composer.style.quantised_compute
+              : stored_                         ? *stored_
+              : composer.style.autocast         ? ElementType::kFloat32
+                                                : composer.style.compute),
         experts_(Workbook<N>::symbol("E", mlp.experts)),
         pairs_(composer.sizes.tokens * Workbook<N>::symbol("K", mlp.experts_per_token)),
         width_(Workbook<N>::symbol("M", mlp.width) / composer.sizes.tensor) {}
@@ -219,6 +224,26 @@ class GroupedExperts {
         arguments + maps, ElementType::kInt8, std::move(both));
   }
 
+  // A parametrised tensor is made in 16 bits whenever it is read, all of it, and autograd keeps what the product has read
+  // (axolotl monkeypatch/moe_quant.py; bitsandbytes nn/parametrize.py; torch.nn.utils.parametrize).
+  void use_whole(Operator& operation, const Few<N, 2>& elements) {
+    for (const N& each : elements) {
+      const ValueId weight =
+          c_.made("dequantise", {}, {kOwner, "weights, dequantised", "quantised.whole-experts"},
+                  each, type_);
+      operation.inputs.push_back(weight);
+      operation.saved.push_back(weight);
+    }
+  }
+  // Linear4bit of each expert: a matrix at a time, forward and backward, which keeps nothing but the codes.
+  void use_one_by_one(Operator& operation, const Few<N, 2>& elements) {
+    const SlotId one = graph_.temporary(
+        {kOwner, "weight of one expert, dequantised", "quantised.dequantised-weight"},
+        elements[0] / experts_, type_);
+    operation.passing.push_back(one);
+    operation.backward.push_back({BackwardStep::kPassing, 0, one});
+  }
+
   ValueId index(ValueId x, ValueId order, const SlotName& name, const N& elements,
                 ElementType type) {
     return chosen("index", x, order, name, elements, type);
@@ -237,6 +262,11 @@ class GroupedExperts {
     if (in_one_kernel) operation.passing = {workspace_};
     const BackwardStep needed{BackwardStep::kPassing, 0, workspace_};
     operation.saved = {offsets_};
+    const bool quantised = stored_ && is_quantised(*stored_);
+    if (quantised && mlp_.gate_index < 0)
+      use_whole(operation, weight_elements);
+    else if (quantised)
+      use_one_by_one(operation, weight_elements);
     bool trains = false;
     for (std::size_t i = 0; i < weight_indices.size(); ++i) {
       const int gradient = c_.uncast_parameter(weight_indices[i], weight_elements[i]);
@@ -278,6 +308,7 @@ class GroupedExperts {
   Composer<N>& c_;
   Graph<N>& graph_;
   const ExpertMlp& mlp_;
+  std::optional<ElementType> stored_;  // beside adapters
   ElementType type_;
   N experts_, pairs_, width_;
   ValueId sorted_ = kNoValue, offsets_ = kNoValue, mask_ = kNoValue, biases_ = kNoValue;

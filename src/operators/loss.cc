@@ -56,6 +56,7 @@ ValueId LossWriter<N>::loss_of(ValueId x, ValueId labels, const N& width) {
   const bool whole_vocabulary_here = c_.style.tensor == 1;
   if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here)
     return fused_linear(x, labels, width);
+  if (c_.style.loss == LossKernel::kCut && whole_vocabulary_here) return cut(x, labels, width);
   if (c_.style.loss == LossKernel::kChunked && whole_vocabulary_here)
     return chunked(x, width), kNoValue;
   if (c_.style.implementation == Implementation::kLitgpt) {

@@ -4,7 +4,8 @@
 //                    ├─ cut over the tensor ranks                   operators/sharded_cross_entropy.cc
 //                    ├─ LitGPT's chunks of logits                   operators/litgpt_loss.h
 //                    ├─ torchtune's, whole and in chunks            operators/torchtune_loss.h
-//   x ─ norm ────────┴─ head and loss in chunks, never whole        operators/loss_in_chunks.cc
+//   x ─ norm ────────┼─ head and loss in chunks, never whole        operators/loss_in_chunks.cc
+//                    └─ in one kernel, without a logit in memory     operators/cut_cross_entropy.cc
 //
 // Each file says how many bytes a token of a vocabulary V it takes.
 #pragma once
@@ -57,6 +58,7 @@ class LossWriter {
 
   // --- operators/loss_in_chunks.cc
   ValueId fused_linear(ValueId x, ValueId labels, const N& width);
+  ValueId cut(ValueId x, ValueId labels, const N& width);  // operators/cut_cross_entropy.cc
   struct ChunkTypes {
     ElementType input, weight;
   };

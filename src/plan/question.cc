@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "job/model_code.h"
+#include "job/recipe_choice.h"
 #include "plan/recompute_choice.h"
 
 namespace steelyard {
@@ -110,6 +111,15 @@ Diagnostic nothing_to_search(const ChosenStacks& stacks, const Job& job) {
           fmt::format("{} have {}", codes_with(job.model->family), job.model->family)};
 }
 
+bool has_products_of_change(const Device& device, const RecipeChange& change) {
+  for (const auto& [path, value] : change.keys) {
+    if (path != key_of(KeyId::kPrecision).path || !value.is_string()) continue;
+    const Precision* precision = find_precision(value.as_string());
+    if (precision != nullptr && !has_products_of(device, *precision)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Value with_key(const Value& run, KeyId id, Value value) {
@@ -149,6 +159,11 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
     }
   }
   if (!job) return tl::unexpected(std::move(job.error()));
+  // Of a run that stops at its first product no layout is a plan.
+  if (job->dies_at_start) {
+    for (Diagnostic& warning : job->warnings) warning.severity = Severity::kError;
+    return tl::unexpected(std::move(job->warnings));
+  }
   // Bounds and times of a stage know the vocabulary at the ends.
   const Value* vocabulary = question.run.at(key_of(KeyId::kVocabulary).path);
   if (vocabulary != nullptr && !(vocabulary->is_string() &&
@@ -188,7 +203,9 @@ tl::expected<PlanQuestion, Diagnostics> question_of(const Value& document, const
     return tl::unexpected(Diagnostics{nothing_to_search(question.stacks, *job)});
   target.stacks = question.stacks.searched;
   question.recipes.push_back({});
-  for (RecipeChange& recipe : allowed) question.recipes.push_back(std::move(recipe));
+  for (RecipeChange& recipe : allowed)
+    if (has_products_of_change(*job->cluster.device, recipe))
+      question.recipes.push_back(std::move(recipe));
   return question;
 }
 

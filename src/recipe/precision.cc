@@ -23,6 +23,14 @@ Precision read_precision(const Fact& fact) {
     precision.float8_copy_hopper = fact["float8_copies"]["hopper_bytes_per_weight"].number();
     precision.float8_copy_blackwell = fact["float8_copies"]["blackwell_bytes_per_weight"].number();
   }
+  if (fact.has("runs_from")) {
+    const Fact from = fact["runs_from"];
+    precision.runs_from.sm = static_cast<int>(from["sm"].integer());
+    precision.runs_from.sm_below = static_cast<int>(from.integer_or("sm_below", 0));
+    precision.runs_from.gfx = std::stoi(from.text_or("gfx", "0"), nullptr, 16);
+    precision.runs_from.reason = from["reason"].text();
+    precision.runs_from.source = from["source"].text();
+  }
   precision.weighed = fact.text_or("weighed", "");
   precision.source = fact["source"].text();
   return precision;

@@ -35,6 +35,13 @@ struct Precision {
   // without it. 0: no copies.
   double float8_copy_hopper = 0;
   double float8_copy_blackwell = 0;
+  // The oldest device whose products these are; 0: any, or, of AMD's, none that is known.
+  struct RunsFrom {
+    int sm = 0,
+        sm_below = 0;  // NVIDIA's compute capability times ten, and one that is too new; 0: none is
+    int gfx = 0;       // AMD's, a hexadecimal number
+    std::string reason, source;
+  } runs_from;
   std::string weighed;  // what of this precision is weighed and what is not; empty: all of it
   std::string source;
 };

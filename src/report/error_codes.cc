@@ -51,6 +51,13 @@ const std::vector<ErrorCode>& error_codes() {
       {"E228", "CUDA graphs and the run do not fit together", "A graph replays what it has recorded, with the same shapes at the same addresses: what waits for the host, or is wrapped in a checkpoint, is not captured."},
       {"E229", "the device does not stand in that machine", "A machine is sold with one or a few kinds of devices. A file of your own says which, or none: then it is any."},
       {"E230", "collectives are checked", "With TORCH_DISTRIBUTED_DEBUG=DETAIL PyTorch runs a barrier over the hosts and compares what each rank is about to send before every collective. It finds the rank that hangs, and a step of many small collectives takes several times as long."},
+      {"E260", "the device has no products of this precision: the run dies at start", "Units for 8-bit products came with Ada and Hopper, those for blocks of 32 with Blackwell. Transformer Engine and torchao ask for the compute capability before the first product, and stop. gate refuses such a run.", true},
+      {"E261", "flash attention 2 needs Ampere: the run dies at start", "flash-attn 2 checks the device in its first call, and stops. PyTorch's own scaled_dot_product_attention takes another kernel there instead. gate refuses such a run.", true},
+      {"E262", "a name of the environment that is not read", "Versions of packages stand in [environment] because they change memory. A name that nobody reads would be taken for one that is: steelyard list environment shows them all."},
+      {"E263", "a variable that changes memory is not weighed", "It is known to change what is allocated, and the answer leaves it out. It is carried, and written again on export."},
+      {"E264", "few bits reach a part of the weights alone", "bitsandbytes puts its classes in the place of torch.nn.Linear. Since transformers 5 the experts of a layer are two tensors and no linear modules: they stay as they are, and prepare_model_for_kbit_training even makes fp32 of them."},
+      {"E265", "the checkpoint has few bits itself", "transformers loads quantised weights as they are stored, whatever the script asks for. Of bitsandbytes' 4 and 8 bits the bytes are known; those of other methods are not guessed."},
+      {"E266", "adapters of experts are not weighed", "Before transformers 5 each expert has linear modules, and a target that names them gives every expert an adapter. Leaving those out would answer for another run."},
       {"E223", "nothing is left to train", "Backward starts at a loss that needs a gradient. In a pipeline DeepSpeed also runs backward on every stage, and joins the trained tensors of each into one: neither works where there are none."},
       {"E245", "the code has no such model", "Each engine trains with model code of its own, which has some families and not others (data/implementations names the version and the file). The sizes can be weighed all the same; nothing would start, so export refuses, and plan looks for no such layout."},
       {"E246", "the engine keeps no fp32 weights with this precision", "What a precision's name promises and what the engine's code keeps differ: say the precision that the engine has."},
@@ -66,6 +73,9 @@ const std::vector<ErrorCode>& error_codes() {
       {"E308", "no model of that name", "Presets, hub ids and links are known (steelyard list models); others need their config.json."},
       {"E309", "the stored tensors do not match", "The header of a safetensors file lists every tensor; a difference from the config is reported tensor by tensor."},
       {"E320", "known, and not weighed yet", "Leaving it out in silence would give a number for another run."},
+      {"E640", "a key of the config is not followed", "A key that the family does not know may make tensors that are not counted. The nearest known name is shown."},
+      {"E641", "a part of the model is not counted", "The file describes more than the language model, and that alone is weighed."},
+      {"E642", "something that changes memory is not weighed", "Leaving it out in silence would answer for another run: it is refused by its name, with the line where it stands."},
       // Questions about an answer.
       {"E410", "nothing of that name to explain", "A derivation can be asked of a pile, a phase, an owner, an entry or a rule; only what is alive at the peak, or in the phase that is named, has bytes."},
       // Launch configurations.
@@ -91,8 +101,10 @@ const std::vector<ErrorCode>& error_codes() {
 }
 
 const ErrorCode* find_error_code(std::string_view code) {
+  std::string written(code.substr(0, 8));
+  if (written.starts_with('e')) written.front() = 'E';
   for (const ErrorCode& known : error_codes())
-    if (known.code == code) return &known;
+    if (known.code == written) return &known;
   return nullptr;
 }
 

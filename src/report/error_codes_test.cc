@@ -14,7 +14,7 @@ namespace {
 // Every code that a source writes in quotes, tests and this list apart.
 std::set<std::string> codes_in_sources() {
   std::set<std::string> codes;
-  const std::regex code("\"(E[0-9]{3})\"");
+  const std::regex code("\"([A-Z][0-9]{3})\"");
   for (const auto& entry : std::filesystem::recursive_directory_iterator("src")) {
     const std::string path = entry.path().string();
     if (entry.path().extension() != ".cc" || path.find("_test.cc") != std::string::npos ||
@@ -36,6 +36,19 @@ TEST(ErrorCodes, AreExactlyThoseThatTheSourcesUse) {
     EXPECT_FALSE(known.title.empty() || known.why.empty()) << known.code;
   }
   EXPECT_EQ(listed, codes_in_sources());
+}
+
+// "E220" of a problem, written in any case.
+TEST(ErrorCodes, AreFoundHoweverTheyAreWritten) {
+  ASSERT_NE(find_error_code("e220"), nullptr);
+  EXPECT_EQ(find_error_code("e220"), find_error_code("E220"));
+  EXPECT_EQ(find_error_code("E000"), nullptr);
+}
+
+TEST(ErrorCodes, SayWhichMeanThatTheRunDiesAtStart) {
+  EXPECT_TRUE(dies_at_start({{Severity::kWarning, "E260", {}, {}, {}, {}}}));
+  EXPECT_FALSE(dies_at_start({{Severity::kWarning, "E220", {}, {}, {}, {}}}));
+  EXPECT_FALSE(dies_at_start({}));
 }
 
 }  // namespace

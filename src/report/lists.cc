@@ -16,6 +16,7 @@
 #include "recipe/optimizer.h"
 #include "recipe/precision.h"
 #include "report/amount.h"
+#include "report/environment_help.h"
 #include "report/error_codes.h"
 #include "report/json_values.h"
 #include "report/model_list.h"
@@ -346,6 +347,8 @@ const std::vector<List>& lists() {
        techniques_text, techniques_json},
       {"rules", "every modelling rule, with its source", rules_text, rules_json},
       {"keys", "keys of the run file and their flags", keys_text, keys_json},
+      {"environment", "names of [environment]: versions of packages, and variables",
+       environment_text, environment_json},
       {"errors", "codes of problems", errors_text, errors_json},
   };
   return kLists;

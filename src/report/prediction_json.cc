@@ -133,6 +133,8 @@ Json json_of(const Job& job, const Prediction& prediction,
                                    {"assumed", !job.cluster.machine_said},
                                    {"network_bytes_per_second", machine->network().value()}};
   }
+  // Weighed, and the run stops before its first step is done: a warning says why.
+  if (job.dies_at_start) result["dies_at_start"] = true;
   if (brief) return result;
 
   result["host_bytes"] = number(prediction.host);

@@ -251,6 +251,12 @@ void read_accelerate(const Value& document, Launch& launch) {
     reading.say("training.compile",
                 Value::boolean(word_of(*backend) != "NO" && word_of(*backend) != "no"), *backend);
   warn_of_compile_mode(reading, "dynamo_config.dynamo_mode");
+  constexpr UnweighedKey kUnweighed[] = {
+      {"kt_config", "experts run on the host (KTransformers)"},
+      {"fsdp_config.fsdp_ignored_modules", "modules that are not divided"},
+      {"fsdp_config.fsdp_cpu_offload_pin_memory", "whether the host's copies are locked", true},
+  };
+  reading.unweighed(kUnweighed);
   reading.carry_rest();
 }
 

@@ -1,9 +1,12 @@
 // Axolotl's YAML: axolotl/utils/schemas, utils/config/__init__.py.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -25,11 +28,50 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
 };
 
+// Whether one of the plugins' names ends so.
+const Value* plugin(ConfigReader& reading, std::string_view name) {
+  const Value* plugins = reading.theirs().find("plugins");
+  if (plugins == nullptr || !plugins->is_array()) return nullptr;
+  for (const Value& one : plugins->items())
+    if (one.is_string() && one.as_string().ends_with(name)) return &one;
+  return nullptr;
+}
+
+// Plugins whose keys are all read: what they change is said by the loss and the kernels.
+void take_known_plugins(ConfigReader& reading) {
+  const Value* plugins = reading.theirs().find("plugins");
+  if (plugins == nullptr || !plugins->is_array()) return;
+  const bool known =
+      std::all_of(plugins->items().begin(), plugins->items().end(), [](const Value& one) {
+        const std::string name = word_of(one);
+        return name.ends_with("LigerPlugin") || name.ends_with("CutCrossEntropyPlugin");
+      });
+  if (known) reading.take("plugins");
+}
+
+// The plugin alone is enough: its switch is on unless it is turned off (integrations/cut_cross_entropy/args.py).
+void read_cut_loss(ConfigReader& reading) {
+  const Value* loaded = plugin(reading, "CutCrossEntropyPlugin");
+  const Value* said = reading.take("cut_cross_entropy");
+  const bool off = said != nullptr && !truth_of(*said).value_or(true);
+  if (off) return;
+  if (loaded != nullptr)
+    reading.say("training.loss", "cut", said != nullptr ? *said : *loaded);
+  else if (said != nullptr)
+    reading.warn(*said, "cut_cross_entropy without its plugin", "Axolotl does not read it: plain",
+                 "plugins: axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin");
+}
+
 void read_adapter(ConfigReader& reading) {
   const Value* adapter = reading.take("adapter");
   const Value* four = reading.on("load_in_4bit");
   const Value* eight = reading.on("load_in_8bit");
-  if (adapter == nullptr || word_of(*adapter).empty()) return;
+  if (adapter == nullptr || word_of(*adapter).empty()) {
+    if (four != nullptr || eight != nullptr)
+      reading.warn(four != nullptr ? *four : *eight, "weights of few bits and no adapter",
+                   "only an adapter can be trained on them: weighed in 16");
+    return;
+  }
   const std::string kind = word_of(*adapter);
   if (kind != "lora" && kind != "qlora")
     return reading.refuse(*adapter, fmt::format("the adapter {} is not read", kind),
@@ -44,6 +86,16 @@ void read_adapter(ConfigReader& reading) {
     read_targets(reading, "lora_target_modules", "all-linear");
   else
     reading.lacks("adapter.target_modules", "PEFT chooses the modules by the model's family");
+  if (const Value* saved = reading.take("lora_modules_to_save");
+      saved != nullptr && !(saved->is_array() && saved->items().empty()))
+    reading.say("adapter.saved_modules", *saved, *saved);
+  if (const Value* experts = reading.on("quantize_moe_experts"))
+    reading.say("adapter.quantize_experts", Value::boolean(true), *experts);
+  // prepare_model_for_kbit_training makes fp32 of norms, and what Axolotl does behind it makes 16 bits of them, of the embedding
+  // and the head again (loaders/model.py, _convert_embedding_modules_dtype).
+  if (four != nullptr || eight != nullptr || kind == "qlora")
+    reading.take_default("adapter.upcast", Value::boolean(false),
+                         "Axolotl casts norms, embedding and head back to 16 bits");
   if (four != nullptr || kind == "qlora") {
     reading.say("adapter.base", "nf4", four != nullptr ? *four : *adapter);
     if (const Value* twice = reading.take("bnb_config_kwargs.bnb_4bit_use_double_quant"))
@@ -125,8 +177,23 @@ void read_axolotl(const Value& document, Launch& launch) {
   }
   if (const Value* reentrant = reading.take("gradient_checkpointing_kwargs.use_reentrant"))
     reading.say("recompute.reentrant", *reentrant, *reentrant);
-  if (const Value* offload = reading.on("activation_offloading"))
-    reading.say("offload.activations", "cpu", *offload);
+  // true and "legacy" wait in the host's memory, "disk" on the disk, "hidden_states" the inputs of layers alone.
+  if (const Value* offload = reading.take("activation_offloading");
+      offload != nullptr && truth_of(*offload) != std::optional(false) &&
+      !word_of(*offload).empty())
+    reading.say("offload.activations", word_of(*offload) == "disk" ? "nvme" : "cpu", *offload);
+  if (const Value* multiple = reading.on("resize_token_embeddings_to_32x"))
+    reading.say("training.vocabulary_multiple", Value::integer(32), *multiple);
+  // Mxfp4Config with dequantize loads 16 bits of gpt-oss.
+  if (const Value* stored = reading.theirs().find("model_quantization_config");
+      stored != nullptr && !stored->is_null() &&
+      !reading.is("model_quantization_config_kwargs.dequantize"))
+    reading.unweighed(*stored, fmt::format("model_quantization_config {}", word_of(*stored)),
+                      "weights of another quantisation than bitsandbytes'");
+  if (const Value* experts = reading.theirs().find("experts_implementation");
+      experts != nullptr && word_of(*experts) != "grouped_mm")
+    reading.unweighed(*experts, fmt::format("experts_implementation {}", word_of(*experts)),
+                      "grouped_mm, transformers' default, is weighed");
   warn_of_compile_mode(reading, "torch_compile_mode");
   if (document.find("optimizer") != nullptr) {
     read_optim(reading, "optimizer");
@@ -142,8 +209,7 @@ void read_axolotl(const Value& document, Launch& launch) {
         std::pair{"eager_attention", "eager"}})
     if (const Value* value = reading.on(old)) reading.say("training.attention", ours, *value);
   reading.on("sdp_attention");
-  if (const Value* cut = reading.on("cut_cross_entropy"))
-    reading.say("training.loss", "fused-linear", *cut);
+  read_cut_loss(reading);
   if (const Value* fused = reading.on("liger_fused_linear_cross_entropy"))
     reading.say("training.loss", "fused-linear", *fused);
   const Value* swiglu = reading.on("liger_glu_activation");
@@ -175,6 +241,10 @@ void read_axolotl(const Value& document, Launch& launch) {
     launch.load = Value::string("bfloat16");
     launch.load.set_mark(pure->mark());
   }
+  if (const Value* pure = reading.on("float16")) {
+    launch.load = Value::string("float16");
+    launch.load.set_mark(pure->mark());
+  }
   reading.on("float32");
   if (const Value* shard = reading.take("dp_shard_size"); shard != nullptr && shard->is_integer()) {
     const Value* copies = document.find("dp_replicate_size");
@@ -193,6 +263,12 @@ void read_axolotl(const Value& document, Launch& launch) {
         "dpo=dpo|ipo=dpo|simpo=dpo|orpo=dpo|kto=kto|grpo=grpo|gdpo=grpo";
     reading.say("training.method", ours_of(kMethods, word_of(*method)).value_or("dpo"), *method);
   }
+  for (const char* reward : {"reward_model", "process_reward_model"})
+    if (const Value* value = reading.on(reward)) reading.say("training.method", "rm", *value);
+  if (const Value* loss = reading.on("liger_cross_entropy"))
+    reading.say("training.loss", "fused", *loss);
+  take_known_plugins(reading);
+  reading.unweighed(unweighed_of_axolotl());
   reading.carry_rest();
 }
 
@@ -251,6 +327,13 @@ void write_axolotl(ConfigWriter& writing) {
                   Value::boolean(writing.truth("adapter.double_quantization", false)));
     }
     if (base == "int8") writing.put("load_in_8bit", Value::boolean(true));
+    if (writing.truth("adapter.quantize_experts", false))
+      writing.put("quantize_moe_experts", Value::boolean(true), "experts in few bits, too");
+  }
+  writing.take("training.unweighed");
+  if (writing.look_count("training.vocabulary_multiple", 1) == 32) {
+    writing.take("training.vocabulary_multiple");
+    writing.put("resize_token_embeddings_to_32x", Value::boolean(true));
   }
   const std::string loss = writing.word("training.loss", "plain");
   const bool liger = writing.word("training.kernels") == "liger";
@@ -258,6 +341,12 @@ void write_axolotl(ConfigWriter& writing) {
     Value plugins = Value::array({Value::string("axolotl.integrations.liger.LigerPlugin")});
     writing.put("plugins", std::move(plugins));
     writing.put("liger_fused_linear_cross_entropy", Value::boolean(true), "logits are never whole");
+  } else if (loss == "cut") {
+    writing.put("plugins",
+                Value::array({Value::string(
+                    "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin")}),
+                "no logit is ever in memory");
+    writing.put("cut_cross_entropy", Value::boolean(true));
   } else if (loss != "plain") {
     writing.refuse("training.loss", fmt::format("Axolotl is not written with the loss {}", loss));
   }

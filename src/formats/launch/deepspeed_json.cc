@@ -3,6 +3,7 @@
 
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -217,6 +218,7 @@ void read_deepspeed(const Value& document, Launch& launch) {
   if (!launch.hugging_face && !reading.has("training.micro_batch") &&
       !reading.has("training.global_batch"))
     reading.lacks("training.micro_batch", "\"auto\", or not said: the script's arguments decide");
+  reading.unweighed(unweighed_of_deepspeed());
   reading.carry_rest();
 }
 

@@ -93,6 +93,10 @@ std::string_view format_of(const Value& document) {
   if (has_any(document, {"model.flavor", "job.description", "job.dump_folder", "lr_scheduler",
                          "activation_checkpoint", "parallelism.data_parallel_shard_degree"}))
     return "torchtitan";
+  // Before Megatron's own: LLaMA-Factory passes Megatron-core's sizes on by the same names.
+  if (document.find("model_name_or_path") != nullptr &&
+      has_any(document, {"stage", "finetuning_type", "cutoff_len", "template", "lora_rank"}))
+    return "llama-factory";
   if (has_any(document, {"MODEL_ARGS", "tensor_model_parallel_size", "--num-layers"}) ||
       (document.find("num_layers") != nullptr && document.find("seq_length") != nullptr))
     return "megatron";
@@ -100,9 +104,6 @@ std::string_view format_of(const Value& document) {
       model != nullptr && model->is_string() &&
       has_any(document, {"model_class", "dist_config", "peft_config", "kernel_config"}))
     return "llama-factory-v1";
-  if (document.find("model_name_or_path") != nullptr &&
-      has_any(document, {"stage", "finetuning_type", "cutoff_len", "template", "lora_rank"}))
-    return "llama-factory";
   if (has_any(document,
               {"per_device_train_batch_size", "model_name_or_path", "gradient_accumulation_steps"}))
     return "trl";

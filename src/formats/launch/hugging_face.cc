@@ -6,6 +6,7 @@
 
 #include "document/read.h"
 #include "model/catalogue.h"
+#include "model/stored_quantisation.h"
 
 namespace steelyard {
 namespace {
@@ -71,6 +72,8 @@ void write_optim(ConfigWriter& writing, std::string_view path) {
 
 void say_model(ConfigReader& reading, const Value& value) {
   const std::string name = word_of(value);
+  // Its weights have few bits, which the preset's name would not say.
+  if (quantisation_in_name(name)) return reading.say("model", name, value);
   if (const auto preset = preset_of_hub_id(name)) return reading.say("model", *preset, value);
   if (find_preset(name)) return reading.say("model", name, value);
   const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../");

@@ -16,6 +16,10 @@ constexpr Row kRows[] = {
     {"cp_size", "parallel.context"},
 };
 
+constexpr UnweighedKey kUnweighed[] = {
+    {"batching_strategy", "micro-batches of other sizes than micro_batch_size says", true},
+};
+
 constexpr Row kAdapter[] = {
     {"peft_config.r", "adapter.rank", "", "", "8"},
     {"peft_config.lora_alpha", "adapter.alpha", "", "", "16"},
@@ -43,6 +47,8 @@ void read_adapter(ConfigReader& reading) {
   const Value* bits = reading.take("quant_config.quantization_bit");
   read_quantised_base(reading, bits == nullptr ? "4" : word_of(*bits),
                       bits == nullptr ? *quantiser : *bits, "quant_config.double_quantization");
+  reading.take_default("adapter.upcast", Value::boolean(false),
+                       "LLaMA-Factory leaves norms and embedding in 16 bits");
 }
 
 void read_fsdp(ConfigReader& reading) {
@@ -103,6 +109,7 @@ void read_llama_factory_v1(const Value& document, Launch& launch) {
     reading.say("parallel.context_method", reading.word("cp_mode").value_or("ulysses"),
                 *document.find("cp_size"));
   read_adapter(reading);
+  reading.unweighed(kUnweighed);
   const Value* optimizer = reading.take("optim_config.name");
   if (optimizer != nullptr && word_of(*optimizer) != "muon")
     reading.refuse(*optimizer,

@@ -5,6 +5,7 @@
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/llama_factory.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -65,8 +66,22 @@ void read_adapter(ConfigReader& reading) {
   else
     reading.take_default("adapter.target_modules", Value::string("all-linear"),
                          "LLaMA-Factory's lora_target is all");
-  if (const Value* bits = reading.take("quantization_bit"))
+  if (const Value* saved = reading.take("additional_target");
+      saved != nullptr && !word_of(*saved).empty()) {
+    Value list = Value::array(words_of(saved));
+    list.set_mark(saved->mark());
+    reading.say("adapter.saved_modules", std::move(list), *saved);
+  }
+  if (const Value* bits = reading.take("quantization_bit")) {
+    const Value* method = reading.take("quantization_method");
+    if (method != nullptr && word_of(*method) != "bnb" && word_of(*method) != "bitsandbytes")
+      reading.unweighed(*method, fmt::format("quantization_method {}", word_of(*method)),
+                        "weights of another quantisation than bitsandbytes'");
     read_quantised_base(reading, word_of(*bits), *bits, "double_quantization");
+    // model/model_utils/checkpointing.py, prepare_model_for_training: norms alone, and when told.
+    reading.take_default("adapter.upcast", Value::boolean(false),
+                         "LLaMA-Factory leaves norms and embedding in 16 bits");
+  }
 }
 
 }  // namespace
@@ -126,6 +141,9 @@ void read_llama_factory(const Value& document, Launch& launch) {
     launch.mixed = Value::string("no");
     launch.mixed.set_mark(pure->mark());
   }
+  if (const Value* unsloth = reading.on("use_unsloth"))
+    reading.say("training.kernels", "unsloth", *unsloth);
+  reading.unweighed(unweighed_of_llama_factory());
   read_fsdp_keys(reading, launch);
   read_deepspeed_key(reading, launch, "deepspeed");
   reading.carry_rest();
@@ -191,7 +209,10 @@ void write_llama_factory(ConfigWriter& writing) {
                               : attention == "eager" ? "disabled"
                                                      : "sdpa");
   const std::string loss = writing.word("training.loss", "plain");
-  const bool liger = writing.word("training.kernels") == "liger";
+  const bool liger = writing.look_word("training.kernels") == "liger";
+  if (writing.word("training.kernels") == "unsloth")
+    writing.put("use_unsloth", Value::boolean(true));
+  writing.take("training.unweighed");
   if (liger != (loss == "fused-linear"))
     writing.refuse("training.loss", "LLaMA-Factory takes all of Liger's kernels or none",
                    "loss = \"fused-linear\" and kernels = \"liger\" together");

@@ -269,8 +269,39 @@ void ConfigReader::refuse(const Value& at, std::string message, std::string labe
                                std::move(label), std::move(help)});
 }
 
+void ConfigReader::unweighed(const Value& at, std::string_view theirs, std::string_view why) {
+  constexpr std::string_view kOurs = "training.unweighed";
+  Value text = Value::string(fmt::format("{}: {}", theirs, why));
+  text.set_mark(at.mark());
+  if (const Value* before = into_.run.at(kOurs)) {
+    Value list = *before;
+    list.items().push_back(std::move(text));
+    set_path(into_.run, kOurs, std::move(list), at.place());
+    return;
+  }
+  Value list = Value::array({std::move(text)});
+  list.set_mark(at.mark());
+  set_path(into_.run, kOurs, std::move(list), at.place());
+}
+
+// What is off, empty or null asks for nothing.
+void ConfigReader::unweighed(std::span<const UnweighedKey> keys) {
+  for (const UnweighedKey& key : keys) {
+    const Value* value = theirs_.at(key.theirs);
+    if (value == nullptr || value->is_null()) continue;
+    if (value->is_array()   ? value->items().empty()
+        : value->is_table() ? value->members().empty()
+                            : word_of(*value).empty() || truth_of(*value) == std::optional(false))
+      continue;
+    if (key.is_small)
+      warn(*value, fmt::format("{} is not weighed", key.theirs), std::string(key.why));
+    else
+      unweighed(*value, key.theirs, key.why);
+  }
+}
+
 void ConfigReader::warn(const Value& at, std::string message, std::string label, std::string help) {
-  add_problem(into_.problems, {Severity::kWarning, "W602", std::move(message), at.place(),
+  add_problem(into_.problems, {Severity::kWarning, "E602", std::move(message), at.place(),
                                std::move(label), std::move(help)});
 }
 

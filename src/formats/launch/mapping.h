@@ -39,6 +39,13 @@ struct Row {
   bool only_read = false;        // said by something else when writing
 };
 
+// A key of theirs that changes memory by a rule that is not known here, or by so little that the answer stands without it.
+struct UnweighedKey {
+  std::string_view theirs;  // dotted path
+  std::string_view why;
+  bool is_small = false;  // a warning alone
+};
+
 // A default of the format, or something that no file says.
 struct Unsaid {
   std::string key;    // "training.micro_batch"
@@ -111,6 +118,10 @@ class ConfigReader {
   const Value* said(std::string_view ours) const { return into_.run.at(ours); }
 
   void refuse(const Value& at, std::string message, std::string label, std::string help = {});
+  // Changes memory, and its rule is not known: the run file says so, and is refused by that name when it is weighed. The key
+  // itself is kept.
+  void unweighed(const Value& at, std::string_view theirs, std::string_view why);
+  void unweighed(std::span<const UnweighedKey> keys);
   void warn(const Value& at, std::string message, std::string label, std::string help = {});
 
   // What was not asked for, verbatim, under [carried.FORMAT].

@@ -5,6 +5,7 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -22,6 +23,20 @@ constexpr Row kAdapter[] = {
     {"lora_dropout", "adapter.dropout"},
     {"use_bnb_nested_quant", "adapter.double_quantization"},
 };
+
+// A script's own adapters since TRL 1.0: what is frozen stays as it was loaded, adapters beside few bits become bf16
+// (trainer/sft_trainer.py). A load in fp32, the default of its ModelConfig, leaves the frozen rest in fp32.
+void read_types_beside_few_bits(ConfigReader& reading, bool few) {
+  if (!few) return;
+  const Value* load = reading.theirs().find("dtype");
+  if (load == nullptr) load = reading.theirs().find("torch_dtype");
+  const bool narrow = load != nullptr && word_of(*load) != "float32";
+  reading.take_default(
+      "adapter.upcast", Value::boolean(!narrow),
+      narrow ? "TRL leaves what is frozen as it was loaded" : "TRL loads in float32 unless told");
+  reading.take_default("adapter.type", Value::string("bf16"),
+                       "TRL makes bf16 of adapters beside weights of few bits");
+}
 
 void read_adapter(ConfigReader& reading) {
   const Value* peft = reading.on("use_peft");
@@ -42,6 +57,12 @@ void read_adapter(ConfigReader& reading) {
     read_targets(reading, "lora_target_modules", "all-linear");
   else
     reading.lacks("adapter.target_modules", "PEFT chooses the modules by the model's family");
+  if (const Value* saved = reading.take("lora_modules_to_save"); saved != nullptr) {
+    Value list = Value::array(words_of(saved));
+    list.set_mark(saved->mark());
+    if (!list.items().empty()) reading.say("adapter.saved_modules", std::move(list), *saved);
+  }
+  read_types_beside_few_bits(reading, four != nullptr || eight != nullptr);
   if (four != nullptr)
     reading.say("adapter.base", "nf4", *four);
   else if (eight != nullptr)
@@ -49,6 +70,7 @@ void read_adapter(ConfigReader& reading) {
 }
 
 void write_adapter(ConfigWriter& writing) {
+  writing.take("training.unweighed");
   const std::string method = writing.word("adapter.method");
   take_peft_defaults(writing);
   if (method.empty()) return;
@@ -57,6 +79,8 @@ void write_adapter(ConfigWriter& writing) {
   writing.rows(kAdapter);
   write_targets(writing, "lora_target_modules", "all-linear");
   const std::string base = writing.word("adapter.base");
+  if ((base == "nf4" || base == "int8") && writing.look_word("adapter.type") == "bf16")
+    writing.take("adapter.type");  // TRL's own beside few bits
   if (base == "nf4") writing.put("load_in_4bit", Value::boolean(true), "frozen weights of 4 bits");
   if (base == "int8") writing.put("load_in_8bit", Value::boolean(true), "frozen weights of 8 bits");
 }
@@ -108,6 +132,8 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
     reading.take_default("recompute.mode", Value::string("full"),
                          "SFTConfig checkpoints by default");
   }
+  if (const Value* offload = reading.on("activation_offloading"))
+    reading.say("offload.activations", "cpu", *offload);
   if (const auto reentrant = reading.truth("gradient_checkpointing_kwargs.use_reentrant"))
     reading.say("recompute.reentrant", Value::boolean(*reentrant),
                 *document.at("gradient_checkpointing_kwargs.use_reentrant"));
@@ -121,6 +147,9 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   read_clip(reading, "max_grad_norm", true);
   read_attention(reading, "attn_implementation");
   read_liger(reading);
+  if (trl)
+    reading.take_default("training.loss", Value::string("plain"),
+                         "whole logits; TRL's SFT since 1.15 makes them in tiles, and needs less");
   read_adapter(reading);
   for (const char* word : {"bf16", "fp16"})
     if (const Value* value = reading.on(word)) {
@@ -134,6 +163,7 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   }
   for (const char* word : {"dtype", "torch_dtype"})
     if (const Value* value = reading.take(word)) launch.load = *value;
+  reading.unweighed(unweighed_of_trainer());
   read_fsdp_keys(reading, launch);
   read_sync(reading);
   read_deepspeed_key(reading, launch, "deepspeed");

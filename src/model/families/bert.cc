@@ -43,7 +43,7 @@ Architecture read_encoder(Config& config, const std::string& prefix, const HeadN
   const Activation activation = config.activation_or("hidden_act", Activation::kGeluErf);
   const Checked types = config.size_or("type_vocab_size", 2);
   if (config.find_word("position_embedding_type").value_or("absolute") != "absolute")
-    config.warn("position_embedding_type", "W302", "relative positions add a table to every layer",
+    config.warn("position_embedding_type", "E641", "relative positions add a table to every layer",
                 "not counted");
 
   Layer layer;

@@ -109,6 +109,7 @@ Mapped map(MeasuredRow& row) {
     mapped.set("implementation", "megatron");
   } else {
     mapped.set_switch("buckets.contiguous_gradients", false);
+    mapped.set("environment.megatron-core", "0.0");
     mapped.read_as("gradients without contiguous buffers",
                    "the default of Megatron-LM until late in 2021");
     scatter_transfers(mapped);
