@@ -1,0 +1,92 @@
+"""What is answered in place of ranks that are never started and kernels that are not run. Engines are not changed otherwise."""
+
+import os
+import sys
+import types
+
+import torch
+
+
+def answer(ranks):
+    of_processes(ranks)
+    of_weights()
+    torch.backends.cuda.enable_cudnn_sdp(False)  # not there on paper: PyTorch takes its flash kernel, the next of its list
+    when_imported("deepspeed", of_deepspeed)
+
+
+def of_processes(ranks):
+    """A store that this process alone writes to (rank 0 waits for none of what the others write); objects that they would send are
+    what this one sends; groups of the CPU (gloo) send nothing, as those of NCCL; DDP's comparison of shapes is skipped."""
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import FakeProcessGroup
+    from torch.distributed import distributed_c10d as c10d
+
+    def on_the_cpu(store, rank, size, *_, **__):
+        from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: F401  registers nothing that counts
+        make = getattr(FakeProcessGroup, "_create_internal", FakeProcessGroup)
+        return make(rank, size, FakeProcessGroup.Options() if hasattr(FakeProcessGroup, "Options") else None)
+
+    c10d.ProcessGroupGloo = on_the_cpu
+    begin = c10d.init_process_group
+
+    def init_process_group(backend=None, *_, **named):
+        kept = {name: named[name] for name in ("timeout", "group_name", "pg_options", "device_id") if name in named}
+        return begin(backend=backend, store=dist.HashStore(), rank=int(os.environ["RANK"]), world_size=ranks, **kept)
+
+    import torch.nn.parallel.distributed as of_ddp
+
+    of_ddp._verify_param_shape_across_processes = lambda *_, **__: True
+
+    def all_gather_object(found, mine, group=None, **_):
+        found[:] = [mine] * len(found)
+
+    def gather_object(mine, found=None, *_, **__):
+        if found is not None:
+            found[:] = [mine] * len(found)
+
+    def scatter_object_list(into, given, *_, **__):
+        into[0] = given[0]
+
+    for name, function in {"init_process_group": init_process_group, "all_gather_object": all_gather_object,
+                           "gather_object": gather_object, "scatter_object_list": scatter_object_list,
+                           "broadcast_object_list": lambda *_, **__: None, "monitored_barrier": lambda *_, **__: None,
+                           "barrier": lambda *_, **__: None}.items():
+        setattr(c10d, name, function)
+        setattr(dist, name, function)
+
+
+def of_weights():
+    """Values count for nothing on paper: weights are drawn nowhere, so that a large model's pages on the host are never touched."""
+    for name in ("normal_", "uniform_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "xavier_normal_", "kaiming_normal_"):
+        setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
+
+
+def when_imported(package, run):
+    """Runs once the package has been imported."""
+    if package in sys.modules:
+        return run()
+    import importlib.abc
+    import importlib.util
+
+    class Finder(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path=None, target=None):
+            if name != package:
+                return None
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec(name)
+            if spec is None:
+                return None
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                run()
+            spec.loader.exec_module = exec_module
+            return spec
+
+    sys.meta_path.insert(0, Finder())
+
+
+def of_deepspeed():
+    import zero
+    zero.answer_on_paper()
