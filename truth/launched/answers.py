@@ -10,7 +10,7 @@ import torch
 def answer(ranks):
     of_processes(ranks)
     of_weights()
-    torch.backends.cuda.enable_cudnn_sdp(False)  # not there on paper: PyTorch takes its flash kernel, the next of its list
+    of_attention()
     when_imported("deepspeed", of_deepspeed)
 
 
@@ -21,12 +21,15 @@ def of_processes(ranks):
     from torch._C._distributed_c10d import FakeProcessGroup
     from torch.distributed import distributed_c10d as c10d
 
-    def on_the_cpu(store, rank, size, *_, **__):
-        from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: F401  registers nothing that counts
-        make = getattr(FakeProcessGroup, "_create_internal", FakeProcessGroup)
-        return make(rank, size, FakeProcessGroup.Options() if hasattr(FakeProcessGroup, "Options") else None)
+    class Kind(type):
+        def __instancecheck__(cls, group):
+            return isinstance(group, FakeProcessGroup)
 
-    c10d.ProcessGroupGloo = on_the_cpu
+    class OnTheCpu(metaclass=Kind):
+        def __new__(cls, store, rank, size, *_, **__):
+            return FakeProcessGroup._create_internal(rank, size, FakeProcessGroup.Options())
+
+    c10d.ProcessGroupGloo = OnTheCpu
     begin = c10d.init_process_group
 
     def init_process_group(backend=None, *_, **named):
@@ -61,19 +64,26 @@ def of_weights():
         setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
 
 
+def of_attention():
+    """cuDNN is not there on paper: whoever asks for its attention gets the next kernel of PyTorch's list, flash attention, which keeps
+    the same tensors."""
+    allow = torch._C._set_sdp_use_cudnn
+    torch._C._set_sdp_use_cudnn = lambda wanted: allow(False)
+    allow(False)
+
+
 def when_imported(package, run):
     """Runs once the package has been imported."""
     if package in sys.modules:
         return run()
     import importlib.abc
-    import importlib.util
+    import importlib.machinery
 
     class Finder(importlib.abc.MetaPathFinder):
         def find_spec(self, name, path=None, target=None):
             if name != package:
                 return None
-            sys.meta_path.remove(self)
-            spec = importlib.util.find_spec(name)
+            spec = importlib.machinery.PathFinder.find_spec(name, path)
             if spec is None:
                 return None
             execute = spec.loader.exec_module
@@ -81,7 +91,7 @@ def when_imported(package, run):
             def exec_module(module):
                 execute(module)
                 run()
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module  # others ask for the spec alone, to see whether it is there
             return spec
 
     sys.meta_path.insert(0, Finder())

@@ -14,6 +14,7 @@ import argparse
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,8 @@ DEVICE, RANKS = "h200-sxm", 8
 LENGTH, MICRO_BATCH = 1024, 2
 APART = {engine: Path(sys.prefix) / engine for engine in ("megatron", "llama-factory", "nanotron")}
 ALLOWED = 0.001
+# The flash_attn package has to be built for a device; PyTorch brings the same kernel, and the files then ask for that.
+PYTORCHS_FLASH = re.compile(r"(attn_implementation[ =\"]+|flash_attn: )(flash_attention_2|fa2)")
 
 
 def stand_ins(folder):
@@ -53,10 +56,12 @@ def exported(row, binary, folder):
     """The command that was asked, and what went wrong."""
     command = [binary, "export", row.engine, row.model, "--on", f"{RANKS}x{DEVICE}", "--sequence-length", str(LENGTH),
                "--micro-batch", str(MICRO_BATCH), *row.flags.split(), "--to-folder", "."]
-    if row.engine in ("accelerate", "deepspeed", "llama-factory", "fsdp2"):
-        command += ["--attention", "efficient"]  # flash_attn is not installed: PyTorch's own attention
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    return " ".join(["steelyard", *command[1:]]), "" if done.returncode == 0 else (done.stderr or done.stdout)
+    if done.returncode != 0:
+        return "", done.stderr or done.stdout
+    for path in filter(Path.is_file, folder.iterdir()):
+        path.write_text(PYTORCHS_FLASH.sub(lambda found: found[0].replace(found[2], "sdpa"), path.read_text()))
+    return " ".join(["steelyard", *command[1:]]), ""
 
 
 def weighed(row, binary, folder):
@@ -90,7 +95,7 @@ def started(row, folder, history, limit=900):
     ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=folder, timeout=limit, env=environment)
     if ran.returncode != 0 or not peaks.exists():
         lines = [line for line in (ran.stdout + ran.stderr).splitlines() if "Error" in line or "error:" in line]
-        (Path(tempfile.gettempdir()) / "launched-failed.txt").write_text(ran.stdout + ran.stderr)
+        (Path(tempfile.gettempdir()) / f"launched-failed-{row.engine}.txt").write_text(ran.stdout + ran.stderr)
         return None, (lines or ["no word"])[-1].strip()[:300]
     return json.loads(peaks.read_text()), ""
 

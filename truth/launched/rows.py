@@ -33,7 +33,7 @@ FSDP2 = dict(script="train_fsdp2.py", entry="the written lines and a loop over `
 TITAN = dict(entry="torchtitan.train", added="--training.dataset c4_test --training.dataset_path text --training.steps 4 "
              "--model.hf_assets_path tokens --metrics.log_freq 1000")
 FACTORY = dict(script="train_llama_factory.py", as_name="src/train.py", entry="LLaMA-Factory's run_exp",
-               added="dataset_dir=text dataset=dialogues max_steps=4 report_to=none save_strategy=no overwrite_cache=true")
+               added="dataset_dir=text dataset=dialogues max_steps=4 report_to=none save_steps=1000000 overwrite_cache=true")
 
 ROWS = [
     Row("accelerate", "--engine ddp --precision bf16-autocast", **TRAINER),
