@@ -11,23 +11,25 @@ def answer(ranks):
     of_processes(ranks)
     of_weights()
     of_attention()
+    if sys.version_info < (3, 12):  # Megatron-LM's code is for 3.12; this is all that it asks of it
+        import typing
+        import typing_extensions
+        typing.override = typing_extensions.override
     when_imported("deepspeed", of_deepspeed)
+    when_imported("megatron.core.transformer.torch_norm", of_megatron)
 
 
 def of_processes(ranks):
     """A store that this process alone writes to (rank 0 waits for none of what the others write); objects that they would send are
-    what this one sends; groups of the CPU (gloo) send nothing, as those of NCCL; DDP's comparison of shapes is skipped."""
+    what this one sends; groups of the CPU (gloo) are of this process alone; DDP's comparison of shapes is skipped."""
     import torch.distributed as dist
-    from torch._C._distributed_c10d import FakeProcessGroup
     from torch.distributed import distributed_c10d as c10d
 
-    class Kind(type):
-        def __instancecheck__(cls, group):
-            return isinstance(group, FakeProcessGroup)
+    class OnTheCpu(c10d.ProcessGroupGloo):
+        """Gloo's own, alone."""
 
-    class OnTheCpu(metaclass=Kind):
-        def __new__(cls, store, rank, size, *_, **__):
-            return FakeProcessGroup._create_internal(rank, size, FakeProcessGroup.Options())
+        def __init__(self, store, rank, size, *timeout, **_):
+            super().__init__(dist.HashStore(), 0, 1, *timeout)
 
     c10d.ProcessGroupGloo = OnTheCpu
     begin = c10d.init_process_group
@@ -100,3 +102,19 @@ def when_imported(package, run):
 def of_deepspeed():
     import zero
     zero.answer_on_paper()
+
+
+def of_megatron():
+    """PyTorch's norm, which Megatron-core takes where neither Apex nor Transformer Engine is there, refuses sequence parallelism: here
+    it says whose gradients are summed, as Apex's does."""
+    from megatron.core.transformer import torch_norm
+
+    class WrappedTorchNorm:
+        def __new__(cls, config, hidden_size, eps=1e-5, *_, **__):
+            kind = torch.nn.RMSNorm if config.normalization == "RMSNorm" else torch.nn.LayerNorm
+            norm = kind(hidden_size, eps=eps, dtype=config.params_dtype)
+            for parameter in norm.parameters():
+                parameter.sequence_parallel = config.sequence_parallel
+            return norm
+
+    torch_norm.WrappedTorchNorm = WrappedTorchNorm

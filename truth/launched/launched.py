@@ -36,6 +36,14 @@ ALLOWED = 0.001
 PYTORCHS_FLASH = re.compile(r"(attn_implementation[ =\"]+|flash_attn: )(flash_attention_2|fa2)")
 
 
+def paths_of(engine):
+    """Where an engine lies that is installed apart, or checked out (MEGATRON_LM: its pretrain_gpt.py is in no wheel)."""
+    found = [str(APART[engine])] if engine in APART else []
+    if engine == "megatron":
+        found = [os.environ.get("MEGATRON_LM", ""), *found]
+    return os.pathsep.join(filter(None, found))
+
+
 def stand_ins(folder):
     """torchrun, accelerate and deepspeed of this folder."""
     folder.mkdir()
@@ -50,6 +58,13 @@ def tokens(folder):
     """A tokenizer and a text of long lines, for engines that load them."""
     folder.mkdir(exist_ok=True)
     write_tokenizer(folder)
+
+
+def write_weights(folder):
+    """In bf16, as models are published: some engines take the type of the file."""
+    program = ("import sys, torch; from transformers import AutoConfig, AutoModelForCausalLM as Model; "
+               "Model.from_config(AutoConfig.from_pretrained(sys.argv[1]), dtype=torch.bfloat16).save_pretrained(sys.argv[1])")
+    subprocess.run([sys.executable, "-c", program, folder], capture_output=True, check=True)
 
 
 def exported(row, binary, folder):
@@ -81,15 +96,22 @@ def weighed(row, binary, folder):
 
 def started(row, folder, history, limit=900):
     script = (folder / "launch.sh").read_text().rstrip()
+    if row.engine == "megatron" and not os.environ.get("MEGATRON_LM"):
+        return None, "MEGATRON_LM does not say where a checkout of NVIDIA/Megatron-LM lies (its tag core_v0.19.0)"
+    if row.engine == "megatron":
+        script = script.replace("pretrain_gpt.py", str(Path(os.environ["MEGATRON_LM"]) / "pretrain_gpt.py"))
     if row.script:
         (folder / row.as_name).parent.mkdir(exist_ok=True)
         shutil.copy(HERE / "programs" / row.script, folder / row.as_name)
     if row.added:
         script += " " + row.added
     peaks = folder / "peaks.json"
-    environment = {**os.environ, "PATH": f"{stand_ins(folder / 'bin')}{os.pathsep}{os.environ['PATH']}", "STEELYARD_PEAKS": str(peaks),
+    # Python's own folders behind the stand-ins: Megatron-LM compiles a helper of its data sets with what they hold.
+    path = os.pathsep.join([str(stand_ins(folder / "bin")), f"{sys.prefix}/bin", f"{sys.base_prefix}/bin", os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "STEELYARD_PEAKS": str(peaks),
                    "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "DISABLE_VERSION_CHECK": "1",
-                   "PYTHONPATH": str(APART[row.engine]) if row.engine in APART else "", "HF_HUB_OFFLINE": "1"}
+                   "PYTHONPATH": paths_of(row.engine), "HF_HUB_OFFLINE": "1",
+                   "TORCHDYNAMO_DISABLE": "1"}  # what it compiles wants Triton, and Triton a driver
     if history:
         environment["STEELYARD_HISTORY"] = str(history)
     ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=folder, timeout=limit, env=environment)
@@ -109,8 +131,12 @@ def tried(row, binary, history=None):
             (folder / model).mkdir()
             (folder / model / "config.json").write_text(json.dumps(config))
             tokens(folder / model)
+        if row.weights:
+            write_weights(folder / row.model)
         tokens(folder / "tokens")
         write_text(folder)
+        words = " ".join(f"w{index % 250}" for index in range(2 * LENGTH))  # each fills its sequence
+        (folder / "text" / "dialogues.json").write_text(json.dumps([{"instruction": "w1", "input": "", "output": words}] * 400))
         found["command"], problem = exported(row, binary, folder)
         if problem:
             return {**found, "problem": f"not exported: {problem.strip()[:300]}"}

@@ -17,6 +17,7 @@ class Row:
     added: str = ""
     missing: str = ""
     entry: str = ""      # who runs the step
+    weights: bool = False  # the engine loads them from the model's folder
 
 
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5,
@@ -32,8 +33,12 @@ TRAINER = dict(script="train.py", entry="Hugging Face's Trainer")
 FSDP2 = dict(script="train_fsdp2.py", entry="the written lines and a loop over `step`")
 TITAN = dict(entry="torchtitan.train", added="--training.dataset c4_test --training.dataset_path text --training.steps 4 "
              "--model.hf_assets_path tokens --metrics.log_freq 1000")
-FACTORY = dict(script="train_llama_factory.py", as_name="src/train.py", entry="LLaMA-Factory's run_exp",
+FACTORY = dict(weights=True, script="train_llama_factory.py", as_name="src/train.py", entry="LLaMA-Factory's run_exp",
                added="dataset_dir=text dataset=dialogues max_steps=4 report_to=none save_steps=1000000 overwrite_cache=true")
+# Transformer Engine and Apex are built for a device: Megatron-LM's own layers and PyTorch's AdamW take their place.
+MEGATRON = dict(entry="Megatron-LM's pretrain_gpt.py", added="--transformer-impl local --no-rope-fusion "
+                "--no-gradient-accumulation-fusion --no-persist-layer-norm --no-masked-softmax-fusion --no-bias-swiglu-fusion "
+                "--train-iters 4")
 
 ROWS = [
     Row("accelerate", "--engine ddp --precision bf16-autocast", **TRAINER),
@@ -66,6 +71,11 @@ ROWS = [
     Row("torchtitan", "--tensor 2 --recompute-mode full --gradient-clip 1.0", "llama-3.1-8b", **TITAN),
     Row("torchtitan", "--context 2 --gradient-clip 1.0", "llama-3.1-8b", **TITAN),
     Row("torchtitan", "--zero-stage 2 --gradient-accumulation 2 --gradient-clip 1.0", "llama-3.1-8b", **TITAN),
+    Row("megatron", "", **MEGATRON),
+    Row("megatron", "--tensor 2 --zero-stage 1", **MEGATRON),
+    Row("megatron", "--tensor 2 --sequence-parallel=false --zero-stage 1 --recompute-mode full", "medium", **MEGATRON),
+    Row("megatron", "--tensor 2 --pipeline 2 --gradient-accumulation 4", **MEGATRON),
+    Row("megatron", "--context 2 --zero-stage 1", **MEGATRON),
     Row("llama-factory", "--engine ddp --precision bf16-autocast --recompute-mode full", **FACTORY),
     Row("llama-factory", "--engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 16", **FACTORY),
     Row("llama-factory", "--engine deepspeed --zero-stage 3 --recompute-mode full", **FACTORY),
