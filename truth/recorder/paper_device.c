@@ -204,17 +204,51 @@ API int cudaMemGetInfo(size_t* free_bytes, size_t* total) {
 API size_t paper_device_used(void) { return used; }
 API size_t paper_device_most_used(void) { return most_used; }
 
+// Pinned memory of the host is the host's own, and says so when it is asked: DDP asserts that its map of used parameters is pinned.
+typedef struct Pinned { char* address; size_t bytes; struct Pinned* next; } Pinned;
+static Pinned* pinned;
+
 API int cudaHostAlloc(void** address, size_t bytes, unsigned flags) {
   (void)flags;
-  return posix_memalign(address, 4096, bytes ? bytes : 1) ? 2 : 0;
+  if (posix_memalign(address, 4096, bytes ? bytes : 1)) return 2;
+  pthread_mutex_lock(&lock);
+  Pinned* made = malloc(sizeof *made);
+  *made = (Pinned){*address, bytes, pinned};
+  pinned = made;
+  pthread_mutex_unlock(&lock);
+  return 0;
 }
-API int cudaFreeHost(void* address) { free(address); return 0; }
+API int cudaFreeHost(void* address) {
+  pthread_mutex_lock(&lock);
+  for (Pinned** at = &pinned; *at; at = &(*at)->next)
+    if ((*at)->address == address) {
+      Pinned* gone = *at;
+      *at = gone->next;
+      free(gone);
+      break;
+    }
+  pthread_mutex_unlock(&lock);
+  free(address);
+  return 0;
+}
+
+static int is_pinned(const char* address) {
+  int found = 0;
+  pthread_mutex_lock(&lock);
+  for (Pinned* each = pinned; each && !found; each = each->next)
+    found = address >= each->address && address < each->address + each->bytes;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
 
 API int cudaPointerGetAttributes(struct cudaPointerAttributes* a, const void* address) {
   memset(a, 0, sizeof *a);
   if (on_device(address)) {
     a->type = cudaMemoryTypeDevice;
     a->devicePointer = (void*)address;
+  } else if (is_pinned(address)) {
+    a->type = cudaMemoryTypeHost;
+    a->hostPointer = (void*)address;
   }
   return 0;
 }

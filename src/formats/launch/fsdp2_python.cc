@@ -86,6 +86,9 @@ std::string fsdp2_python(ConfigWriter& writing) {
       attention == "flash"   ? "flash_attention_2"
       : attention == "eager" ? "eager"
                              : "sdpa");
+  // A cache would keep every layer's keys and values; a checkpointed layer would add to it once more
+  // when it runs again, and attend to twice as many.
+  text += "model.config.use_cache = False  # training asks for no past tokens\n";
   text += "layers = model.model.layers  # the blocks: each becomes one unit\n";
   if (mode != "none") {
     const std::string kind = reentrant ? "REENTRANT" : "NO_REENTRANT";
@@ -125,7 +128,11 @@ std::string fsdp2_python(ConfigWriter& writing) {
   text += always || (stage == 2 && !apart)
               ? "fully_shard(model, **options)\n"
               : "fully_shard(model, **{**options, \"reshard_after_forward\": None})\n";
-  text += "model.to_empty(device=\"cuda\")  # then load or initialise the weights\n\n";
+  text += fmt::format("model.to_empty(device=\"{}\")  # then load or initialise the weights\n",
+                      offload ? "cpu" : "cuda");
+  if (offload)  // FSDP2 moves parameters; buffers stay where they are unless they are moved
+    text += "for buffer in model.buffers():\n    buffer.data = buffer.data.to(\"cuda\")\n";
+  text += "\n";
   std::string how;
   if (optimizer != "sgd" || form != "loop")
     how = form == "fused"     ? ", fused=True"
@@ -136,7 +143,8 @@ std::string fsdp2_python(ConfigWriter& writing) {
   text +=
       "\ndef step(batches):\n    for index, batch in enumerate(batches):  # GRADIENT_ACCUMULATION "
       "of them\n";
-  text += "        model.set_is_last_backward(index + 1 == GRADIENT_ACCUMULATION)\n";
+  // No set_is_last_backward: with it the last unit's input of the reduction stays for the next
+  // micro-batch, four bytes of each of its parameters.
   if (!writing.truth("parallel.sync_each_micro_batch", true))
     text += "        model.set_requires_gradient_sync(index + 1 == GRADIENT_ACCUMULATION)\n";
   text +=
