@@ -117,33 +117,16 @@ struct Layout {
   int number_columns = kNumberColumns;
 };
 
-<<<<<<< HEAD
 // `widest`: the largest number as printed; bytes take more columns than GiB, and the bars give them up.
 Layout layout_of(const Style& style, const std::string& widest) {
-=======
-// A total in bytes is as wide as the column: it takes some of the bars'.
-constexpr int kMoreForBytes = 8;
-
-Layout layout_of(const Style& style) {
->>>>>>> h-weighing
   Layout layout;
   layout.number_columns = std::max(kNumberColumns, columns_of(widest) + 2);
   layout.bars = style.bars && style.width >= kNarrow;
-<<<<<<< HEAD
   layout.percent = style.width >= kLabelColumns + layout.number_columns + kPercentColumns;
   const int width = std::min(style.width, 120);
   if (layout.bars)
     layout.bar_columns = std::min(38 + std::max(0, width - 80),
                                   width - kLabelColumns - layout.number_columns - kPercentColumns);
-=======
-  if (style.units == Units::kBytes) layout.number_columns += kMoreForBytes;
-  layout.percent = style.width >= kLabelColumns + layout.number_columns + kPercentColumns;
-  const int width = std::min(style.width, 120);
-  if (layout.bars)
-    layout.bar_columns =
-        std::min(38 + std::max(0, width - 80) - (layout.number_columns - kNumberColumns),
-                 width - kLabelColumns - layout.number_columns - kPercentColumns);
->>>>>>> h-weighing
   return layout;
 }
 
@@ -225,18 +208,11 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                        number_of_ticks(ticks[i], scale),
                        percent_of(rows[i].bytes, prediction.peak.device));
   const std::string total = number_of(prediction.peak.device, scale);
-<<<<<<< HEAD
   result +=
       bar_line(style, layout, layout.bars ? "" : "total",
                line_with_limit(style, share_of(prediction.peak.device, whole),
                                share_of(prediction.usable, whole), layout.bar_columns),
                "", painted(style, Ink::kStrong, padded_left(total, layout.number_columns)), "");
-=======
-  result += bar_line(style, layout, layout.bars ? "" : "total",
-                     line_with_limit(style, share_of(prediction.peak.device, whole),
-                                     share_of(prediction.usable, whole), layout.bar_columns),
-                     "", painted(style, Ink::kStrong, padded_left(total, layout.number_columns)), "");
->>>>>>> h-weighing
 
   // Why it fits for inference and not for training: the weights beside everything that training adds.
   if (prediction.weights_alone > Bytes())
@@ -246,11 +222,7 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
     result += bar_line(
         style, layout,
         style.units == Units::kBytes
-<<<<<<< HEAD
             ? "states"
-=======
-            ? std::string("states")
->>>>>>> h-weighing
             : fmt::format(
                   "states ({} GB)",
                   print_count(std::llround(static_cast<double>(states.value().value()) / 1e9))),
