@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shlex
 import shutil
 import subprocess
@@ -46,6 +47,8 @@ ATOMS = ["$(evil)", "`evil`", "\"; evil; \"", "'; evil; '", "\nevil\n", "${x:-$(
          "0x1f", "1:30", "@evil", "=evil", "<(evil)", "$((evil))", "$'\\n'", "\x7f", "<<EOF", "a]\n[b", "\t", "\x00", "",
          "&", "*a", "!!python/object/apply:os.system [evil]", "<<", "?", "|", ">", "%", "[0]=evil", "a=b", ";evil;",
          "$x", "\\$(evil)", "\\`evil\\`", "\"$(evil)\"", "'\"'\"'", "\\\nevil", "\ufeff", "True", ".inf", "~/x", "../x"]
+
+FLAG = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 TINY = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
         "num_key_value_heads": 4, "intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 256,
@@ -241,6 +244,8 @@ class Trial:
     def faults(self, folder):
         self.write(folder)
         command = [self.sandbox.steelyard, "export", self.target, "./" + self.file] + (["--slurm"] if self.slurm else [])
+        if self.kind != "run file":
+            command += ["--on", "2xh100-sxm-80gb"]  # launch files do not say which
         done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         errors = done.stderr.decode(errors="replace")
         if done.returncode == 2 and "error[" in errors:
@@ -286,7 +291,7 @@ class Trial:
             return
         own = self.run.get("carried", {}).get(FORMAT.get(self.target, self.target), {})
         for name, value in own.items():
-            if not isinstance(value, str) or not name.isascii() or not name.replace("_", "").replace(".", "").isalnum():
+            if not isinstance(value, str) or not FLAG.fullmatch(name):
                 continue
             flag = "--" + (name.replace("_", "-") if self.target == "megatron" else name)
             if not (flag + "=" + value in words or

@@ -227,6 +227,20 @@ class Round:
             return None, done.stdout
         return result_of(json.loads(done.stdout)), ""
 
+    def with_taken(self, run, remarks):
+        """The run with what its target was said to take where it says nothing."""
+        run = json.loads(json.dumps(run))
+        for line in remarks.splitlines():
+            if not line.startswith("taken: "):
+                continue
+            key, word = line[len("taken: "):].split(", which is")[0].split(" = ", 1)
+            table = run
+            *sections, name = key.split(".")
+            for section in sections:
+                table = table.setdefault(section, {})
+            table[name] = json.loads(word)
+        return run
+
     def fault(self, target, run):
         """(what happened, keys left out, what is wrong): "written", "refused" or "not weighed"."""
         if isinstance(run["model"], dict) and target not in ("megatron", "nanotron", "torchtitan"):
@@ -244,6 +258,9 @@ class Round:
             return "refused", [], f"exit {done.returncode}"
         left_out = [line[len("left out: "):]
                     for line in done.stderr.splitlines() if line.startswith("left out: ")]
+        if "taken: " in done.stderr:
+            (self.folder / "run.json").write_text(json.dumps(self.with_taken(run, done.stderr)))
+            before, _ = self.weighed("run.json")
         (self.folder / "exported.sh").write_text(done.stdout)
         after, why = self.weighed("exported.sh")
         if after is None:

@@ -62,7 +62,7 @@ void put(Value& table, std::string_view name, bool dotted, Value value, const Ma
 // A launch script's own words may hold variables, ${DATA}; a document's are letters.
 bool may_hold_variables(const Value& value) {
   const auto& source = value.mark().source;
-  if (source == nullptr) return true;
+  if (source == nullptr || source->name.empty()) return false;  // our own words
   if (source->name == "<stdin>") return source->text.starts_with("#!");
   for (const std::string_view ending : {".yaml", ".yml", ".json"})
     if (source->name.ends_with(ending) ||
