@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How far predictions have been off, term by term: writes data/bands.json, from which the bands of predictions are made.
 
-    bands.py BINARY FOLDER [FOLDER ...]      folders of records and of published rows, as `steelyard validate` takes them
+    bands.py JUDGE FOLDER [FOLDER ...]      tools/judge's program, truth/records and tools/judge/rows
 
 The terms of a prediction, and which reading speaks for one:
 
@@ -13,9 +13,11 @@ Of a row that prints only what is reserved, `working` is held to both. Where all
 its error and the rest is that of slack, layouts are told apart (`layout_of`: what collectives withhold is in the reading), and those that
 died though they were expected to fit count, too, with what was spare at least: the survivors alone would speak for themselves. An error is
 what was measured less what was predicted, in parts of the term; each run counts once for a term, with its highest reading. From the errors of
-one engine and model code the 2.5th and 97.5th percentile are written, and for engines without evidence those of all, each source
-weighing the same. Sources in HELD_BACK are not looked at: they judge (`steelyard validate` prints the share of readings inside the band).
-Readings of whole devices are not used either: what stands outside the allocator has a band of its own (data/runtime.json).
+one engine and model code the 2.5th and 97.5th percentile are written. For engines without evidence, and for versions of PyTorch or
+transformers that were not recorded, those of all published sources are, each source weighing the same: recordings say nothing of what a
+published run leaves unsaid. Only sources that tools/judge/split.json calls fit are looked at, and of these no reading that was inferred
+from the measurement: docs/validation.md counts both. Readings of whole devices are not used either: what stands outside the allocator has a
+band of its own (data/runtime.json).
 """
 
 import collections
@@ -29,29 +31,23 @@ STATES = ("parameters", "gradients", "master_weights", "optimizer_moments")
 WORKING = ("activations", "temporary", "communication")
 QUANTILES = (0.025, 0.975)
 FEWEST = 10  # errors from which a percentile is worth its name
-HELD_BACK = ("yeung-2024", "torchao-docs", "mosaicml-mpt")
-# What these rows ran is known to be another thing than what is weighed (docs/open-differences.md): no evidence of an error.
-OTHER_CODE = ("ms-swift-v2", "hf-bert-large")
-# Their 8-bit products are the error; it says nothing of 16 bits.
-EIGHT_BITS = ("megatron-bridge",)
-# Their orders were searched for and are not printed: the ones that are weighed in their place need not keep as much.
-UNKNOWN_ORDER = ("-ZB-1p", "-ZB-2p")
-# A page's sample of a log, from a device that it does not name; a row of a full table with more memory says the opposite.
-SAMPLES = "torchao-tut-"
+SPLIT = pathlib.Path(__file__).resolve().parent.parent / "tools/judge/split.json"
+RECORDS = "records"
 PEAKS = ("allocated", "later forward", "later backward", "later optimizer")
 WORKING_OF_RESERVED, SLACK_OF_RESERVED = "working of what is reserved", "slack of what is reserved"
 OF_STATES = ("resident", "optimizer phase", *PEAKS)
 
 
 def judged(binary, folders):
-    done = subprocess.run([binary, "validate", *folders, "--rows", "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([binary, *folders, "--rows", "--json"], capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):
         raise SystemExit(done.stderr)
+    roles = json.loads(SPLIT.read_text(encoding="utf-8"))["sources"]
     for source in json.loads(done.stdout)["sources"]:
+        if roles.get(source["source"], {}).get("role") != "fit":  # those inferred have another name
+            continue
         for row in source["judged"]:
-            unknown = (source["source"] in HELD_BACK + OTHER_CODE + EIGHT_BITS or row["id"].endswith(UNKNOWN_ORDER)
-                       or row["id"].startswith(SAMPLES))
-            if "readings" in row and not unknown:
+            if "readings" in row:
                 yield source["source"], row
 
 
@@ -138,7 +134,8 @@ def main():
         for term, value in errors_of(row).items():
             found[*key, term].append((value, source))
             by_layout[*key, layout_of(row), term].append((value, source))
-    entries = [entry("any", "any", term, [error for key, errors in found.items() if key[2] in terms for error in errors], True)
+    entries = [entry("any", "any", term, [error for key, errors in found.items() if key[2] in terms for error in errors
+                                          if error[1] != RECORDS], True)
                for term, terms in (("states", ("states",)), ("working", ("working", "working with slack")), ("slack", ("slack",)))]
     for engine, implementation in sorted({key[:2] for key in found}):
         errors = {term: found[engine, implementation, term] for term in ("states", "working", "slack", "working with slack")}

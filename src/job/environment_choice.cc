@@ -49,9 +49,6 @@ struct Version {
 constexpr Version kNewest{2, 11};
 constexpr Version kNewestTransformers{5, 17};
 constexpr Version kNewestLiger{0, 8, 5};
-// The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
-// nanotron itself asks for 1.13.
-constexpr Version kOfNanotron{2, 1};
 // pytorch pull request 177974: before it ROCm's build warns, and takes ordinary segments.
 constexpr Version kExpandableOnRocm{2, 12};
 
@@ -99,13 +96,7 @@ TorchRmsNorm rms_norm_of(const Version& version) {
 // The version that runs.
 Version choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
-  const bool of_nanotron = job.engine == Engine::kNanotron;
-  Version version = of_nanotron ? kOfNanotron : kNewest;
-  if (const auto said = said_version(document, "torch", "2.8", problems)) {
-    version = *said;
-  } else if (of_nanotron && job.parallel.tensor > 1) {
-    job.assumptions.push_back({"environment.torch", "2.1", "nanotron's published sweep ran it"});
-  }
+  const Version version = said_version(document, "torch", "2.8", problems).value_or(kNewest);
   job.recorded = recorded_by(version);
   job.rms_norm = rms_norm_of(version);
   job.foreach_lists = version < Version{2, 1} ? 2 : 1;
@@ -181,11 +172,6 @@ void choose_torchtitan(Draft& draft, const Value& document, Diagnostics& problem
   draft.job().torchtitan_before_0_2 = *version < Version{0, 2};
 }
 
-void choose_scaling(Draft& draft, const Value& document, Diagnostics& problems) {
-  const auto version = said_version(document, "scaling", "0.2", problems);
-  if (version) draft.job().scaling_before_0_1 = *version < Version{0, 1};
-}
-
 void choose_flash_attn(Draft& draft, const Value& document, Diagnostics& problems) {
   const auto version = said_version(document, "flash-attn", "1.0", problems);
   if (version) draft.job().first_flash_attention = *version < Version{2, 0};
@@ -255,7 +241,6 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
   choose_torchtitan(draft, document, problems);
-  choose_scaling(draft, document, problems);
   choose_flash_attn(draft, document, problems);
   choose_liger(draft, document, torch, problems);
   choose_allocator(draft, document, torch, problems);
