@@ -115,6 +115,7 @@ const std::vector<Command>& commands() {
        "far off; 2: bad input.",
        {"steelyard validate truth/records", "steelyard validate runs.jsonl --worst 5",
         "steelyard validate runs.jsonl --rows"},
+       false,
        validate_command},
       {"calibrate",
        "FILE [flags]",

@@ -48,6 +48,8 @@ struct Version {
 };
 constexpr Version kNewest{2, 11};
 constexpr Version kNewestTransformers{5, 17};
+// Since these nothing changed that is modelled, so that recordings of the newest speak for them.
+constexpr Version kRecordedTorch{2, 9}, kRecordedTransformers{5, 0};
 constexpr Version kNewestLiger{0, 8, 5};
 // pytorch pull request 177974: before it ROCm's build warns, and takes ordinary segments.
 constexpr Version kExpandableOnRocm{2, 12};
@@ -97,6 +99,7 @@ TorchRmsNorm rms_norm_of(const Version& version) {
 Version choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
   const Version version = said_version(document, "torch", "2.8", problems).value_or(kNewest);
+  job.older_libraries = job.older_libraries || version < kRecordedTorch;
   job.recorded = recorded_by(version);
   job.rms_norm = rms_norm_of(version);
   job.foreach_lists = version < Version{2, 1} ? 2 : 1;
@@ -145,6 +148,7 @@ void choose_transformers(Draft& draft, const Value& document, Diagnostics& probl
       version.value_or(kNewestTransformers) >= Version{5, 0})
     job.model = with_stacked_experts(job.model);
   if (!version) return;
+  job.older_libraries = job.older_libraries || *version < kRecordedTransformers;
   job.rotary_of_layers = *version < Version{4, 48};
   job.shifted = *version >= Version{4, 49}   ? Shifted::kLabels
                 : *version >= Version{4, 46} ? Shifted::kLogitsInLoss
