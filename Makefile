@@ -7,12 +7,13 @@
 # make fuzz     libFuzzer over every reader, a minute each; make fuzz SECONDS=600 is a search
 # make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
 #               then a Slurm of one machine refuses a job that would not fit (make verify-exports, make verify-slurm)
+# make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-exports verify-slurm format docs rebase clean
+.PHONY: run build judge test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-exports verify-slurm format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -37,6 +38,10 @@ run: build
 
 # The dev build runs the same tests without sanitizers (make quick): nothing that these do not show.
 test: test-sanitize test-wasm
+
+judge: build
+	@cmake --build --preset release --target steelyard_judge
+	python3 docs/validation.py --binary $(STEELYARD) --judge build/release/tools/judge/steelyard_judge
 
 # $(call tier,PRESET,ctest options,cmake options)
 define tier

@@ -6,8 +6,8 @@
 
 option(STEELYARD_UNITY "Compile the sources of a folder as one" OFF)
 
-# engine, operators, validate/sources: each file of these states its own parts under the same names.
-set(STEELYARD_APART "src/(engine|operators|validate/sources|recipe|quantity|document|formats|formats/launch)$"
+# engine, operators: each file of these states its own parts under the same names.
+set(STEELYARD_APART "src/(engine|operators|recipe|quantity|document|formats|formats/launch)$"
                     "src/(engine|document|job|formats/launch)/tests$")
 
 function(steelyard_unity target)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The tables of docs/validation.md, from what `steelyard validate` says: validation.py [--check] [--published FOLDER]
+"""The tables of docs/validation.md: validation.py [--check] [--judge PROGRAM]
 
-    <!-- table: recordings -->      from truth/records: written anew, or compared with --check
-    <!-- published: errors -->      from published rows, which are not part of this repository: only with --published, and with
-                                    the day on which they were judged; docs/published-errors.json then has their medians
+    <!-- table: recordings -->      from truth/records, by `steelyard validate`: written anew, or compared with --check
+    <!-- published: errors -->      from the published rows in tools/judge/rows, by tools/judge's program, only with --judge;
+                                    docs/published-errors.json then has their medians
 
 A table stands between its comment and <!-- end -->. So does a number within a sentence, in any document:
 
@@ -12,7 +12,6 @@ A table stands between its comment and <!-- end -->. So does a number within a s
 
 import argparse
 import collections
-import datetime
 import json
 import pathlib
 import re
@@ -30,8 +29,8 @@ SEGMENT = 20 << 20  # bytes that the allocator asks for at once, where a block i
 PHASES = ("first forward", "first backward", "first optimizer", "later forward", "later backward", "later optimizer")
 
 
-def judged(binary, folder):
-    done = subprocess.run([binary, "validate", folder, "--rows", "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
+def judged(command):
+    done = subprocess.run([*command, "--rows", "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):
         raise SystemExit(done.stderr)
     return json.loads(done.stdout)["sources"]
@@ -184,67 +183,143 @@ def steps(_):
 
 # ---- published rows
 
+INFERRED = ", inferred"
+SPLIT = json.loads((ROOT / "tools/judge/split.json").read_text(encoding="utf-8"))["sources"]
+
+
+class Source:
+    """One source of published rows: those that stand for themselves, and apart those that were inferred."""
+
+    def __init__(self, said):
+        self.said = said
+        self.name = said["source"].removesuffix(INFERRED)
+        self.inferred = said["source"].endswith(INFERRED)
+        self.role = SPLIT[self.name]["role"]
+
+    def label(self):
+        return self.name + (" (inferred)" if self.inferred else "")
+
+
+def published_sources(sources):
+    """Judges first, of them those that nothing was inferred of; then what constants and bands were taken from."""
+    known = [Source(said) for said in sources if said["source"] != "unknown"]
+    return sorted(known, key=lambda source: (source.role != "judge", source.inferred))
+
+
+def by_role(sources, rows_of, width):
+    """Rows of judges, then a line that says what follows, then rows of sources in the fit."""
+    out = []
+    for role, label in (("judge", "**judges: nothing of ours was taken from them**"), ("fit", "**in sample: constants or bands were taken from them**")):
+        rows = [row for source in published_sources(sources) if source.role == role for row in rows_of(source)]
+        if rows:
+            out += [[label] + [""] * (width - 1), *rows]
+    return out
+
+
+def left_alone(source):
+    """Of its rows: refused, left out, and of these for what they measured."""
+    said = source.said
+    return f"{said['refused'] + said['left_out'] - said['disagreeing']:,}", f"{said['disagreeing']:,}"
+
+
+def rows_judged(sources):
+    def rows_of(source):
+        if source.inferred:
+            return []
+        inferred = sum(said["rows"] for said in sources if said["source"] == source.name + INFERRED)
+        rest, disagreeing = left_alone(source)
+        return [[source.name, f"{source.said['rows'] + inferred:,}", f"{source.said['weighed']:,}", f"{inferred:,}", rest, disagreeing,
+                 SPLIT[source.name]["because"]]]
+
+    # A source of which every row was inferred has no other line.
+    names = {said["source"] for said in sources}
+    lone = [dict(said, source=said["source"].removesuffix(INFERRED), rows=0, weighed=0, refused=0, left_out=0, disagreeing=0)
+            for said in sources if said["source"].endswith(INFERRED) and said["source"].removesuffix(INFERRED) not in names]
+    return table(["source", "rows", "weighed", "inferred", "says too little", "contradicts itself", "why it stands here"],
+                 by_role(sources + lone, rows_of, 7))
+
 
 def day(sources):
     rows = sum(s["rows"] for s in sources)
     weighed = sum(s["weighed"] for s in sources)
-    return (f"Judged on {datetime.date.today():%d %B %Y}: {rows:,} rows of {len(sources) - 1} sources, {weighed:,} weighed; "
-            "the others say too little, or ask what is not weighed yet.\n")
+    return (f"{rows:,} rows of published tables, {weighed:,} weighed; the others say too little, contradict themselves, are copies of another "
+            "table, or ask what is not weighed yet.\n")
+
+
+def coverage(sources):
+    """The one figure that a band has to answer for."""
+    def count(role, inferred, measured):
+        inside = whole = 0
+        for source in published_sources(sources):
+            if source.role == role and source.inferred == inferred:
+                for one in source.said[measured]:
+                    if one["in_band"] is not None:
+                        inside, whole = inside + one["in_band"], whole + one["rows"]
+        return [f"{whole:,}", share(inside, whole)]
+
+    rows = [[label, *count(role, inferred, "errors"), *count(role, inferred, "step_times")] for label, role, inferred in (
+        ("judges", "judge", False), ("judges, inferred", "judge", True), ("in sample", "fit", False), ("in sample, inferred", "fit", True))]
+    return table(["sources", "readings of memory", "in band", "step times", "in band"], rows)
 
 
 def outcomes(sources):
-    rows = []
     sums = collections.Counter()
-    for source in sources:
-        out = source["out_of_memory"]
+
+    def rows_of(source):
+        out = source.said["out_of_memory"]
         sums.update(out)
-        if out["died"]:
-            rows.append([source["source"], f"{out['died']:,}", f"{out['called']:,}", f"{out['died_tight']:,}", f"{out['missed']:,}",
-                         f"{out['ran']:,}", f"{out['fit']:,}", f"{out['ran_tight']:,}", f"{out['false_alarms']:,}"])
+        if not out["died"]:
+            return []
+        return [[source.label(), f"{out['died']:,}", f"{out['called']:,}", f"{out['died_tight']:,}", f"{out['missed']:,}",
+                 f"{out['ran']:,}", f"{out['fit']:,}", f"{out['ran_tight']:,}", f"{out['false_alarms']:,}"]]
+
+    rows = by_role(sources, rows_of, 9)
     rows.append(["**all**, with those where none died"] + [f"{sums[k]:,}" for k in (
         "died", "called", "died_tight", "missed", "ran", "fit", "ran_tight", "false_alarms")])
     return table(["source", "died", "said so", "tight", "**missed**", "ran", "said so", "tight", "**false alarm**"], rows)
 
 
 def errors(sources):
-    rows = []
-    for source in sources:
-        for error in source["errors"]:
-            if error["rows"] >= 5:
-                rows.append([source["source"], error["reading"], f"{error['rows']:,}", share(error["in_band"], error["rows"]),
-                             f"{error['bias_percent']:+.1f} %", percent(error["median_percent"]),
-                             percent(error["percentile_95_percent"])])
-    return table(["source", "what was measured", "rows", "in band", "bias", "median error", "95 % within"], rows)
+    def rows_of(source):
+        return [[source.label(), error["reading"], f"{error['rows']:,}", share(error["in_band"], error["rows"]), f"{error['bias_percent']:+.1f} %",
+                 percent(error["median_percent"]), percent(error["percentile_95_percent"])]
+                for error in source.said["errors"]]
+
+    return table(["source", "what was measured", "rows", "in band", "bias", "median error", "95 % within"], by_role(sources, rows_of, 7))
 
 
 def medians(sources):
     """What each source is first held to."""
-    first = {source["source"]: source["errors"][0] for source in sources if source["errors"]}
+    first = {source.name: source.said["errors"][0] for source in published_sources(sources) if source.said["errors"]}
     return {name: f"{error['median_percent']:.1f} % median ({error['reading']}, {error['rows']:,} rows)"
             for name, error in sorted(first.items())}
 
 
 def times(sources):
-    rows = []
-    for source in sources:
-        for one in source["step_times"]:
-            rows.append([source["source"], one["device"], f"{one['rows']:,}", share(one["in_band"], one["rows"]), percent(one["mean_percent"]),
-                         percent(one["median_percent"]), percent(one["max_percent"]), f"{one['bias_percent']:+.1f} %",
-                         f"{one['rank_correlation']:.3f}", percent(one["median_as_guess_percent"])])
-    return table(["source", "device", "rows", "in band", "mean error", "median", "max", "bias", "rank correlation", "its median as guess"], rows)
+    def rows_of(source):
+        return [[source.label(), one["device"], f"{one['rows']:,}", share(one["in_band"], one["rows"]), percent(one["mean_percent"]),
+                 percent(one["median_percent"]), percent(one["max_percent"]), f"{one['bias_percent']:+.1f} %",
+                 f"{one['rank_correlation']:.3f}", percent(one["median_as_guess_percent"])] for one in source.said["step_times"]]
+
+    return table(["source", "device", "rows", "in band", "mean error", "median", "max", "bias", "rank correlation", "its median as guess"],
+                 by_role(sources, rows_of, 10))
 
 
 TABLES = {"recordings": recordings, "families": families, "meters": meters, "worst": worst, "bands": bands, "steps": steps}
-PUBLISHED = {"day": day, "outcomes": outcomes, "errors": errors, "times": times}
+PUBLISHED = {"day": day, "rows": rows_judged, "coverage": coverage, "outcomes": outcomes, "errors": errors, "times": times}
 
 
-def regenerate(binary, check, published=None):
-    """How many documents were stale; unless they are only checked, they are written anew."""
-    said = {"table": judged(binary, ROOT / "truth/records")}
+def regenerate(binary, check, judge=None):
+    """How many documents are stale; unless they are only checked, they are written anew."""
+    said = {"table": judged([binary, "validate", ROOT / "truth/records"])}
     makers = {"table": TABLES, "published": PUBLISHED}
-    if published:
-        said["published"] = judged(binary, published.resolve())
-        MEDIANS.write_text(json.dumps(medians(said["published"]), indent=1) + "\n", encoding="utf-8")
+    stale = 0
+    if judge:
+        said["published"] = judged([judge, ROOT / "tools/judge/rows"])
+        text = json.dumps(medians(said["published"]), indent=1) + "\n"
+        stale += check and MEDIANS.read_text(encoding="utf-8") != text
+        if not check:
+            MEDIANS.write_text(text, encoding="utf-8")
 
     def block(found):
         kind, name = found["kind"], found["name"]
@@ -257,7 +332,6 @@ def regenerate(binary, check, published=None):
     def count(found):
         return f"{found['head']}{COUNTS[found['name']](said['table']):,}{found['end']}"
 
-    stale = 0
     for document in (DOCUMENT, *COUNTED):
         old = document.read_text(encoding="utf-8")
         new = COUNT.sub(count, old) if document in COUNTED else BLOCK.sub(block, old)
@@ -272,10 +346,10 @@ def regenerate(binary, check, published=None):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--binary", type=pathlib.Path, default=ROOT / "build/dev/steelyard")
-    arguments.add_argument("--published", type=pathlib.Path, help="folder of published rows")
-    arguments.add_argument("--check", action="store_true", help="writes nothing; fails where a table of recordings is stale")
+    arguments.add_argument("--judge", type=pathlib.Path, help="tools/judge's program: the tables of published rows, too")
+    arguments.add_argument("--check", action="store_true", help="writes nothing; fails where a table is stale")
     chosen = arguments.parse_args()
-    stale = regenerate(chosen.binary.resolve(), chosen.check, chosen.published)
+    stale = regenerate(chosen.binary.resolve(), chosen.check, chosen.judge and chosen.judge.resolve())
     return 1 if chosen.check and stale else 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How far predictions have been off, term by term: writes data/bands.json, from which the bands of predictions are made.
 
-    bands.py BINARY FOLDER [FOLDER ...]      folders of records and of published rows, as `steelyard validate` takes them
+    bands.py JUDGE FOLDER [FOLDER ...]      tools/judge's program, truth/records and tools/judge/rows
 
 The terms of a prediction, and which reading speaks for one:
 
@@ -13,12 +13,15 @@ Of a row that prints only what is reserved, `working` is held to both. Where all
 its error and the rest is that of slack, layouts are told apart (`layout_of`: what collectives withhold is in the reading), and those that
 died though they were expected to fit count, too, with what was spare at least: the survivors alone would speak for themselves. An error is
 what was measured less what was predicted, in parts of the term; each run counts once for a term, with its highest reading. From the errors of
-one engine and model code the 2.5th and 97.5th percentile are written, and for engines without evidence those of all, each source
-weighing the same. Sources in HELD_BACK are not looked at: they judge (`steelyard validate` prints the share of readings inside the band).
-Readings of whole devices are not used either: what stands outside the allocator has a band of its own (data/runtime.json).
+one engine and model code the 2.5th and 97.5th percentile are written. For engines without evidence, and for versions of PyTorch or
+transformers that were not recorded, those of all published sources are, each source weighing the same: recordings say nothing of what a
+published run leaves unsaid. Only sources that tools/judge/split.json calls fit are looked at, and of these no reading that was inferred
+from the measurement: docs/validation.md counts both. Readings of whole devices are not used either: what stands outside the allocator has a
+band of its own (data/runtime.json).
 
 Step times have errors of their own, by device, engine, model code and whether anything is exchanged (one device or several), in parts of the predicted step: the same percentiles, of pairs
-with FEWEST_STEPS rows or more. Which errors stand for a pair without rows, src/predict/step_band.h says.
+with FEWEST_STEPS rows or more. Which errors stand for a pair without rows, src/predict/step_band.h says. What was inferred of a row's memory
+says nothing of its time: these rows count here.
 """
 
 import collections
@@ -34,15 +37,9 @@ WORKING = ("activations", "temporary", "communication")
 QUANTILES = (0.025, 0.975)
 FEWEST = 10  # errors from which a percentile is worth its name
 FEWEST_STEPS = 5  # as many as docs/validation.md lists a source with; of so few the percentiles are the extremes
-HELD_BACK = ("yeung-2024", "torchao-docs", "mosaicml-mpt")
-# What these rows ran is known to be another thing than what is weighed (docs/open-differences.md): no evidence of an error.
-OTHER_CODE = ("ms-swift-v2", "hf-bert-large")
-# Their 8-bit products are the error; it says nothing of 16 bits.
-EIGHT_BITS = ("megatron-bridge",)
-# Their orders were searched for and are not printed: the ones that are weighed in their place need not keep as much.
-UNKNOWN_ORDER = ("-ZB-1p", "-ZB-2p")
-# A page's sample of a log, from a device that it does not name; a row of a full table with more memory says the opposite.
-SAMPLES = "torchao-tut-"
+SPLIT = pathlib.Path(__file__).resolve().parent.parent / "tools/judge/split.json"
+RECORDS = "records"
+INFERRED = ", inferred"
 PEAKS = ("allocated", "later forward", "later backward", "later optimizer")
 WORKING_OF_RESERVED, SLACK_OF_RESERVED = "working of what is reserved", "slack of what is reserved"
 OF_STATES = ("resident", "optimizer phase", *PEAKS)
@@ -50,22 +47,25 @@ OF_STATES = ("resident", "optimizer phase", *PEAKS)
 
 @functools.cache
 def validated(binary, folders):
-    done = subprocess.run([binary, "validate", *folders, "--rows", "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([binary, *folders, "--rows", "--json"], capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):
         raise SystemExit(done.stderr)
     return json.loads(done.stdout)["sources"]
 
 
 def sources_of(binary, folders):
-    return validated(binary, tuple(folders))
+    """Those in sample, by name; rows that were inferred stand apart, under a name of their own."""
+    roles = json.loads(SPLIT.read_text(encoding="utf-8"))["sources"]
+    return [source for source in validated(binary, tuple(folders))
+            if roles.get(source["source"].removesuffix(INFERRED), {}).get("role") == "fit"]
 
 
 def judged(binary, folders):
     for source in sources_of(binary, folders):
+        if source["source"].endswith(INFERRED):
+            continue
         for row in source["judged"]:
-            unknown = (source["source"] in HELD_BACK + OTHER_CODE + EIGHT_BITS or row["id"].endswith(UNKNOWN_ORDER)
-                       or row["id"].startswith(SAMPLES))
-            if "readings" in row and not unknown:
+            if "readings" in row:
                 yield source["source"], row
 
 
@@ -175,7 +175,8 @@ def main():
         for term, value in errors_of(row).items():
             found[*key, term].append((value, source))
             by_layout[*key, layout_of(row), term].append((value, source))
-    entries = [entry("any", "any", term, [error for key, errors in found.items() if key[2] in terms for error in errors], True)
+    entries = [entry("any", "any", term, [error for key, errors in found.items() if key[2] in terms for error in errors
+                                          if error[1] != RECORDS], True)
                for term, terms in (("states", ("states",)), ("working", ("working", "working with slack")), ("slack", ("slack",)))]
     for engine, implementation in sorted({key[:2] for key in found}):
         errors = {term: found[engine, implementation, term] for term in ("states", "working", "slack", "working with slack")}

@@ -110,13 +110,15 @@ const std::vector<Command>& commands() {
        "FILES|FOLDERS [flags]",
        "predictions held to measured runs: how far off, and where",
        "Reads recorded runs (*.json, schema steelyard.record/1; truth/records of the source tree) "
-       "and published rows (*.jsonl, one row a line), which are recognised by what they say; a "
-       "folder means all of both, - is lines on stdin. Prints, for each source, the error of what "
-       "was allocated, reserved and on the device, what was said of runs that died and ran, why "
-       "rows were not weighed, and the worst rows. Exit 0: validated, however far off; 2: bad "
-       "input.",
-       {"steelyard validate truth/records", "steelyard validate rows.jsonl --worst 5",
-        "steelyard validate rows.jsonl --source bigscience --rows"},
+       "and your own measured runs (*.jsonl), a line each: {\"run\": {a run file as JSON}, "
+       "\"step_seconds\": 1.25, \"peak_allocated_bytes\": 61234567890, \"peak_reserved_bytes\": "
+       "64424509440, \"device_bytes\": 65498251264, \"out_of_memory\": false}, of which what was "
+       "not measured is left out. A folder means all of both, - is lines on stdin. Prints the error "
+       "of what was allocated, reserved and on the device and of the step, what was said of runs "
+       "that died and ran, why lines were not weighed, and the worst. Exit 0: validated, however "
+       "far off; 2: bad input.",
+       {"steelyard validate truth/records", "steelyard validate runs.jsonl --worst 5",
+        "steelyard validate runs.jsonl --rows"},
        false,
        validate_command},
       {"calibrate",

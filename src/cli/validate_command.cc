@@ -14,12 +14,13 @@
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
+#include "cli/validate_command.h"
 #include "document/edit_distance.h"
 #include "document/read.h"
 #include "report/prediction_json.h"
 #include "report/ranking.h"
 #include "report/validation.h"
-#include "validate/sources/sources.h"
+#include "validate/own_runs.h"
 #include "validate/validate.h"
 
 namespace steelyard {
@@ -63,8 +64,10 @@ std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnos
 // Rows come one by one; each is judged and its text forgotten.
 class Reader {
  public:
-  Reader(std::string source, bool keep_runs, Validation& validation, Diagnostics& problems)
-      : source_(std::move(source)),
+  Reader(const RowSources& sources, std::string source, bool keep_runs, Validation& validation,
+         Diagnostics& problems)
+      : sources_(sources),
+        source_(std::move(source)),
         keep_runs_(keep_runs),
         validation_(validation),
         problems_(problems) {}
@@ -89,10 +92,13 @@ class Reader {
     ++rows_;
     tl::expected<Value, Diagnostics> document = read_json(text, place);
     if (!document) return problem(of_line(document.error().front(), file, number));
-    tl::expected<JudgedRow, Diagnostic> judged =
-        judge_row(*document, fs::path(file).stem().string(), keep_runs_);
+    std::string name = fs::path(file).stem().string();
+    if (number > 0) name += fmt::format(":{}", number);
+    tl::expected<std::vector<JudgedRow>, Diagnostic> judged =
+        judge(*document, name, sources_, keep_runs_);
     if (!judged) return problem(of_line(std::move(judged.error()), file, number));
-    if (source_.empty() || judged->source == source_) validation_.add(std::move(*judged));
+    for (JudgedRow& row : *judged)
+      if (source_.empty() || row.source == source_) validation_.add(std::move(row));
   }
 
   // A line of a megabyte helps nobody: the place is enough.
@@ -107,6 +113,7 @@ class Reader {
 
   void problem(Diagnostic problem) { add_problem(problems_, std::move(problem)); }
 
+  const RowSources& sources_;
   std::string source_;
   bool keep_runs_;
   Validation& validation_;
@@ -114,21 +121,25 @@ class Reader {
   std::size_t rows_ = 0;
 };
 
-int refuse_nothing(const Invocation& invocation) {
-  std::string sources;
-  for (const RowSource& source : row_sources())
-    sources += (sources.empty() ? "" : ", ") + std::string(source.name);
+std::string names_of(const RowSources& sources) {
+  std::string names;
+  for (const RowSource& source : sources)
+    names += (names.empty() ? "" : ", ") + std::string(source.name);
+  return names;
+}
+
+int refuse_nothing(const RowSources& sources, const Invocation& invocation) {
   const Diagnostic problem = command_line_problem(
       "E003", "validate needs measured runs: files, folders or - (stdin)",
-      fmt::format("recorded runs (truth/records/*.json of the source tree), or published rows as "
-                  "JSON lines, of these sources: {}",
-                  sources));
+      fmt::format("recorded runs (*.json, as truth/records of the source tree), or lines of JSON "
+                  "(*.jsonl) of these sources: {}",
+                  names_of(sources)));
   return refuse(invocation, {problem}, "nothing validated");
 }
 
-std::optional<Diagnostic> unknown_source(const std::string& said) {
+std::optional<Diagnostic> unknown_source(const RowSources& sources, const std::string& said) {
   std::vector<std::string_view> names = {kRecords, kUnknownSource};
-  for (const RowSource& source : row_sources()) names.push_back(source.name);
+  for (const RowSource& source : sources) names.push_back(source.name);
   if (std::find(names.begin(), names.end(), said) != names.end()) return std::nullopt;
   Diagnostic problem = command_line_problem("E003", fmt::format("unknown source \"{}\"", said));
   problem.help = did_you_mean("source", nearest_names(said, names));
@@ -146,11 +157,15 @@ std::optional<std::size_t> count_said(const std::string& text) {
 }  // namespace
 
 int validate_command(const Invocation& invocation) {
-  if (invocation.words.empty()) return refuse_nothing(invocation);
+  return validate_with(own_runs(), invocation);
+}
+
+int validate_with(const RowSources& sources, const Invocation& invocation) {
+  if (invocation.words.empty()) return refuse_nothing(sources, invocation);
   Diagnostics wrong;
   const std::string* source = invocation.value("source");
   if (source != nullptr)
-    if (auto problem = unknown_source(*source)) wrong.push_back(std::move(*problem));
+    if (auto problem = unknown_source(sources, *source)) wrong.push_back(std::move(*problem));
   std::size_t worst = kWorst;
   if (const std::string* said = invocation.value("worst")) {
     const auto count = count_said(*said);
@@ -162,10 +177,10 @@ int validate_command(const Invocation& invocation) {
   const std::vector<std::string> files = files_of(invocation.words, wrong);
   if (!wrong.empty()) return refuse(invocation, wrong, "nothing validated");
 
-  Validation validation;
+  Validation validation(sources);
   Diagnostics problems;
   const bool keep_runs = invocation.json && invocation.has("rows");
-  Reader reader(source == nullptr ? "" : *source, keep_runs, validation, problems);
+  Reader reader(sources, source == nullptr ? "" : *source, keep_runs, validation, problems);
   for (const std::string& file : files) reader.read(file);
   if (validation.rows() == 0 && problems.empty())
     problems.push_back(command_line_problem(

@@ -27,11 +27,6 @@
 namespace steelyard {
 namespace {
 
-// Two of XTuner's fine-tunes that are tight here, among eight on one machine that are not and take 0.95 to 1.16 times
-// what is predicted (configs/llama/llama3_8b/README.md; docs/zh_cn/accelerate/benchmark.md).
-constexpr const char* kSlowWhereTight =
-    "; steps 1.8 and 2.4 times as long are published of such runs";
-
 // What was asked, and what was answered: --apply makes a second one of the first.
 struct Answered {
   Value document;
@@ -235,9 +230,8 @@ int weigh_command(const Invocation& invocation) {
     remark(
         fmt::format("{}: {}\n", painted(invocation.error_style, Ink::kWarning, "warning"), lacks));
   if (prediction.verdict == Verdict::kTight && prediction.peak.high > prediction.usable)
-    remark(fmt::format("{}: tight, a longer sequence or another driver may not fit{}\n",
-                       painted(invocation.error_style, Ink::kWarning, "warning"),
-                       invocation.has("time") ? kSlowWhereTight : ""));
+    remark(fmt::format("{}: tight, a longer sequence or another driver may not fit\n",
+                       painted(invocation.error_style, Ink::kWarning, "warning")));
   return status_of(invocation, job, prediction);
 }
 

@@ -50,9 +50,8 @@ struct Version {
   int major = 0, minor = 0, patch = 0;
   friend auto operator<=>(const Version&, const Version&) = default;
 };
-// The environment of nanotron's published sweep (branch nouamane/bench2, run_multinode.sh: conda environment 2-1-cu121);
-// nanotron itself asks for 1.13.
-constexpr Version kOfNanotron{2, 1};
+// Since these nothing changed that is modelled, so that recordings of the newest speak for them.
+constexpr Version kRecordedTorch{2, 9}, kRecordedTransformers{5, 0};
 // pytorch pull request 177974: before it ROCm's build warns, and takes ordinary segments.
 constexpr Version kExpandableOnRocm{2, 12};
 
@@ -105,13 +104,9 @@ TorchRmsNorm rms_norm_of(const Version& version) {
 // The version that runs.
 Version choose_torch(Draft& draft, const Value& document, Diagnostics& problems) {
   Job& job = draft.job();
-  const bool of_nanotron = job.engine == Engine::kNanotron;
-  Version version = of_nanotron ? kOfNanotron : newest("torch");
-  if (const auto said = said_version(document, "torch", "2.8", problems)) {
-    version = *said;
-  } else if (of_nanotron && job.parallel.tensor > 1) {
-    job.assumptions.push_back({"environment.torch", "2.1", "nanotron's published sweep ran it"});
-  }
+  const Version version =
+      said_version(document, "torch", "2.8", problems).value_or(newest("torch"));
+  job.older_libraries = job.older_libraries || version < kRecordedTorch;
   job.recorded = recorded_by(version);
   job.rms_norm = rms_norm_of(version);
   job.foreach_lists = version < Version{2, 1} ? 2 : 1;
@@ -160,6 +155,7 @@ void choose_transformers(Draft& draft, const Value& document, Diagnostics& probl
       !job.separate_experts)
     job.model = with_stacked_experts(job.model);
   if (!version) return;
+  job.older_libraries = job.older_libraries || *version < kRecordedTransformers;
   job.rotary_of_layers = *version < Version{4, 48};
   job.shifted = *version >= Version{4, 49}   ? Shifted::kLabels
                 : *version >= Version{4, 46} ? Shifted::kLogitsInLoss
@@ -185,11 +181,6 @@ void choose_torchtitan(Draft& draft, const Value& document, Diagnostics& problem
   if (!version) return;
   draft.job().torchtitan_before_0_1 = *version < Version{0, 1};
   draft.job().torchtitan_before_0_2 = *version < Version{0, 2};
-}
-
-void choose_scaling(Draft& draft, const Value& document, Diagnostics& problems) {
-  const auto version = said_version(document, "scaling", "0.2", problems);
-  if (version) draft.job().scaling_before_0_1 = *version < Version{0, 1};
 }
 
 // Published in June 2024, with the distributed optimizer's buffer of parameters (megatron/core/distributed/grad_buffer.py of
@@ -308,7 +299,6 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
   choose_torchtitan(draft, document, problems);
-  choose_scaling(draft, document, problems);
   choose_megatron_core(draft, document, problems);
   choose_flash_attn(draft, document, problems);
   choose_liger(draft, document, torch, problems);

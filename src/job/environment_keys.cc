@@ -14,7 +14,6 @@ const std::vector<EnvironmentKey>& environment_keys() {
       {"megatron-core", "a version, as 0.5", "0.16", "since 0.6 the distributed optimizer has a buffer of parameters, into which those of the modules move", "NVIDIA/Megatron-LM megatron/core/distributed/param_and_grad_buffer.py (0.6.0), grad_buffer.py (0.5.0)"},
       {"torchtitan", "a version, as 0.2", "0.3", "the loss is compiled since 0.1; ends are wrapped apart since 0.2", "pytorch/torchtitan pull requests 1033, 1094"},
       {"torchtune", "a version, as 0.4", "0.6", "attention and the loss in chunks before 0.5", "pytorch/torchtune torchtune/modules"},
-      {"scaling", "a version, as 0.2", "0.2", "scaling before it was published (0.1)", "Aleph-Alpha/scaling"},
       // Variables that are read.
       {"PYTORCH_ALLOC_CONF", "option:value, separated by commas", "nothing; expandable_segments:True with torchtitan", "how the caching allocator rounds, splits and expands its segments", "pytorch c10/core/AllocatorConfig.cpp"},
       {"PYTORCH_CUDA_ALLOC_CONF", "the same, by its older name", "nothing", "the same", "pytorch c10/core/AllocatorConfig.cpp"},

@@ -76,7 +76,7 @@ OperatorStyle style_of(const Job& job) {
   style.loss_chunks = job.training.loss_chunks;
   style.shifted = job.shifted;
   style.rms_norm = job.rms_norm;
-  style.older_norms = job.torchtune_before_0_5 || job.scaling_before_0_1;
+  style.older_norms = job.torchtune_before_0_5;
   style.quantised_keeps_input = job.quantised_keeps_input;
   style.always_dequantises = job.always_dequantises;
   style.quantised_from_fp16 = job.quantised_from_fp16;

@@ -76,7 +76,7 @@ class ErrorBand {
   static double least_above(const Job& job);
 
  private:
-  const ObservedError &states_, &working_, &slack_;
+  ObservedError states_, working_, slack_;
   bool slack_comes_back_;
 };
 

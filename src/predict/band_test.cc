@@ -61,14 +61,5 @@ TEST(Band, TheEndsOfTheTermsAddUp) {
   EXPECT_EQ(band.around(71_GiB, terms).high, 79_GiB + above);
 }
 
-TEST(Band, APredictionStandsInItsBand) {
-  for (const char* engine :
-       {"ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron", "scaling"}) {
-    const Prediction prediction = predict(job_of(engine));
-    EXPECT_LE(prediction.peak.low, prediction.peak.device) << engine;
-    EXPECT_GE(prediction.peak.high, prediction.peak.device) << engine;
-  }
-}
-
 }  // namespace
 }  // namespace steelyard

@@ -27,20 +27,28 @@ std::string signed_percent(double value) {
 double thousandths(double value) { return std::round(value * 1000.0) / 1000.0; }
 
 std::string counts_text(const std::vector<SourceResult>& results, const Style& style) {
-  Table table(
-      {{"source"}, {"rows", true}, {"weighed", true}, {"refused", true}, {"left out", true}});
   SourceResult all;
   for (const SourceResult& result : results) {
-    table.add({result.name, print_count(result.rows), print_count(result.weighed),
-               print_count(result.refused), print_count(result.left_out)});
     all.rows += result.rows;
     all.weighed += result.weighed;
     all.refused += result.refused;
     all.left_out += result.left_out;
+    all.disagreeing += result.disagreeing;
   }
-  if (results.size() > 1)
-    table.add({"all", print_count(all.rows), print_count(all.weighed), print_count(all.refused),
-               print_count(all.left_out)});
+  // Only published tables have rows that contradict themselves.
+  const bool apart = all.disagreeing > 0;
+  std::vector<Column> columns = {{"source"}, {"rows", true}, {"weighed", true}};
+  columns.insert(columns.end(), {{"refused", true}, {"left out", true}});
+  if (apart) columns.push_back({"of these disagree", true});
+  Table table(columns);
+  const auto add = [&](const std::string& name, const SourceResult& result) {
+    std::vector<std::string> cells = {name, print_count(result.rows), print_count(result.weighed)};
+    cells.insert(cells.end(), {print_count(result.refused), print_count(result.left_out)});
+    if (apart) cells.push_back(print_count(result.disagreeing));
+    table.add(cells);
+  };
+  for (const SourceResult& result : results) add(result.name, result);
+  if (results.size() > 1) add("all", all);
   return table.text(style);
 }
 
@@ -292,6 +300,8 @@ Json json_of(const JudgedRow& row) {
   Json json = {{"id", row.id}};
   if (!row.run.is_null()) json["run"] = json_of(row.run);
   if (!row.left_out.empty()) json["left_out"] = row.left_out;
+  if (row.disagrees) json["disagrees"] = true;
+  if (!row.inferred.empty()) json["inferred"] = row.inferred;
   if (!row.refused.empty()) json["refused"] = row.refused;
   if (!row.weighed()) return json;
   json["engine"] = row.engine;
@@ -347,6 +357,7 @@ Json json_of(const SourceResult& result, const ValidationView& view) {
                {"weighed", result.weighed},
                {"refused", result.refused},
                {"left_out", result.left_out},
+               {"disagreeing", result.disagreeing},
                {"refused_because", json_of(result.refused_because)},
                {"left_out_because", json_of(result.left_out_because)},
                {"errors", std::move(errors)},

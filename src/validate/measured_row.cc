@@ -79,6 +79,11 @@ void MappedRun::read_as(std::string_view what, std::string_view why) {
   assumed.push_back({std::string(what), "", std::string(why)});
 }
 
+void MappedRun::infer(std::string_view what, std::string_view why) {
+  read_as(what, why);
+  inferred += (inferred.empty() ? "" : "; ") + std::string(why);
+}
+
 std::string MeasuredRow::text(std::string_view path) const {
   const Value* value = at(path);
   return value != nullptr && value->is_string() ? value->as_string() : std::string();

@@ -20,7 +20,6 @@
 #include "document/value.h"
 #include "ledger/pile.h"
 #include "quantity/quantity.h"
-#include "validate/kernels/kernel_benchmark.h"
 
 namespace steelyard {
 
@@ -55,7 +54,7 @@ struct Assumed {
 
 struct MappedRun {
   Value run = Value::table();
-  std::optional<KernelBenchmark> kernel;  // one operator alone, instead of a run
+  std::optional<Bytes> alone;  // what one operator peaks at by itself: there is no run to weigh
   std::vector<Reading> readings;
   std::optional<std::int64_t> stage;  // whose numbers they are; absent: the largest of all ranks
   std::optional<bool> out_of_memory;
@@ -64,6 +63,8 @@ struct MappedRun {
   std::string
       timed_apart;  // a circumstance whose times are judged by themselves: "several machines"
   std::vector<Assumed> assumed;
+  // Why a choice of the mapper looked at what was measured. Such a row is scored apart: it cannot count as a prediction.
+  std::string inferred;
 
   void set(std::string_view key, Value value);
   void set(std::string_view key, std::int64_t number) { set(key, Value::integer(number)); }
@@ -77,6 +78,8 @@ struct MappedRun {
   void assume_switch(std::string_view key, bool on, std::string_view why);
   // How a number is read where its source leaves that open.
   void read_as(std::string_view what, std::string_view why);
+  // The same, where only the measurement itself speaks for it.
+  void infer(std::string_view what, std::string_view why);
 };
 
 // Bytes of a printed amount; nothing for what no device can hold.
@@ -111,13 +114,23 @@ class MeasuredRow {
   std::vector<std::string> missing_;
 };
 
+// Why a row is not asked. `disagrees`: it says enough, and is left out because what it measured contradicts itself or its
+// page; such rows are counted apart, because leaving them out makes the table look better.
+struct LeftOut {
+  std::string why;
+  bool disagrees = false;
+};
+
 // The run, or the reason why it is not asked.
-using Mapped = tl::expected<MappedRun, std::string>;
-inline tl::unexpected<std::string> left_out(std::string why) {
-  return tl::unexpected<std::string>(std::move(why));
+using Mapped = tl::expected<MappedRun, LeftOut>;
+inline tl::unexpected<LeftOut> left_out(std::string why) {
+  return tl::unexpected<LeftOut>({std::move(why), false});
+}
+inline tl::unexpected<LeftOut> left_out_as_disagreeing(std::string why) {
+  return tl::unexpected<LeftOut>({std::move(why), true});
 }
 
-// One source of rows: one file of src/validate/sources, one row of the table there.
+// One source of rows: who owns a row, and what run it makes of it. Rows that can be read in two ways have two sources.
 struct RowSource {
   std::string_view name;   // "nanotron-ultrascale", as --source says it
   std::string_view about;  // what was measured, in half a line
@@ -126,5 +139,6 @@ struct RowSource {
   bool sweeps_layouts =
       false;  // one code on one kind of machine, run in one layout after the other
 };
+using RowSources = std::vector<RowSource>;
 
 }  // namespace steelyard

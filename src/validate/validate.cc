@@ -9,9 +9,7 @@
 #include "job/read.h"
 #include "predict/prediction.h"
 #include "predict/runtime.h"
-#include "validate/kernels/kernels.h"
 #include "validate/record.h"
-#include "validate/sources/sources.h"
 
 namespace steelyard {
 namespace {
@@ -195,17 +193,15 @@ void time(const MappedRun& mapped, const Job& job, JudgedRow& row) {
 
 void weigh(const MappedRun& mapped, JudgedRow& row) {
   try {
-    if (mapped.kernel) {
+    row.inferred = mapped.inferred;
+    if (mapped.alone) {
       row.assumed = mapped.assumed;
-      const std::optional<Bytes> peak = peak_of(*mapped.kernel);
-      if (!peak) row.left_out = "a kernel that is no operator of a model here";
-      for (const Reading& reading : mapped.readings)
-        if (peak) {
-          JudgedReading judged;
-          judged.reading = reading;
-          judged.predicted = *peak;
-          row.readings.push_back(std::move(judged));
-        }
+      for (const Reading& reading : mapped.readings) {
+        JudgedReading judged;
+        judged.reading = reading;
+        judged.predicted = *mapped.alone;
+        row.readings.push_back(std::move(judged));
+      }
       return;
     }
     const ReadJob job = read_job(mapped.run);
@@ -250,16 +246,55 @@ double size_of_error(const JudgedReading& judged) {
   return std::abs(percent_error(judged.reading.bytes, judged.predicted));
 }
 
-const RowSource* source_named(const std::string& name) {
-  for (const RowSource& source : row_sources())
+const RowSource* source_named(const std::string& name, const RowSources& sources) {
+  for (const RowSource& source : sources)
     if (source.name == name) return &source;
   return nullptr;
 }
 
-std::string about_source(const std::string& name) {
+std::string about_source(const std::string& name, const RowSource* source) {
   if (name == kRecords) return "recorded runs, phase by phase, to the byte";
-  const RowSource* source = source_named(name);
   return source == nullptr ? "rows that no mapper reads" : std::string(source->about);
+}
+
+JudgedRow judged_by(const RowSource& source, MeasuredRow row, std::string_view name,
+                    bool keep_run) {
+  JudgedRow judged;
+  judged.id = row.id().empty() ? std::string(name) : row.id();
+  judged.source = std::string(source.name);
+  const Mapped mapped = source.map(row);
+  if (mapped) {
+    weigh(*mapped, judged);
+    if (keep_run) judged.run = mapped->run;
+  } else {
+    judged.left_out = mapped.error().why;
+    judged.disagrees = mapped.error().disagrees;
+  }
+  return judged;
+}
+
+tl::expected<std::vector<JudgedRow>, Diagnostic> judge_record(const Value& record,
+                                                              std::string_view name,
+                                                              bool keep_run) {
+  tl::expected<MappedRun, Diagnostic> mapped = map_record(record);
+  if (!mapped) return tl::unexpected(std::move(mapped.error()));
+  JudgedRow judged;
+  judged.id = std::string(name);
+  judged.source = std::string(kRecords);
+  weigh(*mapped, judged);
+  if (keep_run) judged.run = std::move(mapped->run);
+  return std::vector<JudgedRow>{std::move(judged)};
+}
+
+Diagnostic neither_record_nor_row(const Value& document) {
+  Diagnostic problem;
+  problem.code = "E110";
+  problem.message = "neither a record nor a row of measurements";
+  problem.place = document.place();
+  problem.help =
+      "a record has \"schema\": \"steelyard.record/1\"; a row has its \"run\" and what was "
+      "measured of it, as \"peak_reserved_bytes\" and \"step_seconds\"";
+  return problem;
 }
 
 }  // namespace
@@ -275,48 +310,26 @@ std::string label_of(const Reading& reading) {
   return reading.step == Step::kFirst ? label + ", first step" : label;
 }
 
-tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name,
-                                              bool keep_run) {
-  JudgedRow judged;
-  if (is_record(document)) {
-    tl::expected<MappedRun, Diagnostic> mapped = map_record(document);
-    if (!mapped) return tl::unexpected(std::move(mapped.error()));
-    judged.id = std::string(name);
-    judged.source = std::string(kRecords);
-    weigh(*mapped, judged);
-    if (keep_run) judged.run = std::move(mapped->run);
-    return judged;
-  }
-  MeasuredRow row(document);
+tl::expected<std::vector<JudgedRow>, Diagnostic> judge(const Value& document, std::string_view name,
+                                                       const RowSources& sources, bool keep_run) {
+  if (is_record(document)) return judge_record(document, name, keep_run);
+  const MeasuredRow row(document);
+  std::vector<JudgedRow> judged;
+  for (const RowSource& source : sources)
+    if (source.owns(row)) judged.push_back(judged_by(source, row, name, keep_run));
+  if (!judged.empty()) return judged;
   const Value* source_table = row.at("source");
-  if (row.id().empty() || source_table == nullptr || !source_table->is_table()) {
-    Diagnostic problem;
-    problem.code = "E110";
-    problem.message = "neither a record nor a row of measurements";
-    problem.place = document.place();
-    problem.help =
-        "a record has \"schema\": \"steelyard.record/1\", a row has an \"id\" and its \"source\"";
-    return tl::unexpected(std::move(problem));
-  }
-  judged.id = row.id();
-  const RowSource* source = source_of(row);
-  if (source == nullptr) {
-    judged.source = std::string(kUnknownSource);
-    judged.left_out = "no mapper reads " + (row.origin().empty() ? "its source" : row.origin());
-    return judged;
-  }
-  judged.source = std::string(source->name);
-  const Mapped mapped = source->map(row);
-  if (mapped) {
-    weigh(*mapped, judged);
-    if (keep_run) judged.run = mapped->run;
-  } else {
-    judged.left_out = mapped.error();
-  }
+  if (row.id().empty() || source_table == nullptr || !source_table->is_table())
+    return tl::unexpected(neither_record_nor_row(document));
+  judged.emplace_back();
+  judged.back().id = row.id();
+  judged.back().source = std::string(kUnknownSource);
+  judged.back().left_out = "no mapper reads " + (row.origin().empty() ? "its source" : row.origin());
   return judged;
 }
 
 void Validation::add(JudgedRow row) {
+  if (!row.inferred.empty()) row.source += kInferred;
   if (std::find(sources_.begin(), sources_.end(), row.source) == sources_.end())
     sources_.push_back(row.source);
   // The same few sentences stand in every row: they are counted, not kept.
@@ -335,8 +348,8 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
   for (const std::string& name : sources) {
     SourceResult result;
     result.name = name;
-    result.about = about_source(name);
-    const RowSource* source = source_named(name);
+    const RowSource* source = source_named(name.substr(0, name.find(kInferred)), known_);
+    result.about = about_source(name, source);
     result.sweeps_layouts = source != nullptr && source->sweeps_layouts;
     std::map<std::string, std::int64_t> refused;
     std::map<std::string, std::int64_t> left_out;
@@ -348,6 +361,7 @@ std::vector<SourceResult> Validation::results(std::size_t worst) const {
       result.judged.push_back(&row);
       if (!row.left_out.empty()) {
         ++result.left_out;
+        if (row.disagrees) ++result.disagreeing;
         ++left_out[row.left_out];
         continue;
       }

@@ -1,10 +1,11 @@
 // Predictions held to measured runs: a row in, what was measured and what we say of it out; and over many rows, how far off
 // we are, where, and by which pile.
 //
-//   row -> mapper of its source -> run file -> read_job -> predict        judge_row()
+//   row -> mapper of its source -> run file -> read_job -> predict        judge()
 //   rows of a source            -> errors, outcomes, reasons, worst       Validation
 //
-// Pure: who calls reads the files. A row that disagrees stays; only a row that does not say enough is left out, and counted.
+// Pure: who calls reads the files, and says which sources' rows it can map. A row that disagrees with a prediction stays; only
+// a row that does not say enough, or contradicts itself, is left out, and counted.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,8 @@ namespace steelyard {
 
 constexpr std::string_view kRecords = "records";        // the source of our own records
 constexpr std::string_view kUnknownSource = "unknown";  // rows that no mapper reads
+// Behind a source's name: its rows that a choice was made for which looked at what they measured. They are figures of their own.
+constexpr std::string_view kInferred = ", inferred";
 
 struct JudgedReading {
   Reading reading;
@@ -59,7 +62,9 @@ struct Contest {
 struct JudgedRow {
   std::string id;
   std::string source;
-  std::string left_out;  // the mapper's reason; the row was not asked
+  std::string left_out;    // the mapper's reason; the row was not asked
+  bool disagrees = false;  // it is left out for what it measured (LeftOut)
+  std::string inferred;    // MappedRun::inferred
   std::string refused;   // our reason; it was asked and not answered
   std::vector<JudgedReading> readings;
   std::optional<TimedStep> step;
@@ -74,9 +79,11 @@ struct JudgedRow {
   bool weighed() const { return left_out.empty() && refused.empty(); }
 };
 
-// `name` names a record, which has no id of its own. An error when the document is neither a row nor a record.
-tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name,
-                                              bool keep_run = false);
+// Once for each source that owns the row: where a measurement can be read in two ways, it is judged in both. `name` names a
+// record, which has no id of its own. An error when the document is neither a row nor a record.
+tl::expected<std::vector<JudgedRow>, Diagnostic> judge(const Value& document, std::string_view name,
+                                                       const RowSources& sources,
+                                                       bool keep_run = false);
 
 // "reserved", "optimizer phase", "allocated, first forward"
 std::string label_of(const Reading& reading);
@@ -85,6 +92,7 @@ struct SourceResult {
   std::string name, about;
   bool sweeps_layouts = false;  // RowSource::sweeps_layouts
   std::int64_t rows = 0, weighed = 0, refused = 0, left_out = 0;
+  std::int64_t disagreeing = 0;  // of those left out
   std::vector<std::pair<std::string, std::int64_t>> refused_because,
       left_out_because;                                      // commonest first
   std::vector<std::pair<std::string, ErrorFigures>> errors;  // by label, in order of appearance
@@ -98,6 +106,8 @@ struct SourceResult {
 
 class Validation {
  public:
+  // The sources that were judged with, which say what theirs measured.
+  explicit Validation(const RowSources& sources) : known_(sources) {}
   void add(JudgedRow row);
   std::size_t rows() const { return rows_.size(); }
   // Sources in the order of their first rows, those that nobody reads last. Points into this object.
@@ -105,6 +115,7 @@ class Validation {
 
  private:
   using AssumedKey = std::tuple<std::string, std::string, std::string>;
+  const RowSources& known_;
   std::vector<JudgedRow> rows_;
   std::vector<std::string> sources_;
   std::map<std::string, std::map<AssumedKey, std::int64_t>> assumed_;

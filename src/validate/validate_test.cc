@@ -4,16 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "document/read.h"
 #include "job/read.h"
 #include "predict/prediction.h"
-#include "validate/sources/sources.h"
+#include "validate/own_runs.h"
 
 namespace steelyard {
 namespace {
+
+tl::expected<JudgedRow, Diagnostic> judge_row(const Value& document, std::string_view name) {
+  auto judged = judge(document, name, own_runs());
+  if (!judged) return tl::unexpected(judged.error());
+  return judged->front();
+}
 
 Value read(std::string_view json) { return read_json(json, "test").value(); }
 
@@ -116,7 +121,7 @@ TEST(JudgeRow, ASourceThatNobodyReadsIsCounted) {
 }
 
 TEST(Validation, CountsAndWorst) {
-  Validation validation;
+  Validation validation(own_runs());
   const Bytes right = allocated(Phase::kForward);
   for (const Bytes measured : {right, right + right, right + 1_B})
     validation.add(*judge_row(record(measured), fmt::format("run-{}", measured.value().value())));
@@ -136,13 +141,33 @@ TEST(Validation, CountsAndWorst) {
   EXPECT_EQ(results[1].left_out, 1);
 }
 
-TEST(Sources, NamesAreTold) {
-  std::set<std::string_view> names;
-  for (const RowSource& source : row_sources()) {
-    EXPECT_TRUE(names.insert(source.name).second) << source.name;
-    EXPECT_NE(source.about, "");
-    EXPECT_EQ(source.name.find('_'), std::string_view::npos);
-  }
+TEST(OwnRuns, AreHeldToEachMeterThatTheyPrint) {
+  const Prediction said = prediction();
+  const std::int64_t reserved = said.ranks.front().reserved.value().value();
+  const auto judged = judge_row(
+      read(fmt::format(
+          R"({{"run": {}, "peak_reserved_bytes": {}, "step_seconds": 0.5, "out_of_memory": false}})",
+          kRun, reserved)),
+      "runs.jsonl:3");
+  ASSERT_TRUE(judged);
+  EXPECT_EQ(judged->source, kOwnRuns);
+  EXPECT_EQ(judged->id, "runs.jsonl:3");
+  ASSERT_EQ(judged->readings.size(), 1U);
+  EXPECT_EQ(judged->readings[0].predicted, Bytes(reserved));
+  ASSERT_TRUE(judged->step);
+  EXPECT_EQ(judged->step->seconds.measured, 0.5);
+  EXPECT_EQ(judged->out_of_memory, false);
+}
+
+TEST(OwnRuns, AMisspeltMeasurementIsNotPassedOver) {
+  const auto why = [](std::string_view members) {
+    return judge_row(read(fmt::format(R"({{"run": {}{}}})", kRun, members)), "x")->left_out;
+  };
+  EXPECT_EQ(why(R"(, "peak_reserved_byte": 5)"),
+            R"(unknown key "peak_reserved_byte"; the key is "peak_reserved_bytes")");
+  EXPECT_EQ(why(R"(, "step_seconds": -1)"), "step_seconds is no number of seconds");
+  EXPECT_EQ(why(R"(, "device_bytes": "80 GiB")"), "device_bytes is no number of bytes");
+  EXPECT_EQ(why(""), "nothing was measured of it");
 }
 
 }  // namespace
