@@ -73,14 +73,12 @@ def step_errors(binary, folders):
     """(device, engine, model code, whether one or several of them) to [(error, source)], of every row that prints a time."""
     found = collections.defaultdict(list)
     for source in sources_of(binary, folders):
-        if source["source"] in HELD_BACK + OTHER_CODE:
-            continue
         for row in source["judged"]:
             if "step_time" in row:
                 step = row["step_time"]
                 alone = row["run"]["cluster"].get("devices", 1) == 1
                 found[row["run"]["cluster"]["device"], row["engine"], row["implementation"], "one" if alone else "several"].append(
-                    (step["measured_seconds"] / step["predicted_seconds"] - 1, source["source"]))
+                    (step["measured_seconds"] / step["predicted_seconds"] - 1, source["source"].removesuffix(INFERRED)))
     return found
 
 

@@ -6,7 +6,7 @@ const std::vector<EnvironmentKey>& environment_keys() {
   // clang-format off
   static const std::vector<EnvironmentKey> kKeys = {
       // Versions of packages.
-      {"torch", "a version, as 2.8", "2.11", "whose blocks collectives hold back (2.2, 2.8), what torch.nn.RMSNorm is made of (2.7, 2.9), the lists of foreach Adam (2.1), expandable segments on ROCm (2.12); nanotron is weighed with 2.1 where nobody says", "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, aten/src/ATen/native/layer_norm.cpp; pull requests 111431, 150398, 177974"},
+      {"torch", "a version, as 2.8", "2.11", "whose blocks collectives hold back (2.2, 2.8), what torch.nn.RMSNorm is made of (2.7, 2.9), the lists of foreach Adam (2.1), expandable segments on ROCm (2.12)", "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, aten/src/ATen/native/layer_norm.cpp; pull requests 111431, 150398, 177974"},
       {"transformers", "a version, as 4.57", "5.17", "experts are linear modules, each of its own, before 5; frequencies of each layer before 4.48; how labels and logits are moved and widened (4.31, 4.46, 4.49)", "huggingface/transformers models/*/modeling_*.py, loss/loss_utils.py, integrations/bitsandbytes.py; pull request 41580"},
       {"bitsandbytes", "a version, as 0.42", "0.50", "4-bit products keep their input, and come back as fp16, before 0.43; none multiplies without a dequantised weight before 0.50", "bitsandbytes autograd/_functions.py, backends/cuda/ops.py"},
       {"liger-kernel", "a version, as 0.8.0", "0.8.5", "what the loss with the head makes of each chunk (0.6.2, 0.8.1 to 0.8.3)", "linkedin/Liger-Kernel ops/fused_linear_cross_entropy.py"},
