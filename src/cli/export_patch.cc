@@ -35,10 +35,10 @@ Diagnostics new_problems(const RunInput& input, const Value& wanted) {
   Diagnostics problems;
   for (const Diagnostic& problem : job.error()) {
     const bool is_old =
-        !before && std::any_of(before.error().begin(), before.error().end(),
-                               [&](const Diagnostic& old) {
-                                 return old.code == problem.code && old.message == problem.message;
-                               });
+        !before &&
+        std::any_of(before.error().begin(), before.error().end(), [&](const Diagnostic& old) {
+          return old.code == problem.code && old.message == problem.message;
+        });
     if (!is_old && problem.severity == Severity::kError) problems.push_back(problem);
   }
   return problems;
@@ -108,11 +108,12 @@ int give(const Invocation& invocation, const RunInput& input, const std::string&
     names.reserve(files.size());
     for (const PatchedFile* file : files) names.push_back(file->name);
     if (files.size() > 1)
-      return refuse(invocation,
-                    {command_line_problem(
-                        "E616", fmt::format("the change is in several files: {}", fmt::join(names, ", ")),
-                        "--diff shows them; --to-folder FOLDER writes them")},
-                    "nothing exported");
+      return refuse(
+          invocation,
+          {command_line_problem(
+              "E616", fmt::format("the change is in several files: {}", fmt::join(names, ", ")),
+              "--diff shows them; --to-folder FOLDER writes them")},
+          "nothing exported");
     remark(fmt::format("changed: {}, which {} names\n", names.front(), input.word));
   }
   const PatchedFile& file = files.empty() ? patched.files.front() : *files.front();
@@ -139,6 +140,7 @@ int export_own_file(const Invocation& invocation, const RunInput& input, const V
   if (!patched.problems.empty()) return refuse(invocation, patched.problems, "nothing exported");
   for (const std::string& key : patched.left_out)
     remark(fmt::format("left out: {}: no key of these files says it\n", key));
+  for (const std::string& also : patched.also) remark(fmt::format("changed too: {}\n", also));
   return give(invocation, input, target, patched);
 }
 

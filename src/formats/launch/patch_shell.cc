@@ -105,9 +105,8 @@ std::optional<TextEdit> shell_replaced(std::string_view text, std::size_t key, s
   }
   const auto word = word_at(text, at, old);
   if (!word) return std::nullopt;
-  return TextEdit{
-      word->from, word->upto - word->from,
-      in_the_style_of(text.substr(word->from, word->upto - word->from), value, words)};
+  return TextEdit{word->from, word->upto - word->from,
+                  in_the_style_of(text.substr(word->from, word->upto - word->from), value, words)};
 }
 
 std::optional<TextEdit> shell_removed(std::string_view text, std::size_t key, std::size_t at,
@@ -115,8 +114,8 @@ std::optional<TextEdit> shell_removed(std::string_view text, std::size_t key, st
   (void)at;
   const auto flag = flag_at(text, key);
   if (!flag) return std::nullopt;
-  std::size_t end = flag->value == std::string_view::npos ? flag->upto
-                                                          : end_of_word(text, flag->value);
+  std::size_t end =
+      flag->value == std::string_view::npos ? flag->upto : end_of_word(text, flag->value);
   if (flag->value == std::string_view::npos) {
     for (std::size_t i = 0; i < values_of(old); ++i) {
       std::size_t next = after_spaces(text, end);
@@ -148,9 +147,9 @@ std::optional<TextEdit> shell_removed(std::string_view text, std::size_t key, st
   std::size_t from = start - 1;
   while (from > 0 && (text[from - 1] == ' ' || text[from - 1] == '\\' || text[from - 1] == '\r'))
     --from;
-  const bool was_continued =
-      text.substr(from, start - from).find('\\') != std::string_view::npos;
-  if (!was_continued) return TextEdit{start, std::min(text.find('\n', last), text.size() - 1) + 1 - start, ""};
+  const bool was_continued = text.substr(from, start - from).find('\\') != std::string_view::npos;
+  if (!was_continued)
+    return TextEdit{start, std::min(text.find('\n', last), text.size() - 1) + 1 - start, ""};
   return TextEdit{from, last - from, ""};
 }
 
@@ -168,8 +167,8 @@ std::optional<TextEdit> shell_inserted(const LaunchSource& source, std::string_v
   };
   const auto stands_alone = [&](std::size_t where) {
     const std::size_t start = line_start(text, where);
-    return start > 0 && text.substr(start, where - start).find_first_not_of(" \t") ==
-                            std::string_view::npos;
+    return start > 0 &&
+           text.substr(start, where - start).find_first_not_of(" \t") == std::string_view::npos;
   };
   // Beside its usual neighbour; where that shares its line with others, at the last flag that begins a line.
   std::size_t at = home.beside == nullptr ? kNowhere : flag_of(*home.beside);
@@ -179,8 +178,9 @@ std::optional<TextEdit> shell_inserted(const LaunchSource& source, std::string_v
     const std::size_t other = flag_of(one);
     if (other == kNowhere) continue;
     const auto flag = flag_at(text, other);
-    dashes = dashes || (flag && text.substr(flag->from + 2, flag->upto - flag->from - 2).find('-') !=
-                                    std::string_view::npos);
+    dashes =
+        dashes || (flag && text.substr(flag->from + 2, flag->upto - flag->from - 2).find('-') !=
+                               std::string_view::npos);
     if (at == kNowhere) at = other;
     if (stands_alone(other) && (last == kNowhere || other > last)) last = other;
   }
