@@ -69,10 +69,10 @@ const std::vector<ErrorCode>& error_codes() {
       {"E602", "something of a launch configuration was not followed", "A condition that only the machine knows, a loop, a key that changes no byte: the rest is read, and this is said."},
       {"E603", "the engine has no word for this", "An exported file must start the run that was weighed. What an engine cannot be told is refused when it changes the run's shape, and listed as left out when it does not."},
       {"E604", "not a launch configuration, or no engine of that name", "Formats are recognised by their own keys; a script must launch something: torchrun, accelerate launch, deepspeed, srun."},
-      {"E615", "a file of yours cannot be changed to this", "Export to a file's own engine changes the keys that have to change, and reads the result again: it must be the run that was asked for. A value that a script computes, or a key that means more than one thing, is left to you."},
-      {"E616", "a change is in several files", "A script, its YAML and its JSON each say a part of the run. One stream can hold one of them."},
-      {"E617", "another kind of file", "Configurations, launch scripts, run files and models are read. Programs are never run, and recorded evidence is no configuration."},
       {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, headroom_gib, and a table for each partition with its device."},
+      {"E615", "a file of yours cannot be changed to this", "Export to a file's own engine changes the keys that have to change, and reads the result again: it must be the run that was asked for. A value that a script computes, or a key that means more than one thing, is left to you."},
+      {"E616", "the change is in another file than the one given", "A script, its YAML and its JSON each say a part of the run. One stream can hold one of them, and the text of one is never written where another is expected."},
+      {"E617", "another kind of file", "Configurations, launch scripts, run files and models are read. Programs are never run, and recorded evidence is no configuration."},
   };
   // clang-format on
   return kCodes;
