@@ -10,6 +10,7 @@ what was added are as many lines as the key needs, and reading the result again 
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -27,7 +28,7 @@ TARGETS = {
     "Accelerate YAML": "accelerate",
     "Trainer and TRL": "trl",
     "torchtitan TOML": "torchtitan",
-    "Megatron-LM": "megatron",
+    "Megatron-LM arguments": "megatron",
     "nanotron YAML": "nanotron",
 }
 CHANGES = {
@@ -78,13 +79,15 @@ def faults_of(binary, folder, row, show):
         return [f"export: exit {same.returncode}: {same.stderr.decode()}"], 0
     if same.stdout != text:
         return ["without a change it is another text"], 0
+    if not others_ends(binary, folder, file, target, text):
+        return ["with another line end or a byte order mark it is another text"], 0
     report = imported(binary, folder, file)
     for key, flags, wanted, words in change_of(report):
         done = run(binary, folder, "export", file, "--to", target, *flags, "--diff")
         if done.returncode != 0:
             said = done.stderr.decode()
             if "error[E615]" in said or "error[E601]" in said:  # refused by name: the file is not written
-                if row.get("refused", "") and row["refused"] in said:
+                if row.get("not_changed") and row["not_changed"] in said:
                     return [], 0
                 return [f"{' '.join(flags)}: {said}"], 0
             continue  # a value that the run may not have
@@ -99,9 +102,23 @@ def faults_of(binary, folder, row, show):
     return [], 0
 
 
+def others_ends(binary, folder, file, target, text):
+    """The same file as other editors write it: lines that end in CR LF, a byte order mark, no end of the last line."""
+    for other in (text.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + text, text.rstrip(b"\n")):
+        path = folder / f"pasted-{os.getpid()}-{file}"
+        path.write_bytes(other)
+        try:
+            done = run(binary, folder, "export", path.name, "--to", target)
+        finally:
+            path.unlink()
+        if done.returncode == 0 and done.stdout != other:
+            return False
+    return True
+
+
 def is_variable(line, row):
     """A script that says the value in a variable of its own."""
-    return row["format"] == "Megatron-LM" and "=" in line
+    return row["format"] == "Megatron-LM arguments" and "=" in line
 
 
 def main():

@@ -99,22 +99,37 @@ int give(const Invocation& invocation, const RunInput& input, const std::string&
   }
   if (const std::string* folder = invocation.value("to-folder"))
     return write_to_folder(invocation, input, patched, *folder);
-  if (files.size() > 1 || (files.size() == 1 && files.front() != patched.files.data())) {
+  const std::string* output = invocation.value("output");
+  if (files.size() > 1) {
     std::vector<std::string> names;
     names.reserve(files.size());
     for (const PatchedFile* file : files) names.push_back(file->name);
-    if (files.size() > 1)
+    return refuse(
+        invocation,
+        {command_line_problem(
+            "E616", fmt::format("the change is in several files: {}", fmt::join(names, ", ")),
+            "--diff shows them; --to-folder FOLDER writes them")},
+        "nothing exported");
+  }
+  // Never one file's text where another is expected: `export job.sh -o job.sh`.
+  if (files.size() == 1 && files.front() != patched.files.data()) {
+    const std::string& name = files.front()->name;
+    const auto last = [](const std::string& path) {
+      return std::filesystem::path(path).filename();
+    };
+    if (output == nullptr || last(*output) != last(name))
       return refuse(
           invocation,
           {command_line_problem(
-              "E616", fmt::format("the change is in several files: {}", fmt::join(names, ", ")),
-              "--diff shows them; --to-folder FOLDER writes them")},
+              "E616", fmt::format("the change is in {}, which {} names", name, input.word),
+              fmt::format("--diff shows it; -o {} writes it there; --to-folder "
+                          "FOLDER writes all",
+                          name))},
           "nothing exported");
-    remark(fmt::format("changed: {}, which {} names\n", names.front(), input.word));
   }
   const PatchedFile& file = files.empty() ? patched.files.front() : *files.front();
-  if (const std::string* path = invocation.value("output"); path != nullptr && *path != "-") {
-    if (const auto problem = write_file(*path, file.after))
+  if (output != nullptr && *output != "-") {
+    if (const auto problem = write_file(*output, file.after))
       return refuse(invocation, {*problem}, "nothing written");
     return kDone;
   }
@@ -139,6 +154,7 @@ int export_own_file(const Invocation& invocation, const RunInput& input, const V
   if (!patched.problems.empty()) return refuse(invocation, patched.problems, "nothing exported");
   for (const std::string& key : patched.left_out)
     remark(fmt::format("left out: {}: no key of these files says it\n", key));
+  for (const std::string& also : patched.also) remark(fmt::format("changed too: {}\n", also));
   return give(invocation, input, target, patched);
 }
 

@@ -9,8 +9,9 @@
 namespace steelyard {
 namespace {
 
-constexpr std::size_t kAround = 3;                           // lines shown beside a change
-constexpr std::size_t kMostCells = std::size_t{16} << 20;  // of the table below; larger texts differ as a whole
+constexpr std::size_t kAround = 3;  // lines shown beside a change
+constexpr std::size_t kMostCells = std::size_t{16}
+                                   << 20;  // of the table below; larger texts differ as a whole
 
 using Lines = std::vector<std::string_view>;
 
@@ -30,8 +31,7 @@ std::string script_of(const Lines& before, const Lines& after) {
   const std::size_t least = std::min(before.size(), after.size());
   while (head < least && before[head] == after[head]) ++head;
   std::size_t tail = 0;
-  while (tail < least - head &&
-         before[before.size() - 1 - tail] == after[after.size() - 1 - tail])
+  while (tail < least - head && before[before.size() - 1 - tail] == after[after.size() - 1 - tail])
     ++tail;
   const std::size_t rows = before.size() - head - tail;
   const std::size_t columns = after.size() - head - tail;

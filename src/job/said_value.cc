@@ -48,7 +48,9 @@ bool is_list(KeyKind kind) {
 }  // namespace
 
 Value said_value(const Key& key, std::string_view text, const Place& place) {
-  if (!is_list(key.kind)) return marked(item(key.kind, text), place);
+  // One word that means all of them is no list of one.
+  if (!is_list(key.kind) || (key.kind == KeyKind::kTexts && text == "all-linear"))
+    return marked(item(key.kind, text), place);
   // A list may come as a,b or as a suggestion writes it, ["a", "b"].
   Value::Array items;
   std::string word;

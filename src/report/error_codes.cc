@@ -73,28 +73,25 @@ const std::vector<ErrorCode>& error_codes() {
       {"E308", "no model of that name", "Presets, hub ids and links are known (steelyard list models); others need their config.json."},
       {"E309", "the stored tensors do not match", "The header of a safetensors file lists every tensor; a difference from the config is reported tensor by tensor."},
       {"E320", "known, and not weighed yet", "Leaving it out in silence would give a number for another run."},
-      {"E640", "a key of the config is not followed", "A key that the family does not know may make tensors that are not counted. The nearest known name is shown."},
-      {"E641", "a part of the model is not counted", "The file describes more than the language model, and that alone is weighed."},
-      {"E642", "something that changes memory is not weighed", "Leaving it out in silence would answer for another run: it is refused by its name, with the line where it stands."},
-      // Questions about an answer.
-      {"E410", "nothing of that name to explain", "A derivation can be asked of a pile, a phase, an owner, an entry or a rule; only what is alive at the peak, or in the phase that is named, has bytes."},
-      // Launch configurations.
       {"E601", "a launch configuration says something that is not understood", "What is not understood would be another run, or one that the engine refuses. The line is the one in the engine's own file."},
       {"E602", "something of a launch configuration was not followed", "A condition that only the machine knows, a loop, a key that changes no byte: the rest is read, and this is said."},
       {"E603", "the engine has no word for this", "An exported file must start the run that was weighed. What an engine cannot be told is refused when it changes the run's shape, and listed as left out when it does not."},
       {"E604", "not a launch configuration, or no engine of that name", "Formats are recognised by their own keys; a script must launch something: torchrun, accelerate launch, deepspeed, srun."},
-      {"E615", "a file of yours cannot be changed to this", "Export to a file's own engine changes the keys that have to change, and reads the result again: it must be the run that was asked for. A value that a script computes, or a key that means more than one thing, is left to you."},
-      {"E616", "a change is in several files", "A script, its YAML and its JSON each say a part of the run. One stream can hold one of them."},
-      {"E617", "another kind of file", "Configurations, launch scripts, run files and models are read. Programs are never run, and recorded evidence is no configuration."},
+      {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, not_weighed, no_training, headroom_gib, and a table for each partition with its device."},
       {"E610", "no environment variable can be called so", "A name is letters, digits and _, and begins with no digit. Another would be a command of the script that sets it."},
       {"E611", "not a word that Slurm takes", "The lines #SBATCH of a script hold a partition's name and a time limit as they are: another word would be another line, or a job that is refused."},
       {"E612", "a text that no launch file can hold", "YAML, JSON, TOML and shell scripts are UTF-8, and none of their words can hold the character 0."},
-      {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, not_weighed, no_training, headroom_gib, and a table for each partition with its device."},
+      {"E615", "a file of yours cannot be changed to this", "Export to a file's own engine changes the keys that have to change, and reads the result again: it must be the run that was asked for. A value that a script computes, or a key that means more than one thing, is left to you."},
+      {"E616", "the change is in another file than the one given", "A script, its YAML and its JSON each say a part of the run. One stream can hold one of them, and the text of one is never written where another is expected."},
+      {"E617", "another kind of file", "Configurations, launch scripts, run files and models are read. Programs are never run, and recorded evidence is no configuration."},
       // Answers and files that are written.
       {"E620", "the answer could not be written", "The disk is full, or stdout is closed: half an answer would be read as a whole one."},
       {"E621", "a file cannot be written", "It is written beside and renamed when it is complete, so the folder must take new files; the old file is as it was."},
       {"E622", "the step is too long for a trace", "A trace has a slice for every passage of every micro-batch. Beyond a hundred thousand no viewer opens it."},
       {"E623", "not enough memory for this input", "The input asks for more than the machine, or its limit (ulimit -v), gives."},
+      {"E640", "a key of the config is not followed", "A key that the family does not know may make tensors that are not counted. The nearest known name is shown."},
+      {"E641", "a part of the model is not counted", "The file describes more than the language model, and that alone is weighed."},
+      {"E642", "something that changes memory is not weighed", "Leaving it out in silence would answer for another run: it is refused by its name, with the line where it stands."},
   };
   // clang-format on
   return kCodes;

@@ -12,9 +12,9 @@
 namespace steelyard {
 namespace {
 
-constexpr std::array<std::string_view, 9> kFormats = {
-    "axolotl",  "trainer",   "llama-factory", "megatron", "torchtitan",
-    "nanotron", "deepspeed", "torchtune",     "nemo"};
+constexpr std::array<std::string_view, 9> kFormats = {"axolotl",   "trainer",    "llama-factory",
+                                                      "megatron",  "torchtitan", "nanotron",
+                                                      "deepspeed", "torchtune",  "nemo"};
 
 // A row: the key's path in each of kFormats; empty where it has none. Several names are read, the first is written.
 struct Concept {
@@ -53,8 +53,8 @@ constexpr std::array kConcepts = {
     Concept{{"adam_epsilon", "adam_epsilon", "adam_epsilon", "adam_eps", "optimizer.eps",
              "optimizer.optimizer_factory.adam_eps", "optimizer.params.eps", "",
              "optimizer.adam_eps"}},
-    Concept{{"seed", "seed", "seed", "seed", "training.seed|debug.seed", "general.seed", "",
-             "seed", "rng.seed|model.seed"}},
+    Concept{{"seed", "seed", "seed", "seed", "training.seed|debug.seed", "general.seed", "", "seed",
+             "rng.seed|model.seed"}},
     Concept{{"datasets.0.path", "dataset_name", "", "", "", "", "", "", ""}},
     Concept{{"chat_template", "", "template", "", "", "", "", "", ""}, false, true},
     Concept{{"output_dir", "output_dir", "output_dir", "save", "job.dump_folder",
@@ -83,8 +83,8 @@ constexpr std::array kConcepts = {
     Concept{{"resume_from_checkpoint", "resume_from_checkpoint", "resume_from_checkpoint", "", "",
              "", "", "", ""}},
     Concept{{"hub_model_id", "hub_model_id", "hub_model_id", "", "", "", "", "", ""}},
-    Concept{{"trust_remote_code", "trust_remote_code", "trust_remote_code", "", "", "", "", "",
-             ""}},
+    Concept{
+        {"trust_remote_code", "trust_remote_code", "trust_remote_code", "", "", "", "", "", ""}},
     Concept{{"neftune_noise_alpha", "neftune_noise_alpha", "neftune_noise_alpha", "", "", "", "",
              "", ""}},
     Concept{{"dataloader_num_workers", "dataloader_num_workers", "dataloader_num_workers",

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "document/quoting.h"
 #include "formats/launch/arguments.h"
-#include "formats/launch/carried_concepts.h"
+#include "formats/launch/carried_export.h"
 #include "formats/launch/config_text.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp2_python.h"
@@ -130,19 +129,6 @@ void merge(ConfigWriter& into, ConfigWriter& from) {
   into.brought.insert(from.brought.begin(), from.brought.end());
   into.losses.insert(into.losses.end(), from.losses.begin(), from.losses.end());
   into.problems.insert(into.problems.end(), from.problems.begin(), from.problems.end());
-}
-
-// Keys that only the run file carries, of files that this target has not.
-void lose_carried(ConfigWriter& writing, std::string_view target) {
-  std::set<std::string, std::less<>> formats = {std::string(target)};
-  if (target == "deepspeed" || target == "accelerate") formats.insert("trainer");
-  if (writing.look_word("engine") == "deepspeed") formats.insert("deepspeed");
-  for (const LeftBehind& left : left_behind(writing.run(), formats, writing.brought)) {
-    std::string keys;
-    for (const std::string& key : left.keys) keys += (keys.empty() ? "" : ", ") + key;
-    writing.losses.push_back(
-        {"carried." + left.format, "", fmt::format("{} has no key for {}", target, keys)});
-  }
 }
 
 // Beside a configuration that names it.
@@ -453,6 +439,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
     return exported;
   }
   writing.close();
+  const std::string directives = choice.slurm ? carried_directives(writing) : "";
   lose_carried(writing, target);
   for (const ConfigWriter::Loss& loss : writing.losses)
     if (choice.untold.count(loss.key) == 0) exported.losses.push_back(loss);
@@ -474,6 +461,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
                          : fmt::format("#SBATCH --time={}\n", time);
     head += partition.empty() ? "##SBATCH --partition=NAME       to be filled in\n"
                               : fmt::format("#SBATCH --partition={}\n", partition);
+    head += directives;
   }
   head +=
       comment_text(fmt::format("# Written by steelyard for {}.{}", target,

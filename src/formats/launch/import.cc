@@ -244,8 +244,8 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
 
 bool is_launch_command(std::string_view word) {
   const std::string_view first = word.substr(0, word.find(' '));
-  static constexpr std::string_view kCommands[] = {"torchrun", "accelerate", "deepspeed", "trl",
-                                                   "axolotl",  "llamafactory-cli", "tune", "srun"};
+  static constexpr std::string_view kCommands[] = {
+      "torchrun", "accelerate", "deepspeed", "trl", "axolotl", "llamafactory-cli", "tune", "srun"};
   return first.size() < word.size() &&
          std::find(std::begin(kCommands), std::end(kCommands), first) != std::end(kCommands);
 }

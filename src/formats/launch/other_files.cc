@@ -6,10 +6,12 @@ namespace steelyard {
 namespace {
 
 constexpr std::string_view kWhatStartsIt =
-    "give what starts it: the shell or sbatch script, its command line (torchrun, accelerate launch, "
+    "give what starts it: the shell or sbatch script, its command line (torchrun, accelerate "
+    "launch, "
     "deepspeed, trl), or the configuration file; `steelyard import` says what it reads there";
 constexpr std::string_view kTheRun =
-    "`steelyard weigh RUN` predicts the run that it is about: give its launch file, run file or model";
+    "`steelyard weigh RUN` predicts the run that it is about: give its launch file, run file or "
+    "model";
 
 Diagnostic problem(std::string_view name, std::string_view what, std::string_view help) {
   Diagnostic result;
@@ -28,10 +30,12 @@ bool has(std::string_view text, std::string_view word) {
 std::optional<Diagnostic> other_kind_of_file(std::string_view text, std::string_view name) {
   // A pickle of protocol 2 to 5 says so in its first two bytes.
   if (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
-    return problem(name, "a pickle: a memory snapshot of PyTorch, or a checkpoint, which no command reads",
-                   kTheRun);
+    return problem(
+        name, "a pickle: a memory snapshot of PyTorch, or a checkpoint, which no command reads",
+        kTheRun);
   if (text.starts_with("PK\x03\x04"))
-    return problem(name, "a zip file, as torch.save writes checkpoints, and no configuration", kTheRun);
+    return problem(name, "a zip file, as torch.save writes checkpoints, and no configuration",
+                   kTheRun);
   if (name.ends_with(".safetensors"))
     return problem(name, "a checkpoint",
                    "`steelyard compare MODEL FILE` compares its tensors with a model's");

@@ -7,6 +7,7 @@
 
 #include "document/edit_distance.h"
 #include "formats/launch/formats.h"
+#include "formats/launch/patch_check.h"
 #include "formats/launch/patch_documents.h"
 #include "formats/launch/patch_launcher.h"
 #include "formats/launch/patch_text.h"
@@ -16,26 +17,18 @@ namespace {
 
 // Few enough to read the files again for each; a run has some hundred keys.
 constexpr std::size_t kMostEdits = 200;
-constexpr const char* kTheFile = "the file";
-constexpr std::size_t kNotRead = 1000;  // keys that differ, where the files are no run any more
-
-bool has(const std::vector<std::string>& words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-bool is_same_place(const Mark& one, const Mark& other) {
-  return one.source != nullptr && other.source != nullptr && one.line > 0 &&
-         one.source->name == other.source->name && one.line == other.line &&
-         one.column == other.column;
-}
 
 class Patcher {
  public:
   Patcher(std::string_view main, const Imported& imported, const Value& wanted,
           const LaunchContext& context)
-      : main_(main), imported_(imported), wanted_(wanted), context_(context) {
+      : main_(main),
+        imported_(imported),
+        wanted_(wanted),
+        check_(main_, imported_, wanted_, changed_, context) {
     const Leaves before(imported.run);
     follow_devices();
+    follow_positions();
     const Leaves after(wanted_);
     for (const Leaf& leaf : after) {
       const Value* was = before.find(leaf.path);
@@ -54,9 +47,10 @@ class Patcher {
       settle();
     }
     Patched result;
+    result.also = also_;
     report(result);
     if (!result.problems.empty()) return result;
-    const auto texts = texts_of(kept());
+    const auto texts = check_.texts_of(kept());
     for (const auto& [name, text] : texts)
       if (name == main_ || text != imported_.sources.find(name)->second.text) {
         PatchedFile file{name, imported_.sources.find(name)->second.text, text};
@@ -75,10 +69,27 @@ class Patcher {
     };
     const std::int64_t devices = count(wanted_, "cluster.devices");
     const std::int64_t each = count(wanted_, "cluster.devices_per_node");
+    // Fewer devices than one machine had are one smaller machine.
+    if (devices > 0 && devices < each && each == count(imported_.run, "cluster.devices_per_node"))
+      set_path(wanted_, "cluster.devices_per_node", Value::integer(devices), Place());
     const std::int64_t nodes = count(imported_.run, "launch.nodes");
     if (nodes > 0 && nodes == count(wanted_, "launch.nodes") && each > 0 && devices % each == 0 &&
         devices != count(imported_.run, "cluster.devices"))
       set_path(wanted_, "launch.nodes", Value::integer(devices / each), Place());
+  }
+
+  // Megatron-LM starts no run whose sequence is longer than its positions (megatron/training/arguments.py).
+  void follow_positions() {
+    const Value* length = wanted_.at("training.sequence_length");
+    const Value* positions = wanted_.at("model.max_position_embeddings");
+    const bool is_megatron =
+        std::any_of(imported_.documents.begin(), imported_.documents.end(),
+                    [](const LaunchDocument& document) { return document.format == "megatron"; });
+    if (!is_megatron || length == nullptr || positions == nullptr) return;
+    const std::int64_t least = count_of(*length).value_or(0);
+    if (least <= count_of(*positions).value_or(0)) return;
+    set_path(wanted_, "model.max_position_embeddings", Value::integer(least), Place());
+    also_.emplace_back("max-position-embeddings: Megatron-LM needs it to be at least the sequence");
   }
 
   struct Candidate {
@@ -94,12 +105,6 @@ class Patcher {
           other.edit.edit.length == edit.edit.length && edit.edit.length > 0)
         return;
     candidates_.push_back({std::move(edit), needed, true});
-  }
-
-  const LaunchSource* source_of(const Mark& mark) const {
-    if (mark.source == nullptr) return nullptr;
-    const auto found = imported_.sources.find(mark.source->name);
-    return found == imported_.sources.end() ? nullptr : &found->second;
   }
 
   // What the format's writer says otherwise of the two runs, where the document says it or should.
@@ -130,7 +135,7 @@ class Patcher {
   }
 
   void take_out(const Value::Member& member, bool needed) {
-    const LaunchSource* source = source_of(member.key_mark);
+    const LaunchSource* source = source_of(imported_, member.key_mark);
     if (source == nullptr) return;
     if (auto edit = removed(*source, member))
       add({member.key_mark.source->name, std::move(*edit)}, needed);
@@ -152,7 +157,7 @@ class Patcher {
     if (member != nullptr) {
       const bool needed = was != nullptr && says_the_same(member->value, *was);
       const LaunchSource* source =
-          source_of(member->value.is_null() ? member->key_mark : member->value.mark());
+          source_of(imported_, member->value.is_null() ? member->key_mark : member->value.mark());
       if (source == nullptr) return;
       const bool switches_off = source->language == LaunchSource::Language::kShell &&
                                 document.format == "megatron" && value.is_bool() &&
@@ -243,8 +248,7 @@ class Patcher {
     for (const LaunchDocument& document : imported_.documents) {
       if (document.format == "launcher" || document.format == "sbatch") continue;
       for (const Leaf& leaf : Leaves(document.theirs)) {
-        if (!is_same_place(leaf.value->mark(), said->mark()) ||
-            written_paths_.count(leaf.path) > 0)
+        if (!is_same_place(leaf.value->mark(), said->mark()) || written_paths_.count(leaf.path) > 0)
           continue;
         if (const Value::Member* member = member_at(document.theirs, leaf.path))
           take_out(*member, false);
@@ -264,134 +268,14 @@ class Patcher {
     return edits;
   }
 
-  // The texts with these edits. What a script writes itself, between << and its end, is edited in the script.
-  std::map<std::string, std::string> texts_of(const std::vector<const PlacedEdit*>& edits) const {
-    std::map<std::string, std::vector<TextEdit>> by_name;
-    for (const auto& [name, source] : imported_.sources) by_name[name];
-    const auto main = imported_.sources.find(main_);
-    for (const PlacedEdit* placed : edits) {
-      TextEdit edit = placed->edit;
-      const auto own = imported_.sources.find(placed->source);
-      std::string name = placed->source;
-      if (name.ends_with(" in " + main_) && own != imported_.sources.end()) {
-        const std::size_t at = main->second.text.find(own->second.text);
-        if (at == std::string::npos) continue;
-        edit.at += at;
-        name = main_;
-      }
-      by_name[name].push_back(std::move(edit));
-    }
-    std::map<std::string, std::string> texts;
-    for (auto& [name, own] : by_name) {
-      const auto source = imported_.sources.find(name);
-      if (source == imported_.sources.end()) continue;
-      std::stable_sort(own.begin(), own.end(),
-                       [](const TextEdit& a, const TextEdit& b) { return a.at < b.at; });
-      std::string text;
-      std::size_t from = 0;
-      for (const TextEdit& edit : own) {
-        if (edit.at < from) continue;
-        text += source->second.text.substr(from, edit.at - from) + edit.text;
-        from = edit.at + edit.length;
-      }
-      if (name.ends_with(" in " + main_)) continue;
-      texts[name] = text + source->second.text.substr(std::min(from, source->second.text.size()));
-    }
-    return texts;
-  }
-
-  // The keys in which the files, read again, are another run than the one that is wanted.
-  std::vector<std::string> differences(const std::vector<const PlacedEdit*>& edits) const {
-    const auto texts = texts_of(edits);
-    const auto main = texts.find(main_);
-    if (main == texts.end()) return {kTheFile};
-    LaunchContext context = context_;
-    context.read_file = [&](const std::string& path) -> tl::expected<std::string, std::string> {
-      const auto found = texts.find(path);
-      if (found != texts.end()) return found->second;
-      if (!context_.read_file) return tl::unexpected(std::string("no such file"));
-      return context_.read_file(path);
-    };
-    const Imported again = import_launch(main->second, main_, context);
-    if (again.failed()) {
-      for (const Diagnostic& problem : again.problems)
-        if (problem.severity == Severity::kError) failure_ = problem;
-      return std::vector<std::string>(kNotRead, kTheFile);
-    }
-    std::vector<std::string> keys;
-    const Leaves got(again.run);
-    for (const Leaf& leaf : Leaves(wanted_)) {
-      const std::string& key = leaf.path;
-      if (key.starts_with("carried.")) continue;
-      const Value* value = got.find(key);
-      if (value != nullptr && says_the_same(*value, *leaf.value)) continue;
-      // A default that went, or became another, with the key that it follows from.
-      if (changed_.count(key) == 0 && is_default(imported_, key) &&
-          (value == nullptr || is_default(again, key)))
-        continue;
-      // No word, and none needed.
-      if (value == nullptr && imported_.run.at(key) == nullptr && is_neutral(key, *leaf.value))
-        continue;
-      // One word said two keys (adamw_torch_fused: the optimizer and its form), and another word says one.
-      if (value == nullptr && changed_.count(key) == 0 && stands_with_a_change(imported_.run, key))
-        continue;
-      keys.push_back(key);
-    }
-    for (const Leaf& leaf : got)
-      if (!leaf.path.starts_with("carried.") && wanted_.at(leaf.path) == nullptr &&
-          !is_default(again, leaf.path) && !stands_with_a_change(again.run, leaf.path))
-        keys.push_back(leaf.path);
-    // What is only carried stays as it was written.
-    const std::vector<std::string> edited = edited_keys(edits);
-    for (const Leaf& leaf : Leaves(imported_.run)) {
-      if (!leaf.path.starts_with("carried.") || has(edited, leaf.path)) continue;
-      const Value* value = got.find(leaf.path);
-      if (value == nullptr || !says_the_same(*value, *leaf.value)) keys.push_back(leaf.path);
-    }
-    return keys;
-  }
-
-  // Whether the key was written where a key that changes was.
-  bool stands_with_a_change(const Value& run, const std::string& key) const {
-    const Value* value = run.at(key);
-    return value != nullptr && std::any_of(changed_.begin(), changed_.end(),
-                                           [&](const std::string& other) {
-                                             const Value* there = run.at(other);
-                                             return other != key && there != nullptr &&
-                                                    is_same_place(there->mark(), value->mark());
-                                           });
-  }
-
-  static bool is_default(const Imported& run, const std::string& key) {
-    return std::any_of(run.unsaid.begin(), run.unsaid.end(),
-                       [&](const Unsaid& unsaid) { return unsaid.key == key; });
-  }
-
-  // Carried keys whose own place is edited.
-  std::vector<std::string> edited_keys(const std::vector<const PlacedEdit*>& edits) const {
-    std::vector<std::string> keys;
-    for (const Leaf& leaf : Leaves(imported_.run)) {
-      const Mark& mark = leaf.value->mark();
-      if (!leaf.path.starts_with("carried.") || mark.source == nullptr) continue;
-      const LaunchSource* source = source_of(mark);
-      if (source == nullptr) continue;
-      const auto at = offset_of(*source, mark);
-      for (const PlacedEdit* edit : edits)
-        if (at && edit->source == mark.source->name && edit->edit.length > 0 &&
-            *at >= edit->edit.at && *at < edit->edit.at + edit->edit.length)
-          keys.push_back(leaf.path);
-    }
-    return keys;
-  }
-
   // Leaves out each edit without which the files still are the run that is wanted.
   void settle() {
-    std::size_t score = differences(kept()).size();
+    std::size_t score = check_.differences(kept()).size();
     for (int round = 0; round < 2; ++round)
       for (Candidate& candidate : candidates_) {
         if (!candidate.on) continue;
         candidate.on = false;
-        const std::size_t without = differences(kept()).size();
+        const std::size_t without = check_.differences(kept()).size();
         if (candidate.needed ? without < score : without <= score)
           score = without;
         else
@@ -401,18 +285,26 @@ class Patcher {
 
   void report(Patched& result) {
     if (changed_.empty()) return;
-    std::vector<std::string> keys = differences(kept());
+    std::vector<std::string> keys = check_.differences(kept());
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     std::vector<std::string> failed;
+    const bool is_engine_alone = std::all_of(
+        imported_.documents.begin(), imported_.documents.end(), [](const LaunchDocument& document) {
+          return document.format == "accelerate" || document.format == "deepspeed";
+        });
     for (const std::string& key : keys) {
       // Who the launcher runs on is not in every file.
       const bool elsewhere = key.starts_with("cluster.") || key.starts_with("launch.") ||
                              key.starts_with("prediction.");
       if (elsewhere && imported_.run.at(key) == nullptr) continue;
       const bool is_lost = imported_.run.at(key) == nullptr && changed_.count(key) > 0;
-      if (is_lost && !key.starts_with("parallel.") && !key.starts_with("training.micro_batch") &&
-          !key.starts_with("training.sequence_length") && !key.starts_with("adapter."))
+      // An engine's file says nothing of what the script decides.
+      if (is_lost && is_engine_alone && !key.starts_with("parallel."))
+        result.left_out.push_back(key);
+      else if (is_lost && !key.starts_with("parallel.") &&
+               !key.starts_with("training.micro_batch") &&
+               !key.starts_with("training.sequence_length") && !key.starts_with("adapter."))
         result.left_out.push_back(key);
       else
         failed.push_back(key);
@@ -427,13 +319,14 @@ class Patcher {
       for (const std::string& key : all) list += (list.empty() ? "" : ", ") + key;
       return list;
     };
-    const bool moves_others =
-        std::none_of(failed.begin(), failed.end(), [&](const std::string& key) {
-          return changed_.count(key) > 0 || key == kTheFile;
-        });
-    Diagnostic problem{Severity::kError, "E615",
+    const bool moves_others = std::none_of(
+        failed.begin(), failed.end(),
+        [&](const std::string& key) { return changed_.count(key) > 0 || key == kTheFile; });
+    Diagnostic problem{Severity::kError,
+                       "E615",
                        fmt::format("{} cannot be changed to this in {}", list_of(failed), main_),
-                       Place(), "",
+                       Place(),
+                       "",
                        "change it by hand, then weigh the file; --new writes a new file instead"};
     if (moves_others)
       problem.message = fmt::format("{} cannot be changed alone in {}: {} would change with it",
@@ -444,8 +337,8 @@ class Patcher {
       problem.place = unwritable_place_;
       problem.label = fmt::format("{} is computed or written in a form that is not edited",
                                   unwritable_.front());
-    } else if (!failure_.message.empty()) {
-      problem.label = failure_.message;
+    } else if (!check_.failure().message.empty()) {
+      problem.label = check_.failure().message;
     }
     result.problems.push_back(std::move(problem));
   }
@@ -453,15 +346,15 @@ class Patcher {
   std::string main_;
   const Imported& imported_;
   Value wanted_;
-  const LaunchContext& context_;
   std::set<std::string> changed_;
+  PatchCheck check_;
   std::set<std::string> written_paths_;
   std::vector<NewLeaf> new_tables_;
   std::vector<Candidate> candidates_;
   std::vector<std::string> unwritable_;
+  std::vector<std::string> also_;
   Diagnostics refusals_;  // of the format's writer
   Place unwritable_place_;
-  mutable Diagnostic failure_;
 };
 
 }  // namespace
@@ -480,9 +373,9 @@ bool is_own_target(const Imported& imported, std::string_view target) {
   if (target == "deepspeed") return reads("deepspeed") && name == "deepspeed";
   if (target == "trl") return reads("trainer");
   if (target != "accelerate") return false;
-  const bool launched = std::any_of(
-      imported.formats.begin(), imported.formats.end(),
-      [](const std::string& format) { return format.starts_with("accelerate"); });
+  const bool launched =
+      std::any_of(imported.formats.begin(), imported.formats.end(),
+                  [](const std::string& format) { return format.starts_with("accelerate"); });
   return reads("accelerate") || launched || (reads("trainer") && name != "deepspeed");
 }
 

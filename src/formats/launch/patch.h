@@ -29,6 +29,7 @@ struct Patched {
   std::vector<PatchedFile> files;  // the one that was given first, then those it names that change
   Diagnostics problems;
   std::vector<std::string> left_out;  // keys of the run that no file of these says
+  std::vector<std::string> also;      // what changed with them, and why
 };
 
 // Whether `target` is what these files already are, so that an export to it is a patch of them.

@@ -12,10 +12,10 @@ struct WriterOf {
   void (*write)(ConfigWriter&);
 };
 constexpr std::array kWriters = {
-    WriterOf{"deepspeed", write_deepspeed},   WriterOf{"accelerate", write_accelerate},
-    WriterOf{"trainer", write_hugging_face},  WriterOf{"torchtitan", write_torchtitan},
-    WriterOf{"megatron", write_megatron},     WriterOf{"nanotron", write_nanotron},
-    WriterOf{"axolotl", write_axolotl},       WriterOf{"llama-factory", write_llama_factory},
+    WriterOf{"deepspeed", write_deepspeed},  WriterOf{"accelerate", write_accelerate},
+    WriterOf{"trainer", write_hugging_face}, WriterOf{"torchtitan", write_torchtitan},
+    WriterOf{"megatron", write_megatron},    WriterOf{"nanotron", write_nanotron},
+    WriterOf{"axolotl", write_axolotl},      WriterOf{"llama-factory", write_llama_factory},
 };
 
 }  // namespace
@@ -77,8 +77,7 @@ const Value::Member* member_at(const Value& document, std::string_view path) {
 
 std::vector<std::string> neighbours_of(const Value& document, std::string_view path) {
   const std::size_t dot = path.rfind('.');
-  const Value* table =
-      dot == std::string_view::npos ? &document : document.at(path.substr(0, dot));
+  const Value* table = dot == std::string_view::npos ? &document : document.at(path.substr(0, dot));
   std::vector<std::string> keys;
   if (table != nullptr && table->is_table())
     for (const Value::Member& member : table->members()) keys.push_back(member.key);

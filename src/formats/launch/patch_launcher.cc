@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "formats/launch/config_text.h"
+#include "formats/launch/patch_check.h"
 
 namespace steelyard {
 namespace {
-
-const LaunchSource* source_of(const Imported& imported, const Mark& mark) {
-  if (mark.source == nullptr) return nullptr;
-  const auto found = imported.sources.find(mark.source->name);
-  return found == imported.sources.end() ? nullptr : &found->second;
-}
 
 // --gres=gpu:h100:8 · -N 2 · --gpus-per-node=8: the last number of the option.
 std::optional<TextEdit> count_replaced(const LaunchSource& source, const Value& value,
@@ -22,8 +17,8 @@ std::optional<TextEdit> count_replaced(const LaunchSource& source, const Value& 
   std::size_t end = *at;
   int words = 0;
   while (end < text.size() && text[end] != '\n' && text[end] != '#') {
-    if (text[end] == ' ' && (text.substr(*at, end - *at).find('=') != std::string_view::npos ||
-                             ++words > 1))
+    if (text[end] == ' ' &&
+        (text.substr(*at, end - *at).find('=') != std::string_view::npos || ++words > 1))
       break;
     ++end;
   }
@@ -91,8 +86,7 @@ std::vector<PlacedEdit> launcher_edits(const Imported& imported, const Value& wa
     const Value* said = imported.run.at(key);
     const Value* value = wanted.at(key);
     const LaunchSource* source = said == nullptr ? nullptr : source_of(imported, said->mark());
-    if (source == nullptr || value == nullptr ||
-        source->language != LaunchSource::Language::kShell)
+    if (source == nullptr || value == nullptr || source->language != LaunchSource::Language::kShell)
       continue;
     if (auto remark = remark_replaced(*source, *said, *value))
       add(*said, std::move(remark));

@@ -1,6 +1,7 @@
 // Flags of a script: where a value was written, in the command itself, in a variable or in an array.
 #include <algorithm>
 
+#include "document/quoting.h"
 #include "formats/launch/arguments.h"
 #include "formats/launch/patch_text.h"
 
@@ -48,7 +49,7 @@ std::optional<Written> word_at(std::string_view text, std::size_t at, const Valu
   return word;
 }
 
-bool is_plain_word(std::string_view word) { return shell_quoted(word) == word; }
+bool is_plain_word(std::string_view word) { return shell_word(word) == word; }
 
 std::string words_for(const Value& value) {
   if (!value.is_array()) return word_of(value);
@@ -105,9 +106,8 @@ std::optional<TextEdit> shell_replaced(std::string_view text, std::size_t key, s
   }
   const auto word = word_at(text, at, old);
   if (!word) return std::nullopt;
-  return TextEdit{
-      word->from, word->upto - word->from,
-      in_the_style_of(text.substr(word->from, word->upto - word->from), value, words)};
+  return TextEdit{word->from, word->upto - word->from,
+                  in_the_style_of(text.substr(word->from, word->upto - word->from), value, words)};
 }
 
 std::optional<TextEdit> shell_removed(std::string_view text, std::size_t key, std::size_t at,
@@ -115,8 +115,8 @@ std::optional<TextEdit> shell_removed(std::string_view text, std::size_t key, st
   (void)at;
   const auto flag = flag_at(text, key);
   if (!flag) return std::nullopt;
-  std::size_t end = flag->value == std::string_view::npos ? flag->upto
-                                                          : end_of_word(text, flag->value);
+  std::size_t end =
+      flag->value == std::string_view::npos ? flag->upto : end_of_word(text, flag->value);
   if (flag->value == std::string_view::npos) {
     for (std::size_t i = 0; i < values_of(old); ++i) {
       std::size_t next = after_spaces(text, end);
@@ -148,9 +148,9 @@ std::optional<TextEdit> shell_removed(std::string_view text, std::size_t key, st
   std::size_t from = start - 1;
   while (from > 0 && (text[from - 1] == ' ' || text[from - 1] == '\\' || text[from - 1] == '\r'))
     --from;
-  const bool was_continued =
-      text.substr(from, start - from).find('\\') != std::string_view::npos;
-  if (!was_continued) return TextEdit{start, std::min(text.find('\n', last), text.size() - 1) + 1 - start, ""};
+  const bool was_continued = text.substr(from, start - from).find('\\') != std::string_view::npos;
+  if (!was_continued)
+    return TextEdit{start, std::min(text.find('\n', last), text.size() - 1) + 1 - start, ""};
   return TextEdit{from, last - from, ""};
 }
 
@@ -168,8 +168,8 @@ std::optional<TextEdit> shell_inserted(const LaunchSource& source, std::string_v
   };
   const auto stands_alone = [&](std::size_t where) {
     const std::size_t start = line_start(text, where);
-    return start > 0 && text.substr(start, where - start).find_first_not_of(" \t") ==
-                            std::string_view::npos;
+    return start > 0 &&
+           text.substr(start, where - start).find_first_not_of(" \t") == std::string_view::npos;
   };
   // Beside its usual neighbour; where that shares its line with others, at the last flag that begins a line.
   std::size_t at = home.beside == nullptr ? kNowhere : flag_of(*home.beside);
@@ -179,8 +179,9 @@ std::optional<TextEdit> shell_inserted(const LaunchSource& source, std::string_v
     const std::size_t other = flag_of(one);
     if (other == kNowhere) continue;
     const auto flag = flag_at(text, other);
-    dashes = dashes || (flag && text.substr(flag->from + 2, flag->upto - flag->from - 2).find('-') !=
-                                    std::string_view::npos);
+    dashes =
+        dashes || (flag && text.substr(flag->from + 2, flag->upto - flag->from - 2).find('-') !=
+                               std::string_view::npos);
     if (at == kNowhere) at = other;
     if (stands_alone(other) && (last == kNowhere || other > last)) last = other;
   }

@@ -133,8 +133,7 @@ Home home_of(std::string_view name, const Value& root, const NewMember& member) 
            one.key_mark.line > 0;
   };
   // The nearest key that is usually written before it; else the last of the table.
-  const auto own =
-      std::find(member.order.begin(), member.order.end(), home.rest.front());
+  const auto own = std::find(member.order.begin(), member.order.end(), home.rest.front());
   for (auto before = own; before != member.order.begin();) {
     --before;
     const Value::Member* there = home.table->member(*before);

@@ -26,7 +26,8 @@ struct TextEdit {
 struct NewMember {
   std::vector<std::string> path;  // {"fsdp_config", "offload_params"}
   Value value;
-  std::vector<std::string> order;  // the keys of the same table in the order in which they are usually written
+  std::vector<std::string>
+      order;  // the keys of the same table in the order in which they are usually written
 };
 
 // The byte at which a value or key begins.
@@ -71,8 +72,9 @@ std::optional<TextEdit> shell_inserted(const LaunchSource& source, std::string_v
 // The table to which a new key belongs, as far as the document has it, and what of the path is left.
 struct Home {
   const Value* table = nullptr;
-  std::vector<std::string> rest;                // the last is the key itself
-  const Value::Member* beside = nullptr;        // a key of that table in this source: the new one follows it
+  std::vector<std::string> rest;  // the last is the key itself
+  const Value::Member* beside =
+      nullptr;  // a key of that table in this source: the new one follows it
 };
 Home home_of(std::string_view name, const Value& root, const NewMember& member);
 // A value under the keys of `rest`, without the first.

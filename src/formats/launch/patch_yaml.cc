@@ -1,5 +1,7 @@
 // YAML: block and flow, one key at a time.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "document/read.h"
 #include "formats/launch/config_text.h"
@@ -53,7 +55,8 @@ std::size_t end_of_member(std::string_view text, std::size_t key, const Value& v
     next = text.find('\n', upto);
     if (is_blank_line(line)) continue;
     const std::size_t column = line.find_first_not_of(' ');
-    const bool is_item = value.is_array() && column == indent && line.substr(column).starts_with("-");
+    const bool is_item =
+        value.is_array() && column == indent && line.substr(column).starts_with("-");
     if (line[column] == '#' && column <= indent) continue;
     if (column <= indent && !is_item) break;
     end = upto;
@@ -83,6 +86,47 @@ std::optional<std::size_t> end_of_value(std::string_view text, std::size_t at, c
   return reads_as(text.substr(at, end - at), old) ? std::optional(end) : std::nullopt;
 }
 
+// The items of a list, a line each, as they were where they stay: with the comments beside and above them.
+std::string list_text(std::string_view items, std::size_t column, const Value& value) {
+  const std::string whole = std::string(column, ' ') + std::string(items);
+  std::string_view old = whole;
+  struct Line {
+    std::string item;  // as it is written, to tell which it is
+    std::string text;
+    bool taken = false;
+  };
+  std::vector<Line> lines;
+  std::string above;
+  while (!old.empty()) {
+    const std::size_t end = std::min(old.find('\n'), old.size());
+    std::string_view line = old.substr(0, end);
+    old.remove_prefix(std::min(end + 1, old.size()));
+    const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
+    std::string_view word = line.substr(first);
+    if (!word.starts_with("- ")) {  // a comment
+      above += std::string(line) + "\n";
+      continue;
+    }
+    word.remove_prefix(2);
+    if (const std::size_t comment = word.find(" #"); comment != std::string_view::npos)
+      word = word.substr(0, comment);
+    lines.push_back({std::string(word), std::exchange(above, "") + std::string(line)});
+  }
+  std::string text;
+  for (const Value& item : value.items()) {
+    std::string line = std::string(column, ' ') + "- " + value_text(item);
+    for (Line& was : lines)
+      if (!was.taken && reads_as(was.item, item)) {
+        was.taken = true;
+        line = was.text;
+        break;
+      }
+    text += (text.empty() ? "" : "\n") + line;
+  }
+  // The first stands behind its own indentation.
+  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+}
+
 std::size_t colon_after(std::string_view text, std::size_t key) {
   const std::size_t end =
       text[key] == '"' || text[key] == '\'' ? end_of_token(text, key, "\n") : key;
@@ -92,7 +136,8 @@ std::size_t colon_after(std::string_view text, std::size_t key) {
 bool is_in_flow(std::string_view text, std::size_t key) {
   const std::size_t start = line_start(text, key);
   const std::size_t first = text.find_first_not_of(" -", start);
-  return first < key && text.substr(start, key - start).find_first_of("{[") != std::string_view::npos;
+  return first < key &&
+         text.substr(start, key - start).find_first_of("{[") != std::string_view::npos;
 }
 
 }  // namespace
@@ -105,18 +150,16 @@ std::optional<TextEdit> yaml_replaced(std::string_view text, std::size_t key, st
     std::size_t from = colon + 1;
     while (from < text.size() && text[from] == ' ') ++from;
     for (const std::string_view word : {"null", "Null", "NULL", "~"})
-      if (text.substr(from).starts_with(word)) return TextEdit{from, word.size(), value_text(value)};
+      if (text.substr(from).starts_with(word))
+        return TextEdit{from, word.size(), value_text(value)};
     return TextEdit{colon + 1, 0, " " + value_text(value)};
   }
   if (old.is_array() && text[at] == '-') {
     const std::size_t end = end_of_member(text, key, old);
     if (!value.is_array() || value.items().empty() || end < at)
       return TextEdit{colon + 1, end - colon - 1, " " + value_text(value)};
-    const std::size_t column = at - line_start(text, at);
-    std::string items;
-    for (const Value& item : value.items())
-      items += (items.empty() ? "- " : "\n" + std::string(column, ' ') + "- ") + value_text(item);
-    return TextEdit{at, end - at, std::move(items)};
+    return TextEdit{at, end - at,
+                    list_text(text.substr(at, end - at), at - line_start(text, at), value)};
   }
   const auto end = end_of_value(text, at, old);
   if (!end) return std::nullopt;

@@ -113,8 +113,8 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   ConfigReader reading(document, format, launch.into);
   launch.hugging_face = true;
   if (const Value* model = reading.take("model_name_or_path")) say_model(reading, *model);
-  const bool trl = launch.trl || document.at("max_length") != nullptr ||
-                   document.at("use_peft") != nullptr;
+  const bool trl =
+      launch.trl || document.at("max_length") != nullptr || document.at("use_peft") != nullptr;
   if (trl && document.at("per_device_train_batch_size") == nullptr)
     reading.take_default("training.micro_batch", Value::integer(8), "Trainer's default");
   reading.rows(kBatch);

@@ -48,8 +48,8 @@ constexpr std::array kConfigs = {
 };
 
 // The launcher's keys among all that were said: --num_processes 4 stands with the script's.
-constexpr std::array<std::string_view, 5> kLauncher = {"num_processes", "num_machines",
-                                                       "mixed_precision", "machine_rank", "gpu_ids"};
+constexpr std::array<std::string_view, 5> kLauncher = {
+    "num_processes", "num_machines", "mixed_precision", "machine_rank", "gpu_ids"};
 
 // What accelerate launches with; nothing where nobody says it.
 std::optional<Value> launcher_document(const Value& said, Launch& launch) {
@@ -58,9 +58,8 @@ std::optional<Value> launcher_document(const Value& said, Launch& launch) {
   if (config == nullptr) config = said.find("config_file");
   if (config != nullptr) {
     const std::string name = word_of(*config);
-    const auto* const known =
-        std::find_if(kConfigs.begin(), kConfigs.end(),
-                     [&](const NamedConfig& one) { return one.name == name; });
+    const auto* const known = std::find_if(
+        kConfigs.begin(), kConfigs.end(), [&](const NamedConfig& one) { return one.name == name; });
     if (known != kConfigs.end()) {
       const ReadValue read = read_yaml(known->text, fmt::format("TRL's {}.yaml", name));
       if (!read) return std::nullopt;
