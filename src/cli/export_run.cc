@@ -17,6 +17,7 @@
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "document/unified_diff.h"
+#include "job/keys.h"
 #include "job/model_code.h"
 #include "report/json_values.h"
 #include "report/prediction_json.h"
@@ -128,7 +129,7 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
   choice.lost = std::move(back.losses);
   // What was only assumed and is assumed again is no loss.
   for (const ConfigWriter::Loss& loss : exported.losses)
-    if (document.at(loss.key) == nullptr &&
+    if (find_key_by_path(loss.key) != nullptr && document.at(loss.key) == nullptr &&
         std::none_of(choice.lost.begin(), choice.lost.end(),
                      [&](const ConfigWriter::Loss& other) { return other.key == loss.key; }))
       choice.untold.insert(loss.key);

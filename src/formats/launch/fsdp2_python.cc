@@ -64,6 +64,9 @@ std::string fsdp2_python(ConfigWriter& writing) {
     text +=
         "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import "
         "checkpoint_wrapper, CheckpointImpl\n";
+  // SDPA takes the smallest kernel that runs, unless it is told which.
+  const bool efficient = attention == "efficient";
+  if (efficient) text += "from torch.nn.attention import SDPBackend, sdpa_kernel\n";
   text += "from transformers import AutoConfig, AutoModelForCausalLM\n\n";
   text += fmt::format("SEQUENCE_LENGTH = {}  # tokens of one sequence\n", length);
   text += fmt::format("MICRO_BATCH = {}  # sequences of one device in one micro-step\n", micro);
@@ -147,9 +150,12 @@ std::string fsdp2_python(ConfigWriter& writing) {
   // micro-batch, four bytes of each of its parameters.
   if (!writing.truth("parallel.sync_each_micro_batch", true))
     text += "        model.set_requires_gradient_sync(index + 1 == GRADIENT_ACCUMULATION)\n";
-  text +=
-      "        loss = model(input_ids=batch, labels=batch).loss / GRADIENT_ACCUMULATION\n        "
-      "loss.backward()\n";
+  const std::string_view indent = efficient ? "            " : "        ";
+  if (efficient) text += "        with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):\n";
+  text += fmt::format(
+      "{0}loss = model(input_ids=batch, labels=batch).loss / GRADIENT_ACCUMULATION\n"
+      "{0}loss.backward()\n",
+      indent);
   const bool clips =
       clip != nullptr &&
       (clip->is_bool() ? clip->as_bool() : clip->is_number() && clip->as_number() > 0);
