@@ -53,7 +53,6 @@ void look_at(const steelyard::MemorySnapshot& snapshot) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > 200'000) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   if (const auto pickle = steelyard::read_pickle(bytes, "fuzz"))
     walked(pickle->root(), 0, 100'000);

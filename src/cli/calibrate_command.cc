@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
-#include <sstream>
 #include <string>
 
 #include "cli/command.h"
 #include "cli/exit_status.h"
+#include "cli/input_file.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cost/calibrate.h"
@@ -15,8 +16,11 @@
 namespace steelyard {
 namespace {
 
+// Each is predicted again for every constant that is tried.
+constexpr std::size_t kMostSteps = 10'000;
+
 // {"run": {...}, "step_seconds": 1.25}, one a line.
-tl::expected<MeasuredStep, Diagnostics> step_of(const std::string& line, const std::string& place) {
+tl::expected<MeasuredStep, Diagnostics> step_of(std::string_view line, const std::string& place) {
   tl::expected<Value, Diagnostics> document = read_json(line, place);
   if (!document) return tl::unexpected(std::move(document.error()));
   const Value* run = document->at("run");
@@ -43,19 +47,20 @@ int calibrate_command(const Invocation& invocation) {
                                         "steelyard calibrate steps.jsonl --output rates.json")},
                   "nothing calibrated");
   const std::string& file = invocation.words.front();
-  const std::optional<std::string> text = text_of_file(file);
-  if (!text)
-    return refuse(invocation, {command_line_problem("E100", fmt::format("cannot read {}", file))},
-                  "nothing calibrated");
   std::vector<MeasuredStep> steps;
-  std::istringstream lines(*text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    auto step = step_of(line, fmt::format("{}:{}", file, number));
+  InputLines lines(file);
+  while (lines.next()) {
+    const std::string place = fmt::format("{}:{}", file, lines.number());
+    if (steps.size() == kMostSteps)
+      return refuse(invocation,
+                    {command_line_problem(
+                        "E103", fmt::format("{}: more than {} measured steps", place, kMostSteps))},
+                    "nothing calibrated");
+    auto step = step_of(lines.line(), place);
     if (!step) return refuse(invocation, step.error(), "nothing calibrated");
     steps.push_back(std::move(*step));
   }
+  if (lines.problem()) return refuse(invocation, {*lines.problem()}, "nothing calibrated");
   const auto found = calibrate(steps);
   if (!found)
     return refuse(invocation,
@@ -67,10 +72,8 @@ int calibrate_command(const Invocation& invocation) {
   const std::string* output = invocation.value("output");
   if (output != nullptr) {
     const std::string rates = rates_text(found->rates, [&](std::string_view) { return summary; });
-    if (!write_file(*output, rates))
-      return refuse(invocation,
-                    {command_line_problem("E100", fmt::format("cannot write {}", *output))},
-                    "nothing written");
+    if (const auto problem = write_file(*output, rates))
+      return refuse(invocation, {*problem}, "nothing written");
   }
   std::string table = summary + "\n";
   for (const Calibration::Moved& moved : found->moved)

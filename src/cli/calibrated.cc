@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "cli/outlet.h"
+#include "cli/input_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 
@@ -14,10 +14,8 @@ tl::expected<std::unique_ptr<RatesInForce>, Diagnostics> calibrated_rates(
     const Invocation& invocation) {
   const std::string* file = invocation.value("calibrated");
   if (file == nullptr) return nullptr;
-  const auto text = text_of_file(*file);
-  if (!text)
-    return tl::unexpected(
-        Diagnostics{command_line_problem("E100", fmt::format("cannot read {}", *file))});
+  const auto text = read_input(*file, kRatesFile);
+  if (!text) return tl::unexpected(Diagnostics{text.error()});
   auto rates = read_rates(*text, *file);
   if (!rates)
     return tl::unexpected(Diagnostics{command_line_problem(

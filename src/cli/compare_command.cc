@@ -9,6 +9,7 @@
 #include "cli/problems.h"
 #include "cli/run_input.h"
 #include "cli/stored_tensors.h"
+#include "document/printable.h"
 #include "report/comparison.h"
 #include "report/prediction_json.h"
 
@@ -19,7 +20,7 @@ namespace {
 void flatten(const Value& value, const std::string& path,
              std::vector<std::pair<std::string, std::string>>& into) {
   if (!value.is_table()) {
-    into.emplace_back(path, shown(value));
+    into.emplace_back(printable(path), shown(value));
     return;
   }
   for (const Value::Member& member : value.members())

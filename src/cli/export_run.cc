@@ -8,12 +8,14 @@
 
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "report/json_values.h"
+#include "report/prediction_json.h"
 #include "report/verdict_words.h"
 
 namespace steelyard {
@@ -115,7 +117,7 @@ int give_exported(const Invocation& invocation, const std::string& target,
     for (const ConfigWriter::Loss& loss : exported.losses)
       result["losses"].push_back(
           {{"key", loss.key}, {"value", loss.value}, {"reason", loss.reason}});
-    answer(result.dump(2) + "\n");
+    answer(document_text(result));
     return kDone;
   }
   if (const std::string* folder = invocation.value("to-folder")) {
@@ -123,15 +125,13 @@ int give_exported(const Invocation& invocation, const std::string& target,
     std::filesystem::create_directories(*folder, failed);
     for (const ExportedFile& file : exported.files) {
       const std::string path = *folder + "/" + file.name;
-      if (!write_file(path, file.text))
-        return refuse(invocation,
-                      {command_line_problem("E100", fmt::format("cannot write {}", path))},
-                      "not all written");
+      if (const auto problem = write_file(path, file.text))
+        return refuse(invocation, {*problem}, "not all written");
       answer(path + "\n");
     }
     return kDone;
   }
-  answer(exported.script);
+  answer_file(exported.script);
   return kDone;
 }
 

@@ -3,19 +3,24 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
 #include "cli/command.h"
 #include "cli/exit_status.h"
+#include "cli/input_file.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "cli/slurm_plugin.h"
+#include "document/printable.h"
 #include "document/read.h"
+#include "report/error_codes.h"
 #include "report/json_values.h"
+#include "report/prediction_json.h"
 #include "report/verdict_words.h"
 #include "report/weighing.h"
 
@@ -27,38 +32,56 @@ constexpr std::array<std::string_view, 4> kOfPartition = {"device", "devices_per
 
 // gate.toml:
 //   refuse = "does-not-fit"          # "tight": refuse what may not fit, too; "never": only say
+//   not_weighed = "refuse"           # "accept": what becomes of a job that cannot be read or weighed
+//   no_training = "accept"           # "refuse": of a script that launches none
 //   headroom_gib = 2.0               # of the high end of the band, must stay free
 //   [partition.h100]
 //   device = "h100-sxm-80gb"
 //   machine = "aws-p5"
 struct Policy {
   std::string refuse = "does-not-fit";
+  std::string not_weighed;  // empty: exit 2, and who asks decides
+  std::string no_training = "accept";
   double headroom_gib = 0;
   Value partitions = Value::table();
 };
 
+// No device has more.
+constexpr double kMostHeadroom = 4096;
+
 tl::expected<Policy, Diagnostics> read_policy(const std::string& path) {
-  const auto text = text_of_file(path);
-  if (!text)
-    return tl::unexpected(
-        Diagnostics{command_line_problem("E100", fmt::format("cannot read {}", path))});
+  const auto text = read_input(path, kPolicyFile);
+  if (!text) return tl::unexpected(Diagnostics{text.error()});
   const ReadValue document = read_toml(*text, path);
   if (!document) return tl::unexpected(document.error());
   Policy policy;
   Diagnostics problems;
   const auto refuse = [&](const Place& place, std::string message, std::string label) {
-    problems.push_back({Severity::kError, "E605", std::move(message), place, std::move(label), {}});
+    add_problem(problems,
+                {Severity::kError, "E605", std::move(message), place, std::move(label), {}});
+  };
+  const auto one_of = [&](const Value::Member& member, std::string& word, std::string known,
+                          std::initializer_list<std::string_view> words) {
+    word = word_of(member.value);
+    if (std::find(words.begin(), words.end(), word) == words.end())
+      refuse(member.value.place(), member.key + " is not understood", std::move(known));
   };
   for (const Value::Member& member : document->members()) {
     if (member.key == "refuse") {
-      policy.refuse = word_of(member.value);
-      if (policy.refuse != "does-not-fit" && policy.refuse != "tight" && policy.refuse != "never")
-        refuse(member.value.place(), "refuse is not understood", "does-not-fit, tight or never");
+      one_of(member, policy.refuse, "does-not-fit, tight or never",
+             {"does-not-fit", "tight", "never"});
+    } else if (member.key == "not_weighed") {
+      one_of(member, policy.not_weighed, "accept or refuse", {"accept", "refuse"});
+    } else if (member.key == "no_training") {
+      one_of(member, policy.no_training, "accept or refuse", {"accept", "refuse"});
     } else if (member.key == "headroom_gib") {
-      if (member.value.is_number())
-        policy.headroom_gib = member.value.as_number();
-      else
+      if (!member.value.is_number())
         refuse(member.value.place(), "headroom_gib is not a number", "GiB that must stay free");
+      else if (!(member.value.as_number() >= 0 && member.value.as_number() <= kMostHeadroom))
+        refuse(member.value.place(), fmt::format("headroom_gib is {}", shown(member.value)),
+               "GiB that must stay free: 0 or more, as a device has them");
+      else
+        policy.headroom_gib = member.value.as_number();
     } else if (member.key == "partition" && member.value.is_table()) {
       for (const Value::Member& partition : member.value.members())
         for (const Value::Member& known :
@@ -69,7 +92,7 @@ tl::expected<Policy, Diagnostics> read_policy(const std::string& path) {
       policy.partitions = member.value;
     } else {
       refuse(member.key_place(), fmt::format("unknown key \"{}\"", member.key),
-             "refuse, headroom_gib and [partition.NAME] are known");
+             "refuse, not_weighed, no_training, headroom_gib and [partition.NAME] are known");
     }
   }
   if (!problems.empty()) return tl::unexpected(std::move(problems));
@@ -80,20 +103,17 @@ std::string in_gib(Bytes bytes) {
   return fmt::format("{:.1f}", static_cast<double>(number(bytes)) / (1024.0 * 1024.0 * 1024.0));
 }
 
-// One job's answer; nothing when it is not understood, and the reason was said.
+// One job's answer, or why it is not weighed.
 struct Answer {
   bool refused = false;
   std::string line;
   nlohmann::ordered_json document;
 };
 
-std::optional<Answer> judge(const Invocation& invocation, const std::string& word,
-                            const Policy& policy) {
+tl::expected<Answer, Diagnostics> judge(const Invocation& invocation, const std::string& word,
+                                        const Policy& policy) {
   const auto input = read_run(word);
-  if (!input) {
-    refuse(invocation, input.error(), "nothing weighed");
-    return std::nullopt;
-  }
+  if (!input) return tl::unexpected(input.error());
   Value document = input->document;
   // What the cluster knows and the script does not: a partition's devices.
   if (const Value* partition = document.at("launch.partition"))
@@ -107,27 +127,30 @@ std::optional<Answer> judge(const Invocation& invocation, const std::string& wor
       }
   lay_over(document, edits_of(invocation.keys));
   const Weighed weighed = weigh_document(document, input->folder);
-  if (!weighed.prediction) {
-    refuse(invocation, weighed.problems, "nothing weighed");
-    return std::nullopt;
-  }
+  if (!weighed.prediction) return tl::unexpected(weighed.problems);
   const Prediction& prediction = *weighed.prediction;
   const double headroom =
       static_cast<double>(number(prediction.usable) - number(prediction.peak.high)) /
       (1024.0 * 1024.0 * 1024.0);
   const bool crowded = policy.headroom_gib > 0 && headroom < policy.headroom_gib;
+  // It is weighed as if it ran; it does not.
+  Diagnostics deaths;
+  for (const Diagnostic& warning : weighed.job->warnings)
+    if (dies_at_start({warning})) deaths.push_back(warning);
   Answer said;
   said.refused = policy.refuse != "never" &&
-                 (prediction.verdict == Verdict::kDoesNotFit ||
+                 (prediction.verdict == Verdict::kDoesNotFit || !deaths.empty() ||
                   (prediction.verdict == Verdict::kTight && policy.refuse == "tight") || crowded);
-  said.line = fmt::format("{}: {}: needs {} GiB ({} to {}) on each {}, usable {}",
-                          said.refused ? "refused" : "accepted", verdict_words(prediction.verdict),
-                          in_gib(prediction.peak.device), in_gib(prediction.peak.low),
-                          in_gib(prediction.peak.high), weighed.job->cluster.device->name,
-                          in_gib(prediction.usable));
+  said.line = said.refused ? "refused: " : "accepted: ";
+  for (const Diagnostic& death : deaths)
+    said.line += fmt::format("stops at its start: {} ({}); ", death.message, death.code);
+  said.line += fmt::format("{}: needs {} GiB ({} to {}) on each {}, usable {}",
+                           verdict_words(prediction.verdict), in_gib(prediction.peak.device),
+                           in_gib(prediction.peak.low), in_gib(prediction.peak.high),
+                           weighed.job->cluster.device->name, in_gib(prediction.usable));
   if (crowded && prediction.verdict != Verdict::kDoesNotFit)
     said.line += fmt::format("; {:.1f} must stay free", policy.headroom_gib);
-  if (said.refused) {
+  if (said.refused && deaths.empty()) {
     const auto suggestions = suggest(*weighed.job, prediction);
     if (!suggestions.empty()) {
       std::string change;
@@ -144,6 +167,45 @@ std::optional<Answer> judge(const Invocation& invocation, const std::string& wor
                    {"high_bytes", number(prediction.peak.high)},
                    {"usable_bytes", number(prediction.usable)},
                    {"line", said.line}};
+  if (!deaths.empty()) said.document["stops_at_start"] = json_of(deaths)["problems"];
+  return said;
+}
+
+// A defect of ours in one job is that job's alone.
+tl::expected<Answer, Diagnostics> judge_guarded(const Invocation& invocation,
+                                                const std::string& word, const Policy& policy) {
+  try {
+    return judge(invocation, word, policy);
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected(
+        Diagnostics{command_line_problem("E623", "not enough memory for this input")});
+  } catch (const std::exception& fault) {
+    return tl::unexpected(
+        Diagnostics{command_line_problem("E070", fmt::format("internal error: {}", fault.what()))});
+  }
+}
+
+bool is_internal(const Diagnostics& problems) {
+  return std::any_of(problems.begin(), problems.end(),
+                     [](const Diagnostic& problem) { return problem.code == "E070"; });
+}
+
+// What the policy makes of a job that was not weighed; nothing when it does not say.
+std::optional<Answer> by_policy(const Diagnostics& problems, const Policy& policy) {
+  if (policy.not_weighed.empty()) return std::nullopt;
+  const bool no_training = problems.size() == 1 && problems.front().code == "E604";
+  const char* key = no_training ? "no_training" : "not_weighed";
+  const std::string& word = no_training ? policy.no_training : policy.not_weighed;
+  Answer said;
+  said.refused = word == "refuse";
+  said.line =
+      fmt::format("{}: not weighed ({} = \"{}\"): {}", said.refused ? "refused" : "accepted", key,
+                  word, printable(problems.front().message));
+  said.document = json_of(problems);
+  said.document["schema"] = "steelyard.gate/1";
+  said.document["refused"] = said.refused;
+  said.document["verdict"] = nullptr;
+  said.document["line"] = said.line;
   return said;
 }
 
@@ -166,17 +228,27 @@ int gate_command(const Invocation& invocation) {
   const bool several = invocation.words.size() > 1;
   int status = kDone;
   for (const std::string& word : invocation.words) {
-    auto judged = judge(invocation, word, policy);
+    auto judged = judge_guarded(invocation, word, policy);
     if (!judged) {
-      status = kBadInput;
-      continue;
+      const auto decided = by_policy(judged.error(), policy);
+      if (!decided || !invocation.json) refuse(invocation, judged.error(), "nothing weighed");
+      if (!decided) {
+        if (!invocation.json)
+          remark(
+              "the policy does not say what becomes of a job that is not weighed: not_weighed = "
+              "\"accept\" or \"refuse\"\n");
+        status = std::max(status, is_internal(judged.error()) ? kInternal : kBadInput);
+        continue;
+      }
+      judged = *decided;
     }
     if (judged->refused && status == kDone) status = kFinding;
     if (several) judged->document["file"] = word;
     if (invocation.json)
-      answer(several ? judged->document.dump() + "\n" : judged->document.dump(2) + "\n");
+      answer(several ? line_text(judged->document) : document_text(judged->document));
     else
-      answer(several ? fmt::format("{}: {}\n", word, judged->line) : judged->line + "\n");
+      answer(several ? fmt::format("{}: {}\n", printable(word), judged->line)
+                     : judged->line + "\n");
   }
   return status;
 }

@@ -6,12 +6,14 @@
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "cli/written_paths.h"
 #include "formats/launch/launch.h"
 #include "report/json_values.h"
+#include "report/prediction_json.h"
 #include "report/run_file_text.h"
 
 namespace steelyard {
@@ -45,9 +47,14 @@ nlohmann::ordered_json import_document(const Imported& imported) {
   list("unsaid", imported.unsaid);
   list("taken", imported.taken);
   auto& warnings = document["warnings"] = nlohmann::ordered_json::array();
-  for (const Diagnostic& problem : imported.problems)
+  for (const Diagnostic& problem : imported.problems) {
+    if (problem.more > 0) {
+      document["more_warnings"] = problem.more;
+      continue;
+    }
     warnings.push_back(
         {{"message", problem.message}, {"label", problem.label}, {"line", problem.place.line}});
+  }
   return document;
 }
 
@@ -77,7 +84,7 @@ int import_command(const Invocation& invocation) {
   const std::string folder = std::filesystem::path(word).parent_path().string();
   complete(imported, folder);
   if (invocation.json) {
-    answer(import_document(imported).dump(2) + "\n");
+    answer(document_text(import_document(imported)));
     return kDone;
   }
   warn(invocation, imported.problems);
@@ -86,13 +93,11 @@ int import_command(const Invocation& invocation) {
     lay_over(moved, paths_for_file(moved, folder, *file));
     const std::string run = run_file_text(moved);
     if (*file == "-") {
-      answer(run);
+      answer_file(run);
       return kDone;
     }
-    if (!write_file(*file, run))
-      return refuse(invocation,
-                    {command_line_problem("E100", fmt::format("cannot write {}", *file))},
-                    "nothing written");
+    if (const auto problem = write_file(*file, run))
+      return refuse(invocation, {*problem}, "nothing written");
   }
   const std::string report = import_report(imported);
   answer(invocation.has("quiet") ? report.substr(0, report.find('\n') + 1) : report);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ int answer_words(std::vector<std::string> words) {
   const Surroundings out = surroundings_of_stdout();
   const Surroundings err = surroundings_of_stderr();
   Invocation plain = plain_invocation(words, out, err);
+  set_outlets(plain.style, plain.error_style);
   if (words.empty()) {
     answer(overview_text(plain.style));
     return kBadInput;
@@ -64,6 +66,7 @@ int answer_words(std::vector<std::string> words) {
   }
   const auto invocation = read_invocation(*command, words, out, err);
   if (!invocation) return refuse(plain, invocation.error(), "");
+  set_outlets(invocation->style, invocation->error_style);
   try {
     return command->run(*invocation);
   } catch (const OverflowError& fault) {
@@ -71,6 +74,9 @@ int answer_words(std::vector<std::string> words) {
         *invocation,
         {command_line_problem("E107", fault.what(), "a size in the run file is far too large")},
         "nothing weighed");
+  } catch (const std::bad_alloc&) {
+    return refuse(*invocation, {command_line_problem("E623", "not enough memory for this input")},
+                  "nothing done");
   }
 }
 
@@ -80,9 +86,7 @@ int answer_words(std::vector<std::string> words) {
 int main(int argc, char** argv) {
   steelyard::prepare_signals();
   try {
-    const int status = steelyard::answer_words({argv + 1, argv + argc});
-    steelyard::flush_answer();
-    return status;
+    return steelyard::finished(steelyard::answer_words({argv + 1, argv + argc}));
   } catch (const std::exception& fault) {
     steelyard::flush_answer();
     steelyard::remark(fmt::format(

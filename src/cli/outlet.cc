@@ -1,72 +1,94 @@
 #include "cli/outlet.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <string>
+
+#include "cli/exit_status.h"
+#include "cli/output_file.h"
+#include "document/printable.h"
 
 namespace steelyard {
 namespace {
 
-bool hung_up = false;
+// Set once, before a command runs.
+Style answer_style;
+Style talk_style;
 
-extern "C" void interrupted(int) { _exit(130); }
+bool ended = false;  // nobody reads any more, or nothing can be written
+int failure = 0;     // why, unless the reader hung up
 
-void write(std::FILE* stream, std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stream) != text.size()) hung_up = true;
+extern "C" void interrupted(int) {
+  forget_unfinished_file();
+  _exit(130);
+}
+
+void end() {
+  ended = true;
+  if (errno != EPIPE) failure = errno == 0 ? EIO : errno;
+}
+
+void write(std::string_view text) {
+  if (ended) return;
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) end();
+}
+
+std::string shown(std::string_view text, const Style& style) {
+  const std::string safe = harmless(text, style.colour ? &style.seal : nullptr);
+  return style.ascii ? plain_characters(safe) : safe;
 }
 
 }  // namespace
 
-void answer(std::string_view text) {
-  if (!hung_up) write(stdout, text);
+void set_outlets(const Style& answer, const Style& talk) {
+  answer_style = answer;
+  talk_style = talk;
+}
+
+void answer(std::string_view text) { write(shown(text, answer_style)); }
+
+void answer_file(std::string_view text) {
+  if (::isatty(STDOUT_FILENO) == 1)
+    answer(text);
+  else
+    write(text);
 }
 
 void remark(std::string_view text) {
   // The talk stands after the answer so far, also when both go to one place.
   flush_answer();
-  std::fwrite(text.data(), 1, text.size(), stderr);
+  const std::string safe = shown(text, talk_style);
+  std::fwrite(safe.data(), 1, safe.size(), stderr);
+}
+
+void status_line(std::string_view text) {
+  flush_answer();
+  const std::string line = "\r\033[K" + shown(text, talk_style);
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 void flush_answer() {
-  if (!hung_up && std::fflush(stdout) != 0) hung_up = true;
+  if (ended) return;
+  errno = 0;
+  if (std::fflush(stdout) != 0) end();
 }
 
-std::optional<std::string> text_of_file(const std::string& path, std::size_t most) {
-  std::ifstream file;
-  if (path != "-") {
-    std::error_code failed;
-    if (std::filesystem::is_directory(path, failed)) return std::nullopt;
-    file.open(path, std::ios::binary);
-    if (!file) return std::nullopt;
-  }
-  std::istream& from = path == "-" ? std::cin : file;
-  std::string text;
-  constexpr std::size_t kChunk = std::size_t{1} << 20;
-  while (from && text.size() <= most) {
-    const std::size_t before = text.size();
-    const std::size_t wanted = std::min(kChunk, most - before + 1);
-    text.resize(before + wanted);
-    from.read(text.data() + before, static_cast<std::streamsize>(wanted));
-    text.resize(before + static_cast<std::size_t>(from.gcount()));
-  }
-  return text;
-}
-
-bool write_file(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.flush();
-  return file.good();
+int finished(int status) {
+  flush_answer();
+  if (failure == 0) return status;
+  remark(
+      fmt::format("error[{}]: the answer could not be written: {}\n", "E620", reason_of(failure)));
+  return kBadInput;
 }
 
 void prepare_signals() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file larger than allowed is an error of its write
   std::signal(SIGINT, interrupted);
 }
 

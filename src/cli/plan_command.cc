@@ -16,6 +16,7 @@
 #include "cli/exit_status.h"
 #include "cli/export_run.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
@@ -82,7 +83,7 @@ class ProgressLine {
   ProgressLine(bool terminal, double seconds)
       : terminal_(terminal), seconds_(seconds), start_(Clock::now()) {}
   ~ProgressLine() {
-    if (shown_) remark("\r\033[K");
+    if (shown_) status_line("");
   }
   bool operator()(const SearchProgress& progress) {
     const double elapsed = seconds_since(start_);
@@ -93,12 +94,12 @@ class ProgressLine {
                               ? 0
                               : elapsed * static_cast<double>(progress.all - progress.done) /
                                     static_cast<double>(progress.done);
-      remark(fmt::format("\r\033[Kweighed {} of at most {} layouts · {} · at most {:.1f} s left",
-                         print_count(progress.done), print_count(progress.all),
-                         progress.best_seconds > 0
-                             ? "best " + print_seconds(Seconds(progress.best_seconds))
-                             : std::string("none fits yet"),
-                         rest));
+      status_line(fmt::format("weighed {} of at most {} layouts · {} · at most {:.1f} s left",
+                              print_count(progress.done), print_count(progress.all),
+                              progress.best_seconds > 0
+                                  ? "best " + print_seconds(Seconds(progress.best_seconds))
+                                  : std::string("none fits yet"),
+                              rest));
     }
     return !stopped && elapsed < seconds_;
   }
@@ -391,13 +392,11 @@ int plan_command(const Invocation& invocation) {
     lay_over(run, paths_for_file(run, input->folder, *file));
     const std::string text = run_file_text(run);
     if (*file == "-") {
-      answer(text);
+      answer_file(text);
       return kDone;
     }
-    if (!write_file(*file, text))
-      return refuse(invocation,
-                    {command_line_problem("E100", fmt::format("cannot write {}", *file))},
-                    "nothing written");
+    if (const auto problem = write_file(*file, text))
+      return refuse(invocation, {*problem}, "nothing written");
   }
   if (invocation.json)
     answer(document_text(json_of(*question, answered)));

@@ -17,7 +17,8 @@ namespace steelyard {
 namespace {
 
 std::string blocks(const Diagnostics& problems, std::string_view outcome, const Style& style) {
-  const std::string text = render(problems, outcome, RenderStyle{style.colour, style.width});
+  const std::string text =
+      render(problems, outcome, RenderStyle{style.colour, style.width, style.seal});
   return style.ascii ? plain_characters(text) : text;
 }
 

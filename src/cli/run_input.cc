@@ -6,12 +6,14 @@
 #include <cctype>
 #include <filesystem>
 
-#include "cli/outlet.h"
+#include "cli/input_file.h"
 #include "cli/read_invocation.h"
 #include "cli/said_value.h"
+#include "document/printable.h"
 #include "document/read.h"
 #include "job/file_path.h"
 #include "machine/machine.h"
+#include "model/catalogue.h"
 #include "plan/recompute_choice.h"
 #include "quantity/parse.h"
 
@@ -40,7 +42,7 @@ bool is_model_config(const Value& document) {
 RunInput model_input(const std::string& word) {
   RunInput input;
   input.word = word;
-  input.name = word;
+  input.name = printable(word);
   input.document = Value::table();
   Value model = Value::string(word);
   Place place;
@@ -60,24 +62,27 @@ tl::expected<std::string, std::string> read_file_for_core(const std::string& pat
   if (std::filesystem::is_directory(path, failed))
     return tl::unexpected(std::string("a folder without a config.json"));
   if (!std::filesystem::exists(path, failed)) return tl::unexpected(std::string("no such file"));
-  std::optional<std::string> text = text_of_file(path, kMaximumDocumentBytes);
-  if (!text) return tl::unexpected(std::string("cannot be read"));
-  return std::move(*text);
+  auto text = read_input(path, kConfigurationFile);
+  if (text) return std::move(*text);
+  return tl::unexpected(text.error().code == "E103"
+                            ? fmt::format("larger than {} MiB", kConfigurationFile.most >> 20U)
+                            : std::string("cannot be read"));
 }
 
-// Where the "x" of "8 x H100" stands; nothing in front of "h100".
+// Where the "x" of "8 x H100" stands; nothing in front of "h100". A count below nothing is still a count, and refused as one.
 std::size_t sign_of_count(std::string_view device) {
-  std::size_t at = 0;
+  std::size_t at = device.starts_with('-') ? 1 : 0;
+  const std::size_t first = at;
   while (at < device.size() && std::isdigit(static_cast<unsigned char>(device[at])) != 0) ++at;
   const std::size_t digits = at;
   while (at < device.size() && device[at] == ' ') ++at;
-  return digits > 0 && at < device.size() && device[at] == 'x' ? at : std::string_view::npos;
+  return digits > first && at < device.size() && device[at] == 'x' ? at : std::string_view::npos;
 }
 
 std::string count_before_device(std::string_view device) {
   const std::size_t sign = sign_of_count(device);
   if (sign == std::string_view::npos) return "";
-  return std::string(device.substr(0, device.find_first_not_of("0123456789")));
+  return std::string(device.substr(0, device.find_first_not_of("-0123456789")));
 }
 
 std::string device_after_count(std::string_view device) {
@@ -91,7 +96,23 @@ std::string device_after_count(std::string_view device) {
 // More is refused, as a number of devices.
 constexpr std::int64_t kMostMachines = 1'000'000'000;
 
+// Bytes by their numbers, where a word would steer the terminal that it is shown on.
+std::string numbered_word(const std::string& word) {
+  std::string quoted = "$'";
+  for (const char character : word) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20U || byte >= 0x7FU)
+      quoted += fmt::format("\\x{:02x}", byte);
+    else if (character == '\'' || character == '\\')
+      quoted += {'\\', character};
+    else
+      quoted.push_back(character);
+  }
+  return quoted + "'";
+}
+
 std::string shell_word(const std::string& word) {
+  if (printable(word) != word) return numbered_word(word);
   for (const char character : word) {
     const auto byte = static_cast<unsigned char>(character);
     if (std::isalnum(byte) == 0 &&
@@ -128,12 +149,8 @@ KeyEdit placed_edit(std::string_view key, std::string_view text, const Place& pl
 }  // namespace
 
 tl::expected<std::string, Diagnostics> configuration_text(const std::string& word) {
-  std::optional<std::string> text = text_of_file(word, kMaximumDocumentBytes);
-  if (!text) return unreadable(word, "it cannot be opened");
-  if (text->size() > kMaximumDocumentBytes)
-    return tl::unexpected(Diagnostics{
-        command_line_problem("E103", fmt::format("{} is larger than {} MiB: no configuration", word,
-                                                 kMaximumDocumentBytes >> 20))});
+  auto text = read_input(word, kConfigurationFile);
+  if (!text) return tl::unexpected(Diagnostics{std::move(text.error())});
   return std::move(*text);
 }
 
@@ -148,7 +165,13 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   namespace fs = std::filesystem;
   std::error_code failed;
   const bool standard_input = word == "-";
-  if (!standard_input && fs::is_directory(word, failed)) return model_input(word);
+  if (!standard_input && fs::is_directory(word, failed)) {
+    // A folder may have the name of a model that is known.
+    Diagnostics ignored;
+    if (!fs::exists(fs::path(word) / "config.json", failed) && !find_model(word, Place{}, ignored))
+      return unreadable(word, "a folder without a config.json");
+    return model_input(word);
+  }
   if (!standard_input && !fs::exists(word, failed)) {
     if (is_path(word)) return unreadable(word, "no such file");
     return model_input(word);
@@ -161,7 +184,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
     if (imported.failed()) return tl::unexpected(std::move(imported.problems));
     RunInput input;
     input.word = word;
-    input.name = standard_input ? "stdin" : fs::path(word).stem().string();
+    input.name = standard_input ? "stdin" : printable(fs::path(word).stem().string());
     input.document = std::move(imported.run);
     input.folder = standard_input ? "" : fs::path(word).parent_path().string();
     return input;
@@ -171,7 +194,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   if (!standard_input && is_model_config(*document)) return model_input(word);
   RunInput input;
   input.word = word;
-  input.name = standard_input ? "stdin" : fs::path(word).stem().string();
+  input.name = standard_input ? "stdin" : printable(fs::path(word).stem().string());
   input.document = std::move(*document);
   input.toml = !word.ends_with(".json") &&
                text->find_first_not_of(" \t\r\n") != std::string::npos &&

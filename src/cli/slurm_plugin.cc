@@ -4,44 +4,70 @@ namespace steelyard {
 
 std::string slurm_plugin() {
   return R"lua(-- job_submit.lua: asks `steelyard gate` about every job script. Written by `steelyard gate --slurm-plugin`.
--- slurm.conf: JobSubmitPlugins=lua, and this file beside it. A job that is not understood is let through;
--- only exit status 1 refuses. A user overrides with --comment=steelyard:skip.
+-- slurm.conf: JobSubmitPlugins=lua, and this file beside it. A user overrides with --comment=steelyard:skip.
+-- Exit status 1 refuses. A job that could not be weighed (not understood, a crash, too slow, steelyard not found) is let
+-- through, unless the policy says not_weighed = "refuse".
 local STEELYARD = os.getenv("STEELYARD") or "steelyard"
 local POLICY = os.getenv("STEELYARD_POLICY") or "/etc/slurm/steelyard.toml"
 local SECONDS = 2
 
-local function exists(path)
-  local file = io.open(path, "r")
-  if file then file:close() end
-  return file ~= nil
+-- The text of the policy, or nothing where there is none.
+local function policy_text()
+  local file = io.open(POLICY, "r")
+  if not file then return nil end
+  local text = file:read("*a") or ""
+  file:close()
+  return text
 end
 
-local function gate(script)
+-- Read here, too: what decides when steelyard itself fails cannot be asked of it.
+local function fails_closed(policy)
+  for line in ((policy or "") .. "\n"):gmatch("([^\n]*)\n") do
+    local word = line:match("^%s*\"?not_weighed\"?%s*=%s*[\"'](%a+)[\"']")
+    if word then return word == "refuse" end
+  end
+  return false
+end
+
+local function quoted(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
+
+-- The exit status of the gate and its line; nothing where it did not end by itself.
+local function gate(script, policy)
   local path = os.tmpname()
   local file = io.open(path, "w")
-  if not file then return 2, "" end
+  if not file then return nil, "no temporary file" end
   file:write(script)
   file:close()
-  local command = "timeout " .. SECONDS .. " " .. STEELYARD .. " gate - --ascii"
-  if exists(POLICY) then command = command .. " --policy " .. POLICY end
-  local pipe = io.popen(command .. " < " .. path .. " 2>/dev/null; echo status $?")
+  local command = "timeout " .. SECONDS .. " " .. quoted(STEELYARD) .. " gate - --ascii"
+  if policy then command = command .. " --policy " .. quoted(POLICY) end
+  local pipe = io.popen(command .. " < " .. quoted(path) .. " 2>/dev/null; echo status $?")
   local answer = pipe and pipe:read("*a") or ""
   if pipe then pipe:close() end
   os.remove(path)
-  local line = answer:match("^[^\n]*") or ""
-  return tonumber(answer:match("status (%d+)%s*$") or "2"), line
+  local status = tonumber(answer:match("status (%d+)%s*$") or "")
+  if status == 0 or status == 1 then return status, answer:match("^[^\n]*") or "" end
+  if status == 124 then return nil, "no answer within " .. SECONDS .. " s" end
+  return nil, "exit status " .. (status or "unknown")
 end
 
 function slurm_job_submit(job, partitions, uid)
   if job.script == nil then return slurm.SUCCESS end
   if job.comment and job.comment:find("steelyard:skip", 1, true) then return slurm.SUCCESS end
-  local status, line = gate(job.script)
+  local policy = policy_text()
+  local status, line = gate(job.script, policy)
+  if status == nil then
+    local closed = fails_closed(policy)
+    local verdict = closed and "refused" or "accepted"
+    line = verdict .. ": not weighed (not_weighed = \"" .. (closed and "refuse" or "accept") .. "\"): " .. line
+    slurm.log_info("steelyard: %s", line)
+    status = closed and 1 or 0
+  end
   if status == 1 then
     for part in line:gmatch("[^;]+") do slurm.log_user("steelyard: %s", (part:gsub("^%s+", ""))) end
     slurm.log_user("override: --comment=steelyard:skip")
     return slurm.ERROR
   end
-  if status == 0 and not job.comment then job.comment = "steelyard: " .. line end
+  if not job.comment then job.comment = "steelyard: " .. line end
   return slurm.SUCCESS
 end
 

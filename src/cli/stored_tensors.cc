@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_status.h"
+#include "cli/input_file.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/run_input.h"
@@ -52,10 +53,9 @@ tl::expected<StoredTensors, Diagnostics> read_header(const std::string& path) {
 
 tl::expected<StoredTensors, Diagnostics> read_checkpoint(const std::string& path) {
   if (!path.ends_with(".json")) return read_header(path);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return tl::unexpected(Diagnostics{unreadable(path)});
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto index = read_shard_index(text, path);
+  const auto text = read_input(path, kShardIndexFile);
+  if (!text) return tl::unexpected(Diagnostics{text.error()});
+  const auto index = read_shard_index(*text, path);
   if (!index) return tl::unexpected(index.error());
   StoredTensors tensors;
   Diagnostics problems;
@@ -65,7 +65,7 @@ tl::expected<StoredTensors, Diagnostics> read_checkpoint(const std::string& path
       tensors.insert(tensors.end(), std::make_move_iterator(header->begin()),
                      std::make_move_iterator(header->end()));
     else
-      problems.insert(problems.end(), header.error().begin(), header.error().end());
+      for (const Diagnostic& problem : header.error()) add_problem(problems, problem);
   }
   if (!problems.empty()) return tl::unexpected(problems);
   return tensors;
@@ -114,7 +114,7 @@ int compare_with_checkpoint(const Invocation& invocation, const std::string& mod
                                         {"expected", mismatch.expected},
                                         {"stored", mismatch.stored},
                                         {"text", described(mismatch)}});
-    answer(document.dump(2) + "\n");
+    answer(document_text(document));
     return comparison.mismatches.empty() ? kDone : kFinding;
   }
   if (comparison.mismatches.empty()) {

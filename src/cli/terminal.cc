@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <random>
 #include <string_view>
 
 namespace steelyard {
@@ -42,6 +43,15 @@ bool wants_colour(const StyleChoice& choice, const Surroundings& around) {
   return around.terminal && around.term != "dumb";
 }
 
+// The same for both streams: what is painted for one may be written to the other.
+const std::string& seal_of_this_run() {
+  static const std::string kSeal = [] {
+    std::random_device chance;
+    return std::to_string(chance()) + std::to_string(chance()) + ";";
+  }();
+  return kSeal;
+}
+
 bool is_utf8(std::string_view locale) {
   std::string lower;
   for (const char character : locale)
@@ -60,6 +70,7 @@ Style style_for(const StyleChoice& choice, const Surroundings& around) {
   style.colour = wants_colour(choice, around);
   style.ascii = choice.ascii || !is_utf8(around.locale);
   style.bars = !choice.no_bars;
+  if (style.colour) style.seal = seal_of_this_run();
   style.elide = around.terminal;
   const int columns = std::atoi(around.columns_variable.c_str());
   if (columns > 0) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_status.h"
+#include "cli/input_file.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
@@ -29,8 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kWorst = 3;
-// What is wrong in a file is said line by line, up to here.
-constexpr std::size_t kMostProblems = 20;
 
 // The files that the words name: a folder means its *.json and *.jsonl, in order of their names.
 std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnostics& problems) {
@@ -49,7 +46,10 @@ std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnos
     for (fs::directory_iterator entry(word, failed), end; !failed && entry != end;
          entry.increment(failed)) {
       const std::string path = entry->path().string();
-      if (path.ends_with(".json") || path.ends_with(".jsonl")) found.push_back(path);
+      // A pipe in a folder would be waited for.
+      if ((path.ends_with(".json") || path.ends_with(".jsonl")) &&
+          fs::is_regular_file(path, failed))
+        found.push_back(path);
     }
     if (found.empty())
       problems.push_back(
@@ -71,28 +71,20 @@ class Reader {
 
   void read(const std::string& file) {
     if (file.ends_with(".json")) {
-      const std::optional<std::string> text = text_of_file(file);
-      if (text) return row(*text, file, file, 0);
-    } else if (file == "-") {
-      return lines(std::cin, file);
-    } else if (std::ifstream stream(file, std::ios::binary); stream) {
-      return lines(stream, file);
+      const auto text = read_input(file, kRecordFile);
+      if (!text) return problem(text.error());
+      return row(*text, file, file, 0);
     }
-    problem(command_line_problem("E100", fmt::format("cannot read {}", file)));
+    const std::string name = file == "-" ? "<stdin>" : file;
+    InputLines lines(file);
+    while (lines.next())
+      row(lines.line(), file, fmt::format("{}:{}", name, lines.number()), lines.number());
+    if (lines.problem()) problem(*lines.problem());
   }
 
   std::size_t rows() const { return rows_; }
-  std::size_t unsaid() const { return unsaid_; }
 
  private:
-  void lines(std::istream& stream, const std::string& file) {
-    const std::string name = file == "-" ? "<stdin>" : file;
-    std::string line;
-    for (int number = 1; std::getline(stream, line); ++number)
-      if (line.find_first_not_of(" \t\r") != std::string::npos)
-        row(line, file, fmt::format("{}:{}", name, number), number);
-  }
-
   void row(std::string_view text, const std::string& file, const std::string& place, int number) {
     ++rows_;
     tl::expected<Value, Diagnostics> document = read_json(text, place);
@@ -113,20 +105,13 @@ class Reader {
     return problem;
   }
 
-  void problem(Diagnostic problem) {
-    if (problems_.size() < kMostProblems) {
-      problems_.push_back(std::move(problem));
-    } else {
-      ++unsaid_;
-    }
-  }
+  void problem(Diagnostic problem) { add_problem(problems_, std::move(problem)); }
 
   std::string source_;
   bool keep_runs_;
   Validation& validation_;
   Diagnostics& problems_;
   std::size_t rows_ = 0;
-  std::size_t unsaid_ = 0;
 };
 
 int refuse_nothing(const Invocation& invocation) {
@@ -182,9 +167,6 @@ int validate_command(const Invocation& invocation) {
   const bool keep_runs = invocation.json && invocation.has("rows");
   Reader reader(source == nullptr ? "" : *source, keep_runs, validation, problems);
   for (const std::string& file : files) reader.read(file);
-  if (reader.unsaid() > 0)
-    problems.push_back(
-        command_line_problem("E110", fmt::format("{} more lines are no rows", reader.unsaid())));
   if (validation.rows() == 0 && problems.empty())
     problems.push_back(command_line_problem(
         "E110", reader.rows() == 0

@@ -8,6 +8,7 @@
 #include "cli/calibrated.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
@@ -158,13 +159,11 @@ int weigh_command(const Invocation& invocation) {
     }
     const std::string text = run_text(*input, edits, asked.document);
     if (*file == "-") {
-      answer(text);
+      answer_file(text);
       return status_of(invocation, prediction);
     }
-    if (!write_file(*file, text))
-      return refuse(invocation,
-                    {command_line_problem("E100", fmt::format("cannot write {}", *file))},
-                    "nothing written");
+    if (const auto problem = write_file(*file, text))
+      return refuse(invocation, {*problem}, "nothing written");
   }
 
   if (const auto status = write_snapshot(invocation, job, prediction)) return *status;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/exit_status.h"
+#include "cli/input_file.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
@@ -15,10 +16,6 @@
 namespace steelyard {
 namespace {
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 nlohmann::ordered_json internal_error(const std::string& what) {
   return json_of({command_line_problem("E070", "internal error: " + what)});
 }
@@ -26,23 +23,16 @@ nlohmann::ordered_json internal_error(const std::string& what) {
 }  // namespace
 
 int weigh_jobs(const Invocation& invocation, const std::string& file) {
-  const std::optional<std::string> text = text_of_file(file);
-  if (!text)
-    return refuse(invocation, {command_line_problem("E100", fmt::format("cannot read {}", file))},
-                  "nothing weighed");
+  InputLines lines(file);
+  if (lines.problem()) return refuse(invocation, {*lines.problem()}, "nothing weighed");
   const std::vector<KeyEdit> edits = edits_of(invocation.keys);
   const bool brief = invocation.has("brief");
   bool internal = false;
-  int number = 0;
-  for (std::string_view rest = *text; !rest.empty();) {
-    const std::size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    ++number;
-    if (is_blank(line)) continue;
+  while (lines.next()) {
     // One bad line, be it our own defect, must not silence the lines after it.
     try {
-      tl::expected<Value, Diagnostics> document = read_json(line, fmt::format("<jobs>:{}", number));
+      tl::expected<Value, Diagnostics> document =
+          read_json(lines.line(), fmt::format("<jobs>:{}", lines.number()));
       if (!document) {
         answer(line_text(json_of(document.error())));
         continue;
@@ -70,6 +60,8 @@ int weigh_jobs(const Invocation& invocation, const std::string& file) {
       answer(line_text(internal_error(fault.what())));
     }
   }
+  if (lines.problem())
+    return refuse(invocation, {*lines.problem()}, "the lines from there on are not weighed");
   return internal ? kInternal : kDone;
 }
 

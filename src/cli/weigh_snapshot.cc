@@ -4,6 +4,7 @@
 
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/weigh_command.h"
@@ -57,8 +58,8 @@ std::optional<int> write_snapshot(const Invocation& invocation, const Job& job,
         painted(invocation.error_style, Ink::kWarning, "warning"),
         print_count(
             Checked(static_cast<std::int64_t>(timeline.snapshot.devices.front().events.size())))));
-  if (!write_file(*file, memory_snapshot_pickle(timeline.snapshot)))
-    return refuse_snapshot(invocation, "E100", fmt::format("cannot write {}", *file));
+  if (const auto problem = write_file(*file, memory_snapshot_pickle(timeline.snapshot)))
+    return refuse(invocation, {*problem}, "no snapshot written");
   return std::nullopt;
 }
 

@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include "cli/exit_status.h"
-#include "cli/outlet.h"
+#include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/weigh_command.h"
 #include "predict/step_trace.h"
 #include "quantity/parse.h"
+#include "quantity/print.h"
 #include "report/trace_json.h"
 
 namespace steelyard {
@@ -48,12 +49,25 @@ std::optional<int> write_trace(const Invocation& invocation, const Job& job) {
   const auto refused = [&](const std::string& code, const std::string& message) {
     return refuse(invocation, {command_line_problem(code, message)}, "no trace written");
   };
+  if (const std::int64_t passages = trace_passages(job); passages > kMostTracePassages)
+    return refuse(
+        invocation,
+        {command_line_problem(
+            "E622",
+            fmt::format("--trace: a step of {} passages, more than {} can be looked at",
+                        print_count(passages), print_count(kMostTracePassages)),
+            "forward and backward of each micro-batch on each stage and chunk is one: fewer "
+            "micro-batches (training.gradient_accumulation, a smaller global batch) show the same "
+            "step, shorter")},
+        "no trace written");
   const StepTrace trace = step_trace(job);
   if (trace.ranks.empty())
     return refused("E005",
                    fmt::format("--trace: no times are known of {}", job.cluster.device->name));
-  if (!write_file(*file, trace_json(trace)))
-    return refused("E100", fmt::format("cannot write {}", *file));
+  OutputFile written(*file);
+  write_trace_json(trace, [&](std::string_view text) { written.write(text); });
+  if (const auto problem = written.finish())
+    return refuse(invocation, {*problem}, "no trace written");
   return std::nullopt;
 }
 

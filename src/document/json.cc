@@ -136,9 +136,12 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     Open& table = open_.back();
     const Mark mark = cursor_.next();
     if (table.keys.repeats(table.value, text)) {
-      problems_.push_back({Severity::kError, "E102",
-                           fmt::format("the key \"{}\" is given twice in one table", text),
-                           mark.place(), "given again here", "keep one of the two"});
+      if (is_full(problems_, Severity::kError))
+        count_problem(problems_, Severity::kError);
+      else
+        add_problem(problems_, {Severity::kError, "E102",
+                                fmt::format("the key \"{}\" is given twice in one table", text),
+                                mark.place(), "given again here", "keep one of the two"});
     }
     table.key = std::move(text);
     table.key_mark = mark;
@@ -178,7 +181,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
         problem.message = "not JSON here";
       }
     }
-    problems_.push_back(std::move(problem));
+    problems_.insert(problems_.begin(), std::move(problem));
     return false;
   }
 
@@ -197,12 +200,12 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     const Mark mark = cursor_.next();
     value.set_mark(mark);
     if (open_.size() >= static_cast<std::size_t>(kMaximumDepth)) {
-      problems_.push_back({Severity::kError,
-                           "E103",
-                           fmt::format("nested more than {} deep", kMaximumDepth),
-                           mark.place(),
-                           "too deep",
-                           {}});
+      problems_.insert(problems_.begin(), {Severity::kError,
+                                           "E103",
+                                           fmt::format("nested more than {} deep", kMaximumDepth),
+                                           mark.place(),
+                                           "too deep",
+                                           {}});
       return false;
     }
     open_.push_back({std::move(value), {}, {}, {}});
@@ -216,6 +219,15 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return put(std::move(done), std::move(mark));
   }
   bool put(Value value, Mark mark) {
+    if (++values_ > kMaximumValues) {
+      problems_.insert(problems_.begin(), {Severity::kError,
+                                           "E103",
+                                           fmt::format("more than {} values", kMaximumValues),
+                                           mark.place(),
+                                           "one too many",
+                                           {}});
+      return false;
+    }
     value.set_mark(std::move(mark));
     if (open_.empty()) {
       root = std::move(value);
@@ -234,13 +246,14 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::shared_ptr<const Source> source_;
   Cursor cursor_;
   std::vector<Open> open_;
+  std::int64_t values_ = 0;
   Diagnostics problems_;
 };
 
 }  // namespace
 
 ReadValue read_json(std::string_view text, std::string_view source_name) {
-  auto source = std::make_shared<Source>(Source{std::string(source_name), std::string(text), 1});
+  const auto source = source_of(source_name, text);
   if (text.size() > kMaximumDocumentBytes) {
     return tl::unexpected(Diagnostics{{Severity::kError,
                                        "E103",

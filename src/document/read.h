@@ -6,6 +6,8 @@
 // Nothing is thrown, nothing is read from disk. Repeated keys are errors, depth and size are bounded.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <tl/expected.hpp>
 
@@ -26,7 +28,11 @@ ReadValue read_document(std::string_view text, std::string_view source_name);
 
 // Tables and lists within each other, at most. Deeper text is refused, not followed.
 constexpr int kMaximumDepth = 64;
-// A run file or a config.json is far smaller; what is larger is another kind of file.
+// Values of one text, at most: each takes some hundred bytes of memory, where text takes one or two.
+constexpr std::int64_t kMaximumValues = 1'000'000;
+// The header of a checkpoint is the largest text of all; a run file or a config.json is far smaller.
 constexpr std::size_t kMaximumDocumentBytes = std::size_t{64} << 20;
+// What people write by hand, and so TOML, YAML and scripts.
+constexpr std::size_t kMaximumConfigurationBytes = std::size_t{4} << 20;
 
 }  // namespace steelyard

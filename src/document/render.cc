@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "document/printable.h"
+
 namespace steelyard {
 namespace {
 
@@ -12,8 +14,10 @@ constexpr std::size_t kPlaceColumn = 64;  // where the place starts on an 80-col
 
 struct Paint {
   bool on = false;
+  std::string_view seal;
   std::string operator()(std::string_view code, std::string_view text) const {
-    return on ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+    return on ? colour_sequence(seal, code).append(text) + colour_sequence(seal, "0")
+              : std::string(text);
   }
 };
 
@@ -32,18 +36,13 @@ std::size_t byte_of(std::string_view text, std::size_t index) {
   return text.size();
 }
 
-// Tabs become one space and control characters a dot, so that the caret stays under its word and a
-// file cannot steer the terminal.
-std::string printable(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\t')
-      c = ' ';
-    else if (byte < 0x20U || byte == 0x7FU)
-      c = '.';
-  }
-  return result;
+// A message quotes names and values of others, which may be megabytes long.
+std::string sentence(std::string_view text) {
+  constexpr std::size_t kLongest = 600;
+  if (text.size() <= kLongest) return printable_in_place(text);
+  std::size_t cut = kLongest;
+  while (cut > 0 && !starts_character(text[cut])) --cut;
+  return printable_in_place(text.substr(0, cut)) + " ...";
 }
 
 // The stretch of a line that is shown, when the line is too long: the marked word and what surrounds it.
@@ -53,20 +52,22 @@ struct Shown {
   std::size_t length = 1;
 };
 Shown clipped(const Place& place, std::size_t room) {
-  Shown shown{printable(place.text), 0, 1};
+  Shown shown{printable_in_place(place.text), 0, 1};
   const std::size_t count = characters_in(shown.text);
-  const std::size_t column = place.column > 0 ? static_cast<std::size_t>(place.column - 1) : 0;
+  const bool cut_before = place.text_column > 1;
+  const std::size_t column =
+      static_cast<std::size_t>(std::max(place.column - place.text_column, 0));
   shown.caret = std::min(column, count);
   shown.length = std::max<std::size_t>(
       1, std::min(static_cast<std::size_t>(std::max(place.length, 1)), count - shown.caret));
-  if (count <= room) return shown;
+  if (count <= room && !cut_before) return shown;
   const std::size_t before = std::min<std::size_t>(shown.caret, room / 3);
   const std::size_t from = shown.caret - before;
   const std::size_t upto = std::min(count, from + room);
   const std::size_t first = byte_of(shown.text, from);
   std::string cut = shown.text.substr(first, byte_of(shown.text, upto) - first);
   shown.caret = before;
-  if (from > 0) {
+  if (from > 0 || cut_before) {
     cut.insert(0, "... ");
     shown.caret += 4;
   }
@@ -77,7 +78,7 @@ Shown clipped(const Place& place, std::size_t room) {
 }
 
 std::string place_name(const Place& place) {
-  std::string name = printable(place.source);
+  std::string name = sentence(place.source);
   if (place.line > 0) name += fmt::format(":{}", place.line);
   if (place.line > 0 && place.column > 0) name += fmt::format(":{}", place.column);
   return name;
@@ -99,11 +100,11 @@ nlohmann::ordered_json as_json(const Diagnostic& problem) {
 }  // namespace
 
 std::string render(const Diagnostic& problem, const RenderStyle& style) {
-  const Paint paint{style.colour};
+  const Paint paint{style.colour, style.seal};
   const bool error = problem.severity == Severity::kError;
   const std::string code = problem.code.empty() ? std::string() : fmt::format("[{}]", problem.code);
   const std::string kind = (error ? "error" : "warning") + code;
-  const std::string message = printable(problem.message);
+  const std::string message = sentence(problem.message);
   std::string text = paint(error ? "31" : "33", kind) + ": " + paint("1", message);
 
   const std::string where = place_name(problem.place);
@@ -124,12 +125,12 @@ std::string render(const Diagnostic& problem, const RenderStyle& style) {
     text += paint("2", gutter) + line.text + '\n';
     std::string under =
         std::string(line.caret, ' ') + paint(error ? "31" : "33", std::string(line.length, '^'));
-    if (!problem.label.empty()) under += ' ' + printable(problem.label);
+    if (!problem.label.empty()) under += ' ' + sentence(problem.label);
     text += paint("2", std::string(gutter.size() - 2, ' ') + "| ") + under + '\n';
   } else if (!problem.label.empty()) {
-    text += "   " + printable(problem.label) + '\n';
+    text += "   " + sentence(problem.label) + '\n';
   }
-  if (!problem.help.empty()) text += paint("1", "help") + ": " + printable(problem.help) + '\n';
+  if (!problem.help.empty()) text += paint("1", "help") + ": " + sentence(problem.help) + '\n';
   return text;
 }
 
@@ -138,13 +139,21 @@ std::string render(const Diagnostics& problems, std::string_view outcome,
   std::string text;
   std::size_t errors = 0;
   std::string last_code;
+  std::size_t shown[2] = {0, 0};  // warnings, errors
+  std::int64_t more = 0;
   for (const Diagnostic& problem : problems) {
+    const bool error = problem.severity == Severity::kError;
+    if (error) errors += static_cast<std::size_t>(std::max<std::int64_t>(problem.more, 1));
+    if (problem.more > 0 || shown[error ? 1 : 0] == kProblemsShown) {
+      more += std::max<std::int64_t>(problem.more, 1);
+      continue;
+    }
+    ++shown[error ? 1 : 0];
     if (!text.empty()) text += '\n';
     text += render(problem, style);
-    if (problem.severity != Severity::kError) continue;
-    ++errors;
-    last_code = problem.code;
+    if (error) last_code = problem.code;
   }
+  if (more > 0) text += fmt::format("\nand {} more\n", more);
   if (errors == 0 || outcome.empty()) return text;
   text += fmt::format("\n{} {}, {}.", errors, errors == 1 ? "problem" : "problems", outcome);
   if (!last_code.empty())
@@ -156,7 +165,14 @@ std::string problems_as_json(const Diagnostics& problems) {
   nlohmann::ordered_json json;
   json["schema"] = "steelyard.error/1";
   json["problems"] = nlohmann::ordered_json::array();
-  for (const Diagnostic& problem : problems) json["problems"].push_back(as_json(problem));
+  std::int64_t more = 0;
+  for (const Diagnostic& problem : problems) {
+    if (problem.more > 0)
+      more += problem.more;
+    else
+      json["problems"].push_back(as_json(problem));
+  }
+  if (more > 0) json["more"] = more;
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -16,6 +16,9 @@
 namespace steelyard {
 namespace {
 
+// Of a run file, which has a few hundred.
+constexpr std::int64_t kMostValues = 500'000;
+
 int characters_in(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
@@ -29,12 +32,12 @@ class Converter {
   Value convert(const toml::node& node, int depth) {
     Value value;
     if (depth > kMaximumDepth) {
-      problems_.push_back({Severity::kError,
-                           "E103",
-                           fmt::format("nested more than {} deep", kMaximumDepth),
-                           mark_of(node.source()).place(),
-                           "too deep",
-                           {}});
+      add_problem(problems_, {Severity::kError,
+                              "E103",
+                              fmt::format("nested more than {} deep", kMaximumDepth),
+                              mark_of(node.source()).place(),
+                              "too deep",
+                              {}});
       return value;
     }
     if (const auto* table = node.as_table()) {
@@ -52,9 +55,9 @@ class Converter {
     } else if (const auto* truth = node.as_boolean()) {
       value = Value::boolean(truth->get());
     } else {
-      problems_.push_back({Severity::kError, "E105", "a date or time",
-                           mark_of(node.source()).place(), "no key takes dates",
-                           "put it in double quotes if it is text"});
+      add_problem(problems_,
+                  {Severity::kError, "E105", "a date or time", mark_of(node.source()).place(),
+                   "no key takes dates", "put it in double quotes if it is text"});
     }
     value.set_mark(mark_of(node.source()));
     return value;
@@ -110,6 +113,17 @@ int line_nested_too_deep(std::string_view text) {
   return 0;
 }
 
+// toml++ makes a node of a hundred bytes for every value, before anybody can count them: commas and lines are counted first.
+int line_of_too_many(std::string_view text) {
+  std::int64_t values = 0;
+  int line = 1;
+  for (char c : text) {
+    if (c == '\n') ++line;
+    if ((c == '\n' || c == ',') && ++values > kMostValues) return line;
+  }
+  return 0;
+}
+
 Diagnostic syntax_error(const toml::parse_error& fault, const Converter& converter) {
   std::string what(fault.description());
   // "Error while parsing string: unterminated string" -> what is wrong, without the reader's own story
@@ -123,6 +137,10 @@ Diagnostic syntax_error(const toml::parse_error& fault, const Converter& convert
     problem.message = "a key or table that is given twice";
     problem.label = colon == std::string::npos ? what : what.substr(colon + 2);
     problem.help = "keep one of the two";
+  } else if (what.find("TOML_MAX_NESTED_VALUES") != std::string::npos) {
+    problem.code = "E103";
+    problem.message = fmt::format("nested more than {} deep", kMaximumDepth);
+    problem.label = "too deep";
   } else if (colon != std::string::npos) {
     problem.message = fmt::format("not TOML here: in a {}", what.substr(0, colon));
     problem.label = what.substr(colon + 2);
@@ -158,16 +176,18 @@ int line_that_stops(std::string_view text) {
 }  // namespace
 
 ReadValue read_toml(std::string_view text, std::string_view source_name) {
-  auto source = std::make_shared<Source>(Source{std::string(source_name), std::string(text), 1});
+  const auto source = source_of(source_name, text);
   const auto refuse = [&](int line, std::string message, const char* code = "E103") {
     const Mark mark{source, line, line > 0 ? 1 : 0, 1};
     Place place = line > 0 ? mark.place() : Place{source->name, 0, 0, {}, 0};
     return tl::unexpected(
         Diagnostics{{Severity::kError, code, std::move(message), std::move(place), {}, {}}});
   };
-  if (text.size() > kMaximumDocumentBytes)
+  if (text.size() > kMaximumConfigurationBytes)
     return refuse(0, fmt::format("{} bytes of TOML, more than {} MiB", text.size(),
-                                 kMaximumDocumentBytes >> 20));
+                                 kMaximumConfigurationBytes >> 20));
+  if (const int line = line_of_too_many(text); line > 0)
+    return refuse(line, fmt::format("more than {} values", kMostValues));
   if (const int line = line_nested_too_deep(text); line > 0)
     return refuse(line, fmt::format("nested more than {} deep", kMaximumDepth));
 

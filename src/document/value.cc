@@ -6,21 +6,79 @@
 #include <cmath>
 #include <utility>
 
+#include "document/printable.h"
+
 namespace steelyard {
 namespace {
 
-// The line numbered `line` of a source, without its end.
-std::string line_of(const Source& source, int line) {
-  std::size_t start = 0;
-  for (int current = source.first_line; current < line; ++current) {
-    const std::size_t end = source.text.find('\n', start);
-    if (end == std::string::npos) return {};
-    start = end + 1;
+constexpr std::size_t kStretch = 4096;
+// A line is shown whole up to here; of a longer one a window.
+constexpr std::size_t kLongestExcerpt = 1024;
+constexpr std::size_t kBeforeColumn = 400;
+
+bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
+
+// Reads on from a byte whose line and column are known.
+struct Reading {
+  std::size_t byte = 0;
+  int line = 1;
+  int column = 1;
+
+  void step(std::string_view text) {
+    if (text[byte] == '\n') {
+      ++line;
+      column = 1;
+    } else if (starts_character(text[byte])) {
+      ++column;
+    }
+    ++byte;
   }
-  std::string text = source.text.substr(start, source.text.find('\n', start) - start);
-  if (!text.empty() && text.back() == '\r') text.pop_back();
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // columns count from after the mark
-  return text;
+};
+
+// Where a line and column stand in the text; columns count from after a byte order mark.
+Reading reading_at(const Source& source, int line, int column) {
+  const auto begins_behind = [](const std::pair<int, int>& wanted, const Source::Stretch& stretch) {
+    return wanted < std::pair(stretch.line, stretch.column);
+  };
+  Reading at{0, source.first_line, source.first_column};
+  const auto behind = std::upper_bound(source.stretches.begin(), source.stretches.end(),
+                                       std::pair(line, column), begins_behind);
+  if (behind != source.stretches.begin()) {
+    const auto stretch = behind - 1;
+    at = {static_cast<std::size_t>(stretch - source.stretches.begin()) * kStretch, stretch->line,
+          stretch->column};
+  } else if (std::string_view(source.text).starts_with("\xEF\xBB\xBF")) {
+    at.byte = 3;
+  }
+  while (at.byte < source.text.size() && at.line < line) at.step(source.text);
+  while (at.byte < source.text.size() && at.column < column && source.text[at.byte] != '\n')
+    at.step(source.text);
+  while (at.byte < source.text.size() && !starts_character(source.text[at.byte])) ++at.byte;
+  return at;
+}
+
+// The line, or the window of a long one around the column: its text and where that begins.
+void show_line(Place& place, const Source& source, int line, int column) {
+  const std::string_view text = source.text;
+  const Reading at = reading_at(source, line, std::max(column, source.first_column));
+  if (at.line < line) return;
+  std::size_t from = at.byte;
+  place.text_column = at.column;
+  while (from > 0 && text[from - 1] != '\n' && at.byte - from < kBeforeColumn) {
+    --from;
+    if (starts_character(text[from])) --place.text_column;
+  }
+  while (from < at.byte && !starts_character(text[from])) ++from;
+  std::size_t upto = from;
+  while (upto < text.size() && text[upto] != '\n' && upto - from < kLongestExcerpt) ++upto;
+  while (upto > from && upto < text.size() && !starts_character(text[upto])) --upto;
+  std::string_view shown = text.substr(from, upto - from);
+  if (shown.starts_with("\xEF\xBB\xBF")) {
+    shown.remove_prefix(3);
+    place.text_column = 1;
+  }
+  if (shown.ends_with('\r')) shown.remove_suffix(1);
+  place.text = shown;
 }
 
 std::pair<std::string_view, std::string_view> split_first(std::string_view path) {
@@ -38,8 +96,21 @@ Place Mark::place() const {
   place.line = line;
   place.column = column;
   place.length = length;
-  place.text = line > 0 ? line_of(*source, line) : source->text;
+  show_line(place, *source, line > 0 ? line : source->first_line, column);
   return place;
+}
+
+std::shared_ptr<const Source> source_of(std::string_view name, std::string_view text) {
+  auto source = std::make_shared<Source>(Source{std::string(name), std::string(text), 1, 1, {}});
+  if (text.size() <= kStretch) return source;
+  source->stretches.reserve(text.size() / kStretch + 1);
+  Reading at;
+  if (text.starts_with("\xEF\xBB\xBF")) at.column = 0;
+  while (at.byte < text.size()) {
+    if (at.byte % kStretch == 0) source->stretches.push_back({at.line, at.column});
+    at.step(text);
+  }
+  return source;
 }
 
 Mark mark_of(const Place& place) {
@@ -47,6 +118,7 @@ Mark mark_of(const Place& place) {
   source->name = place.source;
   source->text = place.text;
   source->first_line = std::max(place.line, 1);
+  source->first_column = place.text_column;
   return Mark{std::move(source), place.line, place.column, place.length};
 }
 
@@ -153,7 +225,8 @@ std::string shown(const Value& value) {
     case Value::Kind::kNumber:
       return fmt::format("{}", value.as_number());
     case Value::Kind::kString:
-      text = fmt::format("\"{}\"", value.as_string());
+      text = fmt::format("\"{}\"",
+                         printable(std::string_view(value.as_string()).substr(0, 2 * kLongest)));
       break;
     case Value::Kind::kTable:
       return value.members().empty() ? "{}" : "{...}";

@@ -24,10 +24,19 @@ namespace steelyard {
 
 // One text that was read. Lines are cut out of it only when an error shows them.
 struct Source {
-  std::string name;    // file name, flag, or "<jobs>:17"
-  std::string text;    // all of it; of a flag, the words as typed; may be empty
-  int first_line = 1;  // the number of the first line of `text`
+  // Where a stretch of a long text begins, so that a place in it is found without reading all before it.
+  struct Stretch {
+    int line = 0;
+    int column = 0;
+  };
+  std::string name;                // file name, flag, or "<jobs>:17"
+  std::string text;                // all of it; of a flag, the words as typed; may be empty
+  int first_line = 1;              // the number of the first line of `text`
+  int first_column = 1;            // of the first character of `text`
+  std::vector<Stretch> stretches;  // of a long text, one every few kilobytes
 };
+// With the stretches of a long text.
+std::shared_ptr<const Source> source_of(std::string_view name, std::string_view text);
 
 // A stretch of a source. Small, so that every value can carry one.
 struct Mark {

@@ -12,19 +12,33 @@
 namespace steelyard {
 namespace {
 
-// Values that aliases may add to a document: a nest of lists of lists multiplies beyond any use.
+// Values that anchors and aliases may add to a document: a nest of lists of lists multiplies beyond any use.
 constexpr std::int64_t kMaximumAliased = 100'000;
-// Configurations are a page or two.
-constexpr std::size_t kMostRepetitions = 20;  // that are said one by one
-constexpr std::size_t kMaximumYamlBytes = std::size_t{8} << 20;
+// Letters of text that count as one value more.
+constexpr std::size_t kLettersOfValue = 64;
 
-std::int64_t size_of(const Value& value) {
+// How much a copy takes, and how deep it nests.
+struct Extent {
   std::int64_t size = 1;
+  int depth = 0;
+
+  void add(const Extent& inner) {
+    size += inner.size;
+    depth = std::max(depth, inner.depth + 1);
+  }
+};
+Extent extent_of(const Value& value) {
+  Extent extent;
+  if (value.is_string())
+    extent.size += static_cast<std::int64_t>(value.as_string().size() / kLettersOfValue);
   if (value.is_array())
-    for (const Value& item : value.items()) size += size_of(item);
+    for (const Value& item : value.items()) extent.add(extent_of(item));
   if (value.is_table())
-    for (const Value::Member& member : value.members()) size += size_of(member.value);
-  return size;
+    for (const Value::Member& member : value.members()) {
+      extent.add(extent_of(member.value));
+      extent.size += static_cast<std::int64_t>(member.key.size() / kLettersOfValue);
+    }
+  return extent;
 }
 
 }  // namespace
@@ -153,7 +167,7 @@ Value YamlReader::node(int least, int sequence_least, bool compact, int depth) {
     return finish(properties, Value(), std::move(mark), came_from);
   const std::size_t from = at_;
   mark = mark_here();
-  if (peek() == '*') return alias();
+  if (peek() == '*') return alias(depth);
   Value value;
   if (is_list) {
     if (!fresh)
@@ -192,12 +206,28 @@ Value YamlReader::finish(const Properties& properties, Value value, Mark mark, s
   std::size_t upto = std::max(at_, from);
   while (upto > from && (is_blank(text_[upto - 1]) || is_break(text_[upto - 1]))) --upto;
   close(mark, from, upto);
+  if (++values_ > kMaximumValues)
+    throw YamlFault{
+        "E103", fmt::format("more than {} values", kMaximumValues), from, "one too many", {}};
   value.set_mark(std::move(mark));
-  if (!properties.anchor.empty()) anchors_[properties.anchor] = value;
+  if (!properties.anchor.empty()) {
+    spend(extent_of(value).size, from);
+    anchors_[properties.anchor] = value;
+  }
   return value;
 }
 
-Value YamlReader::alias() {
+void YamlReader::spend(std::int64_t values, std::size_t at) {
+  aliased_ += values;
+  if (aliased_ > kMaximumAliased)
+    throw YamlFault{"E103",
+                    "aliases that multiply beyond reason",
+                    at,
+                    fmt::format("more than {} values", kMaximumAliased),
+                    {}};
+}
+
+Value YamlReader::alias(int depth) {
   const std::size_t from = at_++;
   const std::string name = word_of_property();
   const auto found = anchors_.find(name);
@@ -207,13 +237,11 @@ Value YamlReader::alias() {
                     from,
                     fmt::format("&{} stands nowhere above", name),
                     {}};
-  aliased_ += size_of(found->second);
-  if (aliased_ > kMaximumAliased)
-    throw YamlFault{"E103",
-                    "aliases that multiply beyond reason",
-                    from,
-                    fmt::format("more than {} values", kMaximumAliased),
-                    {}};
+  const Extent extent = extent_of(found->second);
+  spend(extent.size, from);
+  if (depth + extent.depth > kMaximumDepth)
+    throw YamlFault{
+        "E103", fmt::format("nested more than {} deep", kMaximumDepth), from, "too deep", {}};
   return found->second;
 }
 
@@ -291,11 +319,13 @@ void YamlReader::add(Value& table, RepeatedKeys& keys, std::vector<Value>& merge
     return;
   }
   if (keys.repeats(table, key)) {
-    if (problems_.size() < kMostRepetitions)
-      problems_.push_back({Severity::kError, "E102", fmt::format("\"{}\" is given twice", key),
-                           mark.place(),
-                           fmt::format("first on line {}", table.member(key)->key_mark.line),
-                           "keep one of the two"});
+    if (is_full(problems_, Severity::kError))
+      count_problem(problems_, Severity::kError);
+    else
+      add_problem(problems_,
+                  {Severity::kError, "E102", fmt::format("\"{}\" is given twice", key),
+                   mark.place(), fmt::format("first on line {}", table.member(key)->key_mark.line),
+                   "keep one of the two"});
     return;
   }
   table.members().push_back({std::move(key), std::move(mark), std::move(value)});
@@ -310,14 +340,14 @@ void YamlReader::merge(Value& table, RepeatedKeys& keys, const std::vector<Value
 }
 
 ReadValue read_yaml(std::string_view text, std::string_view source_name) {
-  auto source = std::make_shared<Source>(Source{std::string(source_name), std::string(text), 1});
+  const auto source = source_of(source_name, text);
   const auto refuse = [&](const char* code, std::string message) {
     return tl::unexpected(Diagnostics{
         {Severity::kError, code, std::move(message), Place{source->name, 0, 0, {}, 0}, {}, {}}});
   };
-  if (text.size() > kMaximumYamlBytes)
+  if (text.size() > kMaximumConfigurationBytes)
     return refuse("E103", fmt::format("{} bytes of YAML, more than {} MiB", text.size(),
-                                      kMaximumYamlBytes >> 20));
+                                      kMaximumConfigurationBytes >> 20));
   if (text.find('\0') != std::string_view::npos) return refuse("E101", "not text: a zero byte");
   YamlReader reader(source);
   try {

@@ -28,7 +28,7 @@ Value YamlReader::flow_value(int depth) {
   }
   const std::size_t from = at_;
   Mark mark = mark_here();
-  if (peek() == '*') return alias();
+  if (peek() == '*') return alias(depth);
   Value value = peek() == '[' || peek() == '{' ? flow(depth + 1) : scalar(0, properties);
   return finish(properties, std::move(value), std::move(mark), from);
 }

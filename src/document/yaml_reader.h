@@ -69,8 +69,13 @@ class YamlReader {
     if (upto > from && text_.substr(from, upto - from).find('\n') == std::string_view::npos)
       mark.length = characters(from, upto);
   }
+  // Asked again and again along one line, which is then not read again and again.
   std::size_t end_of_line(std::size_t from) const {
-    return std::min(text_.find_first_of("\r\n", from), text_.size());
+    if (from < line_from_ || from > line_end_) {
+      line_from_ = from;
+      line_end_ = std::min(text_.find_first_of("\r\n", from), text_.size());
+    }
+    return line_end_;
   }
   int characters(std::size_t from, std::size_t upto) const;
   void skip_break();
@@ -94,7 +99,8 @@ class YamlReader {
   Value node(int least, int sequence_least, bool compact, int depth);
   void check_tag(const std::string& tag) const;
   Value finish(const Properties& properties, Value value, Mark mark, std::size_t from);
-  Value alias();
+  Value alias(int depth);
+  void spend(std::int64_t values, std::size_t at);
   // Whether a colon that ends a key comes next.
   bool key_follows() const {
     std::size_t next = at_;
@@ -137,6 +143,9 @@ class YamlReader {
   std::size_t line_start_ = 0;
   int flow_depth_ = 0;
   std::int64_t aliased_ = 0;
+  std::int64_t values_ = 0;
+  mutable std::size_t line_from_ = 1;  // of the line whose end was looked for last
+  mutable std::size_t line_end_ = 0;
   std::map<std::string, Value> anchors_;
   Diagnostics problems_;
   std::size_t counted_upto_ = 0;

@@ -30,14 +30,14 @@ void Draft::assume(KeyId id, std::string value, std::string_view reason) {
 
 void Draft::refuse(KeyId id, std::string_view code, std::string message, std::string label,
                    std::string help) {
-  problems_.push_back({Severity::kError, std::string(code), std::move(message), settings_.place(id),
-                       std::move(label), std::move(help)});
+  add_problem(problems_, {Severity::kError, std::string(code), std::move(message),
+                          settings_.place(id), std::move(label), std::move(help)});
 }
 
 void Draft::warn(KeyId id, std::string_view code, std::string message, std::string label,
                  std::string help) {
-  problems_.push_back({Severity::kWarning, std::string(code), std::move(message),
-                       settings_.place(id), std::move(label), std::move(help)});
+  add_problem(problems_, {Severity::kWarning, std::string(code), std::move(message),
+                          settings_.place(id), std::move(label), std::move(help)});
 }
 
 }  // namespace steelyard

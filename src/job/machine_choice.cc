@@ -58,16 +58,17 @@ class MachineText {
 
  private:
   void refuse(std::string_view code, const Value& value, std::string message, std::string label) {
-    problems_.push_back({Severity::kError,
-                         std::string(code),
-                         std::move(message),
-                         value.place(),
-                         std::move(label),
-                         {}});
+    add_problem(problems_, {Severity::kError,
+                            std::string(code),
+                            std::move(message),
+                            value.place(),
+                            std::move(label),
+                            {}});
   }
 
   void unknown(const Value::Member& member, std::string_view of,
                std::span<const std::string_view> names) {
+    if (is_full(problems_, Severity::kError)) return count_problem(problems_, Severity::kError);
     problems_.push_back({Severity::kError, "E104", fmt::format("unknown key \"{}\"", member.key),
                          member.key_place(), fmt::format("{} has {}", of, any_of(names)),
                          did_you_mean("key", nearest_names(member.key, names))});

@@ -14,6 +14,10 @@
 namespace steelyard {
 namespace {
 
+// Entries of a list: patterns and names are looked for in each tensor, counts are those of stages.
+constexpr std::size_t kMostTexts = 1'000;
+constexpr std::size_t kMostCounts = 10'000;
+
 std::string lowered(std::string_view text) {
   std::string result(text);
   for (char& c : result)
@@ -111,6 +115,7 @@ bool Settings::read_value(const Value& value, const Key& key, Setting& setting) 
         wrong_kind(value, key, "a list of counts, as [8, 8, 7]");
         return false;
       }
+      if (!is_short(value, key, kMostCounts)) return false;
       bool right = true;
       for (const Value& item : value.items()) {
         std::int64_t count = 0;
@@ -273,6 +278,7 @@ bool Settings::read_known_text(const Value& value, const Key& key, std::string& 
 
 bool Settings::read_texts(const Value& value, const Key& key, std::vector<std::string>& texts) {
   if (value.is_array()) {
+    if (!is_short(value, key, kMostTexts)) return false;
     for (const Value& item : value.items()) {
       if (!item.is_string()) {
         wrong_kind(item, key, "a string");
@@ -297,6 +303,17 @@ bool Settings::read_texts(const Value& value, const Key& key, std::vector<std::s
     if (comma == std::string_view::npos) return true;
     rest.remove_prefix(comma + 1);
   }
+}
+
+bool Settings::is_short(const Value& list, const Key& key, std::size_t most) {
+  if (list.items().size() <= most) return true;
+  complain({Severity::kError,
+            "E107",
+            fmt::format("{} has {} entries", key.name, list.items().size()),
+            list.place(),
+            fmt::format("needs at most {}", most),
+            {}});
+  return false;
 }
 
 void Settings::wrong_kind(const Value& value, const Key& key, std::string_view expected) {

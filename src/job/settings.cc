@@ -8,12 +8,6 @@
 #include "job/unknown_key.h"
 
 namespace steelyard {
-namespace {
-
-// A file with more faults than this is another kind of file; the rest would bury the first.
-constexpr std::size_t kMostProblems = 100;
-
-}  // namespace
 
 Settings::Settings(const Value& document, Diagnostics& problems)
     : document_(&document), problems_(&problems) {
@@ -30,7 +24,6 @@ Settings::Settings(const Value& document, Diagnostics& problems)
   }
   const auto sections = run_file_sections();
   for (const Value::Member& member : document.members()) {
-    if (problems.size() >= kMostProblems) return;
     if (const Key* key = find_key("", member.key)) {
       read_member(member, *key);
       continue;
@@ -48,7 +41,6 @@ void Settings::read_section(const Value::Member& section, std::string_view name)
   if (is_carried_section(name) || section.value.is_null()) return;
   if (section.value.is_table()) {
     for (const Value::Member& member : section.value.members()) {
-      if (problems_->size() >= kMostProblems) return;
       if (const Key* key = find_key(name, member.key)) {
         read_member(member, *key);
       } else {
@@ -99,14 +91,14 @@ void Settings::read_member(const Value::Member& member, const Key& key) {
 }
 
 void Settings::read_unknown(const Value::Member& member, std::string_view section) {
+  // The nearest name is looked for among hundreds: not for each key of a file of another kind.
+  if (is_full(*problems_, Severity::kError)) return count_problem(*problems_, Severity::kError);
   UnknownKey unknown = unknown_key(member, section);
   for (const KeyId id : unknown.meant) refused_.set(static_cast<std::size_t>(id));
   complain(std::move(unknown.problem));
 }
 
-void Settings::complain(Diagnostic problem) {
-  if (problems_->size() < kMostProblems) problems_->push_back(std::move(problem));
-}
+void Settings::complain(Diagnostic problem) { add_problem(*problems_, std::move(problem)); }
 
 const Setting* Settings::find(KeyId id) const {
   const std::int16_t at = index_[static_cast<std::size_t>(id)];

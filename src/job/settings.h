@@ -72,6 +72,7 @@ class Settings {
   bool read_name(const Value& value, const Key& key, int& index);
   bool read_texts(const Value& value, const Key& key, std::vector<std::string>& texts);
   bool read_known_text(const Value& value, const Key& key, std::string& text);
+  bool is_short(const Value& list, const Key& key, std::size_t most);
   void wrong_kind(const Value& value, const Key& key, std::string_view expected);
   void unknown_name(const Value& value, const Key& key, std::string_view word);
   void understand(const Key& key, std::string value, std::string reason);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "document/edit_distance.h"
+#include "document/value.h"
 #include "quantity/parse.h"
 
 namespace steelyard {
@@ -80,7 +82,7 @@ std::vector<Token> tokens_of(std::string_view text) {
 class Reader {
  public:
   Reader(std::string_view text, const std::string& source)
-      : text_(text), source_(source), tokens_(tokens_of(text)) {}
+      : text_(text), whole_(source_of(source, text)), tokens_(tokens_of(text)) {}
 
   tl::expected<AllocatorSettings, Diagnostics> read() {
     while (next_ < tokens_.size()) {
@@ -293,6 +295,7 @@ class Reader {
   }
 
   bool fail_unknown(const Token& key) {
+    if (is_full(problems_, Severity::kError)) return count_fault();
     std::vector<std::string_view> names;
     for (const Option& option : kOptions) names.push_back(option.name);
     const auto nearest = nearest_names(key.text, names);
@@ -302,17 +305,23 @@ class Reader {
                                 : did_you_mean("option", nearest));
   }
 
+  bool count_fault() {
+    count_problem(problems_, Severity::kError);
+    return false;
+  }
+
   bool fail(const Token& at, const char* code, std::string message, std::string label,
             std::string help) {
-    Place place{source_, 1, at.column, std::string(text_), static_cast<int>(at.text.size())};
-    place.length = std::max(1, place.length);
+    if (is_full(problems_, Severity::kError)) return count_fault();
+    // Of a long text what surrounds the place: fifty copies of it would be many times as long.
+    Place place = Mark{whole_, 1, at.column, std::max(1, static_cast<int>(at.text.size()))}.place();
     problems_.push_back({Severity::kError, code, std::move(message), std::move(place),
                          std::move(label), std::move(help)});
     return false;
   }
 
   std::string_view text_;
-  const std::string& source_;
+  std::shared_ptr<const Source> whole_;
   std::vector<Token> tokens_;
   std::size_t next_ = 0;
   AllocatorSettings settings_;

@@ -288,7 +288,13 @@ void Config::warn_of_unknown_keys(std::string_view family) {
     if (value.is_null() || value.is_string()) continue;
     if (value.is_array() && value.items().empty()) continue;
     if (value.is_table() && value.members().empty()) continue;
-    diagnostics_.push_back(
+    // The nearest name is looked for among hundreds: not for each key of a file of another kind.
+    if (is_full(diagnostics_, Severity::kWarning)) {
+      count_problem(diagnostics_, Severity::kWarning);
+      continue;
+    }
+    add_problem(
+        diagnostics_,
         {Severity::kWarning, "W301",
          fmt::format(
              "\"{}\" is not a key of the family {}: it is not followed, and may change tensors",

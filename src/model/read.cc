@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "document/edit_distance.h"
+#include "document/printable.h"
 #include "model/config.h"
 #include "model/families/families.h"
 
@@ -139,7 +140,7 @@ std::optional<Architecture> read_architecture(const Value& document, std::string
     refuse_overflow(*found.object, diagnostics);
     return std::nullopt;
   }
-  model.name = std::move(name);
+  model.name = printable(name);
   model.family = found.model_type;
   return model;
 }

@@ -89,11 +89,8 @@ class TensorReader {
     return true;
   }
   std::optional<StoredTensor> refuse(const Value::Member& member, std::string_view what) {
-    // A damaged header may hold a hundred thousand faulty tensors; a few say enough.
-    constexpr std::size_t kMostProblems = 20;
-    if (problems_.size() < kMostProblems)
-      problems_.push_back(fault(fmt::format("tensor \"{}\" {}", member.key.substr(0, 200), what),
-                                short_place(member)));
+    add_problem(problems_, fault(fmt::format("tensor \"{}\" {}", member.key.substr(0, 200), what),
+                                 short_place(member)));
     return std::nullopt;
   }
   // A header is one line of megabytes: the line's number and column stay, its text would drown the
@@ -171,10 +168,9 @@ tl::expected<ShardIndex, Diagnostics> read_shard_index(std::string_view text,
   Diagnostics problems;
   for (const Value::Member& member : map->members()) {
     if (!member.value.is_string() || !is_plain_file_name(member.value.as_string())) {
-      if (problems.size() < 20)
-        problems.push_back(fault(
-            fmt::format("\"{}\" is not the name of a file beside the index", shown(member.value)),
-            member.value.place(), "expected a file name without a path"));
+      add_problem(problems, fault(fmt::format("\"{}\" is not the name of a file beside the index",
+                                              shown(member.value)),
+                                  member.value.place(), "expected a file name without a path"));
       continue;
     }
     index.shards.push_back(member.value.as_string());

@@ -82,6 +82,9 @@ tl::expected<SweepAxis, Diagnostic> read_axis(std::string_view words, const Plac
     const std::string_view word = rest.substr(0, comma);
     if (word.empty())
       return tl::unexpected(refused(place, fmt::format("\"{}\" has an empty value", values), form));
+    if (axis.values.size() == kMostValues)
+      return tl::unexpected(refused(
+          place, fmt::format("{} has more than {} values", axis.key, kMostValues), "give fewer"));
     axis.values.push_back(value_of(word, place));
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);

@@ -114,7 +114,9 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
   prediction.weights_alone =
       bytes_of(Elements(Checked(prediction.parameters.total)), job.training.precision.compute);
   prediction.assumptions = job.assumptions;
-  for (const Diagnostic& warning : job.warnings) prediction.warnings.push_back(warning.message);
+  for (const Diagnostic& warning : job.warnings)
+    prediction.warnings.push_back(warning.more > 0 ? "and " + std::to_string(warning.more) + " more"
+                                                   : warning.message);
 
   const ErrorBand observed(job);
   const std::int64_t replicas = job.cluster.devices / job.parallel.pipeline;

@@ -214,6 +214,12 @@ void add_sends(const Job& job, const StepPlay& play, StepTrace& trace) {
 
 }  // namespace
 
+std::int64_t trace_passages(const Job& job) {
+  const PipelineShape shape = pipeline_shape(job);
+  return (Checked(2) * Checked(shape.ranks) * Checked(shape.chunks) * Checked(shape.micro_batches))
+      .value();
+}
+
 StepTrace step_trace(const Job& job) {
   StepTrace trace;
   const Machine* machine = job.cluster.machine.get();

@@ -54,4 +54,9 @@ struct StepTrace {
 // Of a device whose times are known.
 StepTrace step_trace(const Job& job);
 
+// Each passage takes a kilobyte here and three in a trace's file; no viewer opens a longer step.
+constexpr std::int64_t kMostTracePassages = 100'000;
+// Forward and backward of every micro-batch on every stage and chunk.
+std::int64_t trace_passages(const Job& job);
+
 }  // namespace steelyard

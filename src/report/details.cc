@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "document/printable.h"
 #include "job/pipeline_shape.h"
 #include "report/host_need.h"
 #include "report/phases.h"
@@ -111,7 +112,7 @@ std::string assumptions_text(const Prediction& prediction, const Style& style) {
   if (prediction.assumptions.empty()) return "";
   Table table({{"assumed"}, {""}, {""}});
   for (const Assumption& assumption : prediction.assumptions)
-    table.add({assumption.key, assumption.value, assumption.reason});
+    table.add({assumption.key, printable(assumption.value), printable(assumption.reason)});
   return table.text(style);
 }
 

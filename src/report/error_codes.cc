@@ -1,5 +1,6 @@
 #include "report/error_codes.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace steelyard {
@@ -69,7 +70,12 @@ const std::vector<ErrorCode>& error_codes() {
       {"E602", "something of a launch configuration was not followed", "A condition that only the machine knows, a loop, a key that changes no byte: the rest is read, and this is said."},
       {"E603", "the engine has no word for this", "An exported file must start the run that was weighed. What an engine cannot be told is refused when it changes the run's shape, and listed as left out when it does not."},
       {"E604", "not a launch configuration, or no engine of that name", "Formats are recognised by their own keys; a script must launch something: torchrun, accelerate launch, deepspeed, srun."},
-      {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, headroom_gib, and a table for each partition with its device."},
+      {"E605", "the gate's policy is not understood", "A policy is TOML: refuse, not_weighed, no_training, headroom_gib, and a table for each partition with its device."},
+      // Answers and files that are written.
+      {"E620", "the answer could not be written", "The disk is full, or stdout is closed: half an answer would be read as a whole one."},
+      {"E621", "a file cannot be written", "It is written beside and renamed when it is complete, so the folder must take new files; the old file is as it was."},
+      {"E622", "the step is too long for a trace", "A trace has a slice for every passage of every micro-batch. Beyond a hundred thousand no viewer opens it."},
+      {"E623", "not enough memory for this input", "The input asks for more than the machine, or its limit (ulimit -v), gives."},
   };
   // clang-format on
   return kCodes;
@@ -81,6 +87,13 @@ const ErrorCode* find_error_code(std::string_view code) {
   return nullptr;
 }
 
+bool dies_at_start(const Diagnostics& problems) {
+  return std::any_of(problems.begin(), problems.end(), [](const Diagnostic& problem) {
+    const ErrorCode* code = find_error_code(problem.code);
+    return code != nullptr && code->dies_at_start;
+  });
+}
+
 std::string error_code_text(const ErrorCode& code, const Style& style) {
   return painted(style, Ink::kStrong, code.code) + ": " + std::string(code.title) + "\n  " +
          wrapped(style, code.why, 2) + "\n";
@@ -90,7 +103,8 @@ nlohmann::ordered_json json_of(const ErrorCode& code) {
   return {{"schema", "steelyard.error_code/1"},
           {"code", code.code},
           {"title", code.title},
-          {"why", code.why}};
+          {"why", code.why},
+          {"dies_at_start", code.dies_at_start}};
 }
 
 }  // namespace steelyard

@@ -162,10 +162,16 @@ Json json_of(const std::vector<Assumption>& assumptions) {
 
 Json json_of(const Diagnostics& problems) {
   Json listed = Json::array();
-  for (const Diagnostic& problem : problems) listed.push_back(json_of(problem));
-  return {{"schema", "steelyard.error/1"},
-          {"error", problems.empty() ? std::string("unknown") : problems.front().message},
-          {"problems", std::move(listed)}};
+  std::int64_t more = 0;
+  for (const Diagnostic& problem : problems) {
+    more += problem.more;
+    if (problem.more == 0) listed.push_back(json_of(problem));
+  }
+  Json document = {{"schema", "steelyard.error/1"},
+                   {"error", problems.empty() ? std::string("unknown") : problems.front().message},
+                   {"problems", std::move(listed)}};
+  if (more > 0) document["more"] = more;
+  return document;
 }
 
 std::string document_text(const Json& value) {

@@ -3,25 +3,27 @@
 #include <array>
 #include <utility>
 
+#include "document/printable.h"
+
 namespace steelyard {
 namespace {
 
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
-std::string_view sequence_of(Ink ink) {
+std::string_view code_of(Ink ink) {
   switch (ink) {
     case Ink::kPlain:
       return "";
     case Ink::kStrong:
-      return "\x1b[1m";
+      return "1";
     case Ink::kQuiet:
-      return "\x1b[2m";
+      return "2";
     case Ink::kGood:
-      return "\x1b[1;32m";
+      return "1;32";
     case Ink::kWarning:
-      return "\x1b[1;33m";
+      return "1;33";
     case Ink::kBad:
-      return "\x1b[1;31m";
+      return "1;31";
   }
   return "";
 }
@@ -37,7 +39,7 @@ std::size_t after_sequence(std::string_view text, std::size_t at) {
 
 std::string painted(const Style& style, Ink ink, std::string_view text) {
   if (!style.colour || ink == Ink::kPlain || text.empty()) return std::string(text);
-  return std::string(sequence_of(ink)).append(text).append("\x1b[0m");
+  return colour_sequence(style.seal, code_of(ink)).append(text) + colour_sequence(style.seal, "0");
 }
 
 int columns_of(std::string_view text) {

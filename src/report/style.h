@@ -19,6 +19,9 @@ struct Style {
   bool elide = false;  // a terminal: long lists are cut, and what is hidden is counted
   int width = 80;
   Units units = Units::kBinary;
+  // Digits within every colour sequence, which the outlet takes out again: text of others that has a sequence of its own does
+  // not know them (document/printable.h). Empty: plain sequences.
+  std::string seal;
 };
 
 // What a word means to the reader. Each is one of the 16 colours of the terminal's own theme.

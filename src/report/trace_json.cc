@@ -15,10 +15,33 @@ using Json = nlohmann::ordered_json;
 // Microseconds to the nanosecond: edges of slices that touch are the same number.
 double microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
 
+// The list of events, each written as it comes.
+class Events {
+ public:
+  explicit Events(const std::function<void(std::string_view)>& write) : write_(write) {
+    text_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  }
+  void push_back(const Json& event) {
+    constexpr std::size_t kPiece = std::size_t{1} << 20;
+    if (!first_) text_ += ',';
+    first_ = false;
+    text_ += event.dump();
+    if (text_.size() < kPiece) return;
+    write_(text_);
+    text_.clear();
+  }
+  void end() { write_(text_ + "]}\n"); }
+
+ private:
+  const std::function<void(std::string_view)>& write_;
+  std::string text_;
+  bool first_ = true;
+};
+
 }  // namespace
 
-std::string trace_json(const StepTrace& trace) {
-  Json events = Json::array();
+void write_trace_json(const StepTrace& trace, const std::function<void(std::string_view)>& write) {
+  Events events(write);
   const auto about = [&](const char* what, std::size_t rank, std::size_t stream, Json args) {
     events.push_back(
         {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", stream}, {"args", std::move(args)}});
@@ -78,8 +101,7 @@ std::string trace_json(const StepTrace& trace) {
                           {"pid", memory.rank},
                           {"ts", microseconds(memory.time)},
                           {"args", {{"bytes", memory.piles.bytes[pile].value().value()}}}});
-  const Json document = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  return document.dump() + "\n";
+  events.end();
 }
 
 }  // namespace steelyard

@@ -5,12 +5,15 @@
 //   {"name": "memory", "ph": "C", "pid": 0, "ts": 1250.0, "args": {"parameters": 5712642048, ...}}
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "predict/step_trace.h"
 
 namespace steelyard {
 
-std::string trace_json(const StepTrace& trace);
+// Piece by piece: a long step takes hundreds of megabytes as text.
+void write_trace_json(const StepTrace& trace, const std::function<void(std::string_view)>& write);
 
 }  // namespace steelyard

@@ -113,16 +113,19 @@ struct Layout {
   bool bars = true;
   bool percent = true;
   int bar_columns = 0;
+  int number_columns = kNumberColumns;
 };
 
-Layout layout_of(const Style& style) {
+// `largest`: of the numbers, as it is written.
+Layout layout_of(const Style& style, std::string_view largest) {
   Layout layout;
+  layout.number_columns = std::max(kNumberColumns, columns_of(largest) + 2);
   layout.bars = style.bars && style.width >= kNarrow;
-  layout.percent = style.width >= kLabelColumns + kNumberColumns + kPercentColumns;
+  layout.percent = style.width >= kLabelColumns + layout.number_columns + kPercentColumns;
   const int width = std::min(style.width, 120);
   if (layout.bars)
     layout.bar_columns = std::min(38 + std::max(0, width - 80),
-                                  width - kLabelColumns - kNumberColumns - kPercentColumns);
+                                  width - kLabelColumns - layout.number_columns - kPercentColumns);
   return layout;
 }
 
@@ -137,7 +140,7 @@ std::string bar_line(const Style& style, const Layout& layout, const std::string
       drawn += (drawn.empty() ? "" : "  ") + painted(style, Ink::kQuiet, note);
     line += padded_right(std::move(drawn), layout.bar_columns);
   }
-  line += padded_left(number, kNumberColumns);
+  line += padded_left(number, layout.number_columns);
   // A share, or a word that judges the row.
   if (layout.percent && !percent.empty())
     line += percent.front() == ' ' ? percent : padded_left(percent, kPercentColumns);
@@ -176,7 +179,8 @@ std::string weights_line(const Prediction& prediction, const Style& style, const
 std::string bars_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
   const Scale scale = scale_of(prediction, style.units);
-  const Layout layout = layout_of(style);
+  const std::string total = number_of(prediction.peak.device, scale);
+  const Layout layout = layout_of(style, total);
   const Bytes whole = std::max(prediction.peak.device, prediction.usable);
   const std::vector<Row> rows = rows_of(weighing);
   std::vector<Bytes> parts;
@@ -187,7 +191,7 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                                 ? weighing.moment->where
                                 : std::string(name_of(prediction.peak.phase));
   // The unit heads its column; where there is no room for both, it stands in the sentence.
-  const int number_end = kLabelColumns + layout.bar_columns + kNumberColumns;
+  const int number_end = kLabelColumns + layout.bar_columns + layout.number_columns;
   std::string title = "at the peak: " + where;
   if (columns_of(title) + 2 + columns_of(scale.unit) <= number_end)
     title = padded_right(std::move(title), number_end - columns_of(scale.unit)) + scale.unit;
@@ -199,11 +203,11 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                        bar(style, share_of(rows[i].bytes, whole), layout.bar_columns), rows[i].note,
                        number_of_ticks(ticks[i], scale),
                        percent_of(rows[i].bytes, prediction.peak.device));
-  const std::string total = number_of(prediction.peak.device, scale);
-  result += bar_line(style, layout, layout.bars ? "" : "total",
-                     line_with_limit(style, share_of(prediction.peak.device, whole),
-                                     share_of(prediction.usable, whole), layout.bar_columns),
-                     "", painted(style, Ink::kStrong, padded_left(total, kNumberColumns)), "");
+  result +=
+      bar_line(style, layout, layout.bars ? "" : "total",
+               line_with_limit(style, share_of(prediction.peak.device, whole),
+                               share_of(prediction.usable, whole), layout.bar_columns),
+               "", painted(style, Ink::kStrong, padded_left(total, layout.number_columns)), "");
 
   // Why it fits for inference and not for training: the weights beside everything that training adds.
   if (prediction.weights_alone > Bytes())

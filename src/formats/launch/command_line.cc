@@ -280,6 +280,8 @@ bool read_command_line(Words words, Launch& launch) {
             read_shell(rest[i + 1].as_string(),
                        rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "",
                        launch.environment == nullptr ? ShellEnvironment{} : *launch.environment);
+        for (const Diagnostic& problem : inner.problems)
+          if (problem.severity == Severity::kError) add_problem(launch.into.problems, problem);
         for (const ShellCommand& command : inner.commands) {
           std::vector<Value> placed = command.words;
           for (Value& word : placed) word.set_mark(rest[i + 1].mark());

@@ -163,7 +163,7 @@ std::optional<Value> named_file(Launch& launch, const Value& at) {
   if (!text) return refuse(text.error());
   Value value = Value::string(std::move(*text));
   Mark mark;
-  mark.source = std::make_shared<Source>(Source{path, value.as_string(), 1});
+  mark.source = source_of(path, value.as_string());
   mark.line = 1;
   value.set_mark(mark);
   return value;

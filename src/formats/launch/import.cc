@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "document/edit_distance.h"
 #include "document/read.h"
@@ -61,9 +63,10 @@ bool matters(std::string_view variable) {
 }
 
 void read_environment(const ShellScript& script, Imported& into) {
+  std::set<std::string_view> seen;
   for (const ShellCommand& command : script.commands)
     for (const auto& [name, value] : command.environment)
-      if (matters(name) && !has_hole(word_of(value))) {
+      if (matters(name) && !has_hole(word_of(value)) && seen.insert(name).second) {
         if (into.run.find("environment") == nullptr)
           set_path(into.run, "environment", Value::table(), value.place());
         Value& table = into.run.member("environment")->value;
@@ -186,7 +189,7 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
   ShellScript script = read_shell(text, name);
   Imported& into = launch.into;
   if (!script.directives.members().empty()) into.formats.emplace_back("sbatch script");
-  for (Diagnostic& problem : script.problems) into.problems.push_back(std::move(problem));
+  for (Diagnostic& problem : script.problems) add_problem(into.problems, std::move(problem));
   if (into.failed()) return;
   launch.files = script.files;
   bool launched = false;
@@ -206,9 +209,12 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
       Launch second;
       second.read_file = launch.read_file;
       second.folder = launch.folder;
-      second.files = launch.files;
+      // Lent and not copied: a script may have thousands of commands and megabytes of files.
+      std::swap(second.files, launch.files);
       second.environment = &command.environment;
-      if (!read_command_line(command.words, second)) continue;
+      const bool also = read_command_line(command.words, second);
+      std::swap(second.files, launch.files);
+      if (!also) continue;
       into.problems.push_back({Severity::kWarning,
                                "E602",
                                "a second launch in one script",

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "document/printable.h"
 #include "formats/launch/launch.h"
 
 namespace steelyard {
@@ -13,13 +14,22 @@ namespace {
 
 constexpr std::size_t kWidth = 80;
 
+// A key or a value of others: one line, whatever is in it, and no page.
+std::string shown_word(const std::string& word) {
+  constexpr std::size_t kLongest = 240;
+  if (word.size() <= kLongest) return printable(word);
+  std::size_t cut = kLongest;
+  while (cut > 0 && (static_cast<unsigned char>(word[cut]) & 0xC0U) == 0x80U) --cut;
+  return printable(std::string_view(word).substr(0, cut)) + "...";
+}
+
 // Lines of three columns, each as wide as its longest word.
 class Columns {
  public:
-  void add(std::string first, std::string second, std::string third) {
-    widths_[0] = std::max(widths_[0], first.size());
-    widths_[1] = std::max(widths_[1], std::min<std::size_t>(second.size(), 32));
-    rows_.push_back({std::move(first), std::move(second), std::move(third)});
+  void add(const std::string& first, const std::string& second, const std::string& third) {
+    rows_.push_back({shown_word(first), shown_word(second), shown_word(third)});
+    widths_[0] = std::max(widths_[0], std::min<std::size_t>(rows_.back()[0].size(), 48));
+    widths_[1] = std::max(widths_[1], std::min<std::size_t>(rows_.back()[1].size(), 32));
   }
   std::string text() const {
     std::string text;
@@ -61,10 +71,10 @@ void collect(std::vector<std::string>& names, const std::string& prefix, const V
 }
 
 std::string wrapped(std::string_view title, const std::vector<std::string>& names) {
-  std::string text = fmt::format("  {}:", title);
+  std::string text = fmt::format("  {}:", shown_word(std::string(title)));
   std::size_t column = text.size();
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string word = names[i] + (i + 1 < names.size() ? "," : "");
+    const std::string word = shown_word(names[i]) + (i + 1 < names.size() ? "," : "");
     if (column + 1 + word.size() > kWidth && i > 0) {
       text += "\n   ";
       column = 3;

@@ -265,13 +265,13 @@ void ConfigReader::lacks(std::string_view ours, std::string_view why) {
 
 void ConfigReader::refuse(const Value& at, std::string message, std::string label,
                           std::string help) {
-  into_.problems.push_back({Severity::kError, "E601", std::move(message), at.place(),
-                            std::move(label), std::move(help)});
+  add_problem(into_.problems, {Severity::kError, "E601", std::move(message), at.place(),
+                               std::move(label), std::move(help)});
 }
 
 void ConfigReader::warn(const Value& at, std::string message, std::string label, std::string help) {
-  into_.problems.push_back({Severity::kWarning, "W602", std::move(message), at.place(),
-                            std::move(label), std::move(help)});
+  add_problem(into_.problems, {Severity::kWarning, "W602", std::move(message), at.place(),
+                               std::move(label), std::move(help)});
 }
 
 std::optional<Value> ConfigReader::rest_of(const Value& value) const {

@@ -10,6 +10,8 @@ namespace steelyard {
 namespace {
 
 constexpr std::size_t kMostScript = std::size_t{4} << 20;
+constexpr std::size_t kDeepestBranch = 256;
+constexpr int kMostCommands = 20'000;
 
 }  // namespace
 
@@ -19,11 +21,15 @@ bool ShellReader::taken() const {
 }
 
 void ShellReader::statements() {
-  while (at_ < text_.size()) {
+  while (at_ < text_.size() && !refused_) {
     const std::size_t before = at_;
     statement();
+    if (branches_.size() > kDeepestBranch)
+      refuse(before, fmt::format("nested more than {} deep", kDeepestBranch),
+             "branches inside of branches");
     if (at_ == before) ++at_;
-    if (commands_ > 20'000) return;
+    if (commands_ > kMostCommands)
+      refuse(before, fmt::format("more than {} commands", kMostCommands), "one too many");
   }
 }
 
@@ -117,7 +123,7 @@ void ShellReader::condition(bool opens) {
     const Letters letters = expanded_text(text_.substr(at_ + 2, end - at_ - 2), at_ + 2);
     if (!has_hole(letters.text))
       if (const auto value = arithmetic(letters.text, lookup())) holds = *value != 0;
-    at_ = std::min(end + 2, text_.size());
+    at_ = refused_ ? text_.size() : std::min(end + 2, text_.size());
   } else {
     std::vector<std::string> words;
     while (at_ < text_.size() && peek() != '\n' && peek() != ';') {

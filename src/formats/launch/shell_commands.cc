@@ -7,7 +7,10 @@
 namespace steelyard {
 namespace {
 
-constexpr std::size_t kMostGiven = 300'000;  // exported variables, over all commands
+constexpr std::size_t kMostGiven = std::size_t{8}
+                                   << 20;  // letters of exported variables, over all commands
+constexpr std::size_t kMostCommands = 300'000;
+constexpr std::size_t kLettersOfEntry = 64;  // what a variable takes beside its letters
 
 }  // namespace
 
@@ -55,10 +58,28 @@ void ShellReader::command() {
     pending_.push_back(one);
   }
   if (!live || command.words.empty()) return;
-  given_ += exported_.size();
-  if (given_ <= kMostGiven)
+  if (give(at_))
     for (const auto& [name, value] : exported_) command.environment.emplace(name, value);
   run(std::move(command));
+}
+
+void ShellReader::export_variable(const std::string& name, ShellWord value) {
+  const auto letters = [&](const Value& text) {
+    return name.size() + text.as_string().size() + kLettersOfEntry;
+  };
+  const auto before = exported_.find(name);
+  if (before != exported_.end()) exported_letters_ -= letters(before->second);
+  exported_letters_ += letters(value);
+  exported_[name] = std::move(value);
+}
+
+// Whether another command is given what is exported: each has it all, and so many commands of a long script take gigabytes.
+bool ShellReader::give(std::size_t at) {
+  given_ += exported_letters_;
+  if (given_ <= kMostGiven) return true;
+  refuse(at, "exported variables that grow beyond reason",
+         fmt::format("more than {} MiB over all commands", kMostGiven >> 20));
+  return false;
 }
 
 // What a shell itself does with a command: eval, exec, bash -c.
@@ -149,8 +170,7 @@ void ShellReader::here_document(const Pending& pending) {
   if (!live || pending.file.empty()) return;
   Value file = Value::string(std::move(content));
   Mark mark;  // lines are counted within it
-  mark.source = std::make_shared<Source>(
-      Source{fmt::format("{} in {}", pending.file, source_->name), file.as_string(), 1});
+  mark.source = source_of(fmt::format("{} in {}", pending.file, source_->name), file.as_string());
   mark.line = 1;
   mark.column = 1;
   file.set_mark(std::move(mark));
@@ -159,13 +179,13 @@ void ShellReader::here_document(const Pending& pending) {
 
 // A script that this one hands to sbatch: its directives and its commands, with what is exported here.
 void ShellReader::submit(std::string_view text) {
-  if (depth_ > 0 || script_.commands.size() > kMostGiven) return;
+  if (depth_ > 0 || script_.commands.size() > kMostCommands || !give(at_)) return;
   ShellReader inner(text, fmt::format("the job in {}", source_->name));
   inner.depth_ = depth_ + 1;
   ShellScript script = inner.read(exported_);
   if (script_.directives.members().empty()) script_.directives = std::move(script.directives);
   for (ShellCommand& command : script.commands) script_.commands.push_back(std::move(command));
-  for (Diagnostic& problem : script.problems) script_.problems.push_back(std::move(problem));
+  for (Diagnostic& problem : script.problems) add_problem(script_.problems, std::move(problem));
 }
 
 // NAME=value, NAME+=value, NAME=( ... ), and nothing else: then false.
@@ -184,7 +204,7 @@ bool ShellReader::assignment(bool live, bool exporting, ShellCommand& command) {
       at_ = end;
       if (const auto found = variables_.find(name);
           found != variables_.end() && !found->second.items.empty())
-        exported_[name] = word_value(found->second.items.front());
+        export_variable(name, word_value(found->second.items.front()));
       return true;
     }
     return false;
@@ -221,7 +241,7 @@ bool ShellReader::assignment(bool live, bool exporting, ShellCommand& command) {
   }
   if (!variable.items.empty()) {
     const ShellWord word = word_value(variable.items.front());
-    if (exporting) exported_[name] = word;
+    if (exporting) export_variable(name, word);
     command.environment[name] = word;
   }
   spend(variable);

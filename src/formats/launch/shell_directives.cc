@@ -35,12 +35,24 @@ Mark ShellReader::mark_of(std::size_t at, std::size_t length) const {
 }
 
 void ShellReader::note(std::size_t at, std::string message, std::string label) {
-  script_.problems.push_back({Severity::kWarning,
-                              "E602",
-                              std::move(message),
-                              mark_of(at, 1).place(),
-                              std::move(label),
-                              {}});
+  add_problem(script_.problems, {Severity::kWarning,
+                                 "E602",
+                                 std::move(message),
+                                 mark_of(at, 1).place(),
+                                 std::move(label),
+                                 {}});
+}
+
+void ShellReader::refuse(std::size_t at, std::string message, std::string label) {
+  if (!refused_)
+    add_problem(script_.problems, {Severity::kError,
+                                   "E103",
+                                   std::move(message),
+                                   mark_of(at, 1).place(),
+                                   std::move(label),
+                                   {}});
+  refused_ = true;
+  at_ = text_.size();
 }
 
 void ShellReader::read_directives() {
@@ -132,6 +144,8 @@ int ShellReader::remark(std::string_view line, std::size_t at) {
         place(member.value, inner);
         continue;
       }
+      if (++remarked_ > kMostDirectives)
+        return refuse(at, fmt::format("more than {} remarks", kMostDirectives), "one too many");
       Value value = member.value;
       value.set_mark(mark_of(at, line.size()));
       set_path(script_.remarks, inner, std::move(value), mark_of(at, line.size()).place());

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kMostLetters = std::size_t{1} << 20;  // of all expansions together
 constexpr int kDeepestExpansion = 24;
+constexpr std::size_t kLongestNumber = 64;  // letters of a variable in an expression
 
 }  // namespace
 
@@ -39,7 +40,7 @@ std::vector<Letters> ShellReader::expanded_word(bool whole) {
       if (at_ + 1 < text_.size()) words.back().add(peek(1), at_ + 1, true);
       at_ += 2;
     } else if (c == '$' || c == '`') {
-      expansion(words, false, whole, 0);
+      expansion(words, false, whole);
     } else {
       words.back().add(c, at_, true);
       ++at_;
@@ -72,7 +73,7 @@ void ShellReader::double_quoted(std::vector<Letters>& words) {
         at_ += 2;
       }
     } else if (c == '$' || c == '`') {
-      expansion(words, true, true, 0);
+      expansion(words, true, true);
     } else {
       // A later unquoted use of the variable splits at these.
       words.back().add(c, at_, c != ' ' && c != '\n' && c != '\t');
@@ -90,7 +91,7 @@ Letters ShellReader::expanded_text(std::string_view text, std::size_t from) {
   std::vector<Letters> words(1);
   while (at_ < upto && spent_ < kMostLetters) {
     if (peek() == '$') {
-      expansion(words, true, true, 0);
+      expansion(words, true, true);
     } else if (peek() == '\\' && (peek(1) == '$' || peek(1) == '\\')) {
       words.back().add(peek(1), at_ + 1, true);
       at_ += 2;
@@ -99,7 +100,7 @@ Letters ShellReader::expanded_text(std::string_view text, std::size_t from) {
       ++at_;
     }
   }
-  at_ = back;
+  at_ = refused_ ? text_.size() : back;
   Letters all;
   for (const Letters& word : words) {
     if (&word != words.data()) all.add(' ', from, true);  // between an array's items
@@ -117,17 +118,23 @@ Lookup ShellReader::lookup() const {
   return [this](std::string_view name) -> std::optional<std::string> {
     const auto found = variables_.find(name);
     if (found == variables_.end() || found->second.items.empty()) return std::nullopt;
-    return found->second.items.front().text;
+    const std::string& text = found->second.items.front().text;
+    return text.size() <= kLongestNumber ? std::optional(text) : std::nullopt;
   };
 }
 
 // What begins with $ (or a back quote): a variable, a default, arithmetic, or a command's output.
-void ShellReader::expansion(std::vector<Letters>& words, bool quoted, bool whole, int depth) {
+void ShellReader::expansion(std::vector<Letters>& words, bool quoted, bool whole) {
+  if (expanding_ >= kDeepestExpansion)
+    return refuse(at_, fmt::format("nested more than {} deep", kDeepestExpansion),
+                  "expansions inside of expansions");
+  ++expanding_;
+  expansion_within(words, quoted, whole);
+  --expanding_;
+}
+
+void ShellReader::expansion_within(std::vector<Letters>& words, bool quoted, bool whole) {
   const std::size_t from = at_;
-  if (depth > kDeepestExpansion) {
-    ++at_;
-    return;
-  }
   if (peek() == '`') {
     at_ = std::min(text_.find('`', at_ + 1), text_.size() - 1) + 1;
     return hole(words, "command", from);
@@ -139,7 +146,7 @@ void ShellReader::expansion(std::vector<Letters>& words, bool quoted, bool whole
       return;
     }
     const Letters letters = expanded_text(text_.substr(at_ + 3, end - at_ - 3), at_ + 3);
-    at_ = end + 2;
+    at_ = refused_ ? text_.size() : end + 2;
     const auto value = has_hole(letters.text) ? std::nullopt : arithmetic(letters.text, lookup());
     if (!value) return hole(words, "arithmetic", from);
     for (const char c : std::to_string(*value)) words.back().add(c, from, true);
@@ -155,7 +162,7 @@ void ShellReader::expansion(std::vector<Letters>& words, bool quoted, bool whole
     at_ = std::min(i + 1, text_.size());
     return hole(words, "command", from);
   }
-  if (rest().starts_with("${")) return braces(words, quoted, whole, depth);
+  if (rest().starts_with("${")) return braces(words, quoted, whole);
   std::size_t end = at_ + 1;
   if (end < text_.size() && is_name_start(text_[end])) {
     while (end < text_.size() && is_name(text_[end])) ++end;
@@ -177,7 +184,7 @@ void ShellReader::expansion(std::vector<Letters>& words, bool quoted, bool whole
 }
 
 // ${NAME}, ${NAME[@]}, ${NAME:-default}
-void ShellReader::braces(std::vector<Letters>& words, bool quoted, bool whole, int depth) {
+void ShellReader::braces(std::vector<Letters>& words, bool quoted, bool whole) {
   const std::size_t from = at_;
   std::size_t end = at_ + 2;
   while (end < text_.size() && is_name(text_[end])) ++end;
@@ -229,13 +236,13 @@ void ShellReader::braces(std::vector<Letters>& words, bool quoted, bool whole, i
   const std::size_t upto = place + fallback.size();
   while (at_ < upto && spent_ < kMostLetters) {
     if (peek() == '$') {
-      expansion(inner, true, true, depth + 1);
+      expansion(inner, true, true);
     } else {
       inner.back().add(peek(), at_, peek() != ' ' && peek() != '\n');
       ++at_;
     }
   }
-  at_ = back;
+  at_ = refused_ ? text_.size() : back;
   for (const Letters& word : inner)
     for (std::size_t i = 0; i < word.text.size(); ++i)
       letters.add(word.text[i], word.at[i], word.quoted[i]);

@@ -44,8 +44,7 @@ struct ShellVariable {
 class ShellReader {
  public:
   ShellReader(std::string_view text, std::string_view name)
-      : source_(std::make_shared<Source>(Source{std::string(name), std::string(text), 1})),
-        text_(source_->text) {
+      : source_(source_of(name, text)), text_(source_->text) {
     for (std::size_t i = 0; i < text_.size(); ++i)
       if (text_[i] == '\n') line_ends_.push_back(i);
   }
@@ -57,6 +56,8 @@ class ShellReader {
 
   Mark mark_of(std::size_t at, std::size_t length) const;
   void note(std::size_t at, std::string message, std::string label);
+  // Ends the reading.
+  void refuse(std::size_t at, std::string message, std::string label);
 
   // --- shell_directives.cc: #SBATCH lines before the first command, remarks, what Slurm sets
   void read_directives();
@@ -114,8 +115,9 @@ class ShellReader {
   Letters expanded_text(std::string_view text, std::size_t from);
   void hole(std::vector<Letters>& words, std::string_view name, std::size_t at);
   Lookup lookup() const;
-  void expansion(std::vector<Letters>& words, bool quoted, bool whole, int depth);
-  void braces(std::vector<Letters>& words, bool quoted, bool whole, int depth);
+  void expansion(std::vector<Letters>& words, bool quoted, bool whole);
+  void expansion_within(std::vector<Letters>& words, bool quoted, bool whole);
+  void braces(std::vector<Letters>& words, bool quoted, bool whole);
   void put(std::vector<Letters>& words, const std::string& name, bool quoted, bool whole,
            std::size_t from);
   void put_all(std::vector<Letters>& words, const std::string& name, std::size_t from);
@@ -127,11 +129,17 @@ class ShellReader {
   std::size_t at_ = 0;
   std::size_t spent_ = 0;
   bool complained_ = false;
+  bool refused_ = false;  // an error ended the reading
   int commands_ = 0;
-  int depth_ = 0;  // scripts inside scripts
+  int remarked_ = 0;   // values in remarks
+  int depth_ = 0;      // scripts inside scripts
+  int expanding_ = 0;  // expansions inside expansions
   std::map<std::string, ShellVariable, std::less<>> variables_;
   std::map<std::string, Value, std::less<>> exported_;
-  std::size_t given_ = 0;  // exported variables that commands were given
+  std::size_t exported_letters_ = 0;
+  std::size_t given_ = 0;  // letters of exported variables that commands were given
+  void export_variable(const std::string& name, ShellWord value);
+  bool give(std::size_t at);
   std::vector<IfBranch> branches_;
   std::vector<Pending> pending_;
   ShellScript script_;
