@@ -18,7 +18,7 @@ namespace steelyard {
 struct RenderStyle {
   bool colour = false;  // ANSI: red error, yellow warning, bold message, dim gutter
   int width = 80;
-  std::string seal;  // of colour sequences: document/printable.h
+  std::string seal = {};  // of colour sequences: document/printable.h
 };
 
 // One block, with a newline at its end.
