@@ -123,8 +123,9 @@ ChosenStacks chosen_stacks(const Settings& fixed, const Value& bare, const Job& 
                            const SearchHelp& help) {
   ChosenStacks chosen;
   const auto engine = fixed.name(KeyId::kEngine);
-  chosen.is_said = engine.has_value();
+  chosen.is_said = engine.has_value() || fixed.has(KeyId::kImplementation);
   const std::vector<UsedStack> asked = candidates(fixed, help);
+  ChosenStacks unwritten;  // of which export writes no file for this run
   for (const UsedStack& one : asked) {
     const Stack& stack = *one.stack;
     if (stack.alone && job.cluster.devices > 1 && !chosen.is_said) continue;
@@ -136,9 +137,17 @@ ChosenStacks chosen_stacks(const Settings& fixed, const Value& bare, const Job& 
     if ((!chosen.is_said || help.must_launch) && help.cannot_launch && !one.target().empty())
       if (auto reason = help.cannot_launch(plainest_run(stack, keys, bare, job), one.target())) {
         chosen.left_out.push_back({stack.title, without_title(std::move(*reason), stack.title)});
+        add(unwritten, one, std::move(keys));
         continue;
       }
     add(chosen, one, std::move(keys));
+  }
+  // What the run itself says can be written for none of them: they are searched all the same, and the answer says so.
+  if (chosen.searched.empty() && !unwritten.searched.empty() && !help.must_launch) {
+    chosen.searched = std::move(unwritten.searched);
+    chosen.rows = std::move(unwritten.rows);
+    chosen.is_said = true;
+    chosen.left_out.clear();
   }
   if (asked.empty() && engine && help.stacks.empty()) {
     const auto said = fixed.name(KeyId::kImplementation);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "job/engine_rules.h"
 #include "report/amount.h"
 #include "report/host_need.h"
 #include "report/plan_details.h"
@@ -20,7 +21,6 @@ namespace steelyard {
 namespace {
 
 std::string memory(Bytes bytes, const Style& style) { return print_memory(bytes, style.units); }
-std::string memory(std::int64_t bytes, const Style& style) { return memory(Bytes(bytes), style); }
 
 TimeTerm most_of(const StepTime& time) {
   std::size_t most = 0;
@@ -56,9 +56,18 @@ std::vector<std::string> layout_parts(const Layout& layout) {
   return parts;
 }
 
+// "fsdp2", or "torchtitan" where that is the code that fsdp2 runs here.
+std::string runner_words(const Layout& layout) {
+  return std::string(layout.implementation == rules_of(layout.engine).usual_implementation
+                         ? name_of(layout.engine)
+                         : name_of(layout.implementation));
+}
+
 // With what it changes of the recipe.
 std::vector<std::string> row_parts(const PlanRow& row) {
   std::vector<std::string> parts = layout_parts(row.layout);
+  if (runner_words(row.layout) != parts.front())
+    parts.front() = fmt::format("{} ({})", runner_words(row.layout), parts.front());
   if (!row.recipe.empty()) parts.push_back(row.recipe);
   return parts;
 }
@@ -106,7 +115,7 @@ std::string slower_words(const PlanRow& best, const PlanRow& other) {
 
 // "megatron tp2 pp4 dp8": what divides it.
 std::string short_words(const Layout& layout) {
-  std::string text(name_of(layout.engine));
+  std::string text = runner_words(layout);
   const auto add = [&](const char* name, std::int64_t count) {
     if (count > 1) text += fmt::format(" {}{}", name, count);
   };
@@ -200,7 +209,14 @@ std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<Pl
   };
   const bool experts = any([](const PlanRow& row) { return row.layout.expert > 1; });
   const bool contexts = any([](const PlanRow& row) { return row.layout.context > 1; });
-  std::vector<Column> columns = {{" "}, {"engine"}, {"tp", true}, {"pp", true}, {"dp", true}};
+  // Where they differ in it: the answer above has named it.
+  const bool engines = sure.empty() || any([&](const PlanRow& row) {
+                         return row.layout.engine != rows.front()->layout.engine ||
+                                row.layout.implementation != rows.front()->layout.implementation;
+                       });
+  std::vector<Column> columns = {{" "}};
+  if (engines) columns.push_back({"engine"});
+  for (const char* heading : {"tp", "pp", "dp"}) columns.push_back({heading, true});
   if (contexts) columns.push_back({"cp", true});
   if (experts) columns.push_back({"ep", true});
   for (const char* heading : {"zero", "mbs"}) columns.push_back({heading, true});
@@ -219,12 +235,13 @@ std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<Pl
     const bool is_tight = i < tight.size();
     const Layout& layout = row.layout;
     const auto count = [](std::int64_t value) { return fmt::format("{}", value); };
-    std::vector<std::string> cells = {
-        is_tight ? std::string("tight") : fmt::format("{}", i - tight.size() + 1),
-        std::string(name_of(layout.engine)), count(layout.tensor),
-        layout.chunks > 1 ? fmt::format("{}x{}", layout.pipeline, layout.chunks)
-                          : count(layout.pipeline),
-        count(layout.data)};
+    std::vector<std::string> cells = {is_tight ? std::string("tight")
+                                               : fmt::format("{}", i - tight.size() + 1)};
+    if (engines) cells.push_back(runner_words(layout));
+    cells.push_back(count(layout.tensor));
+    cells.push_back(layout.chunks > 1 ? fmt::format("{}x{}", layout.pipeline, layout.chunks)
+                                      : count(layout.pipeline));
+    cells.push_back(count(layout.data));
     if (contexts) cells.push_back(count(layout.context));
     if (experts) cells.push_back(count(layout.expert));
     cells.push_back(count(layout.zero_stage));

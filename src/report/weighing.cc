@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "job/keys.h"
 #include "report/bar.h"
 #include "report/host_need.h"
 #include "report/table.h"
