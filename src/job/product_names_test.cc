@@ -104,7 +104,7 @@ TEST(ProductNames, NoOtherDeviceIsTakenOrOffered) {
                            "A40",          "MI300A",
                            "L20",          "GB100",
                            "V100S",        "RTX 4080",
-                           "RTX 5080",     "rtx",
+                           "RTX 5080",     
                            "sxm",          "pcie",
                            "P100",         "Gaudi3",
                            "TPU v5"}) {

@@ -56,7 +56,8 @@ FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const J
                        const StagePrograms<Checked>* again) {
   FormFacts facts;
   const Architecture& model = *job.model;
-  facts.alike = model.kinds.size() == 1;
+  facts.ends_again = job_again != nullptr && computes_ends_again(*job_again);
+  facts.alike = model.kinds.size() == 1 && !facts.ends_again;
   facts.error_above = ErrorBand::least_above(job);
   std::vector<double> kept, elements;
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
@@ -81,8 +82,8 @@ FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const J
       facts.largest_again = std::max(facts.largest_again, whole - less);
     }
   }
-  // nanotron's loss lets its logits go as it runs.
-  if (job.engine != Engine::kNanotron)
+  // nanotron's loss lets its logits go as it runs; a head that is computed again keeps next to nothing.
+  if (job.engine != Engine::kNanotron && !facts.ends_again)
     for (const SlotId slot : programs.kept_of_head())
       facts.kept_of_head +=
           static_cast<double>(programs.program().slot_at(slot).bytes.value().value());
@@ -107,6 +108,8 @@ FormFacts memory_facts(const Job& job, StagePrograms<Checked>& programs, const J
   facts.states = bytes.states + (job.engine == Engine::kNanotron ? 0 : bytes.master);
   return facts;
 }
+
+bool computes_ends_again(const Job& job) { return style_of(job).recomputes_ends; }
 
 bool keeps_copies_of_weights(const Job& job) {
   const OperatorStyle style = style_of(job);

@@ -46,7 +46,10 @@ struct FormFacts {
   PassageTime smallest;          // with that
   PassageTime widest;  // with a multiple of any other: each takes no less for each sequence
   std::int64_t widest_micro_batch = 1;
-  bool alike = true;        // one kind of layer
+  // One kind of layer, and computing all of them again costs as often as many what one does.
+  bool alike = true;
+  bool ends_again =
+      false;  // where all layers are computed again, so are the embedding and the head
   std::string code, words;  // refused by the readers
 
   // `twice`: of the same base with twice the sequences. What does not grow with them is left out from here on.
@@ -54,6 +57,9 @@ struct FormFacts {
 };
 // Whether layers keep what does not grow with the micro-batch: weights in the type of their product.
 bool keeps_copies_of_weights(const Job& job);
+
+// Whether embedding and head are computed again, too: such a job shares no graphs with one that spares them.
+bool computes_ends_again(const Job& job);
 
 // `again`: the graphs of the same job with every layer computed again, whose layers those of `programs` may be, too; null: the
 // engine cannot.

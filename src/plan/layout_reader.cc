@@ -123,7 +123,8 @@ FormFacts LayoutReader::facts_of(const Layout& base, const Job& job, bool timed)
   }
   // Graphs are drawn once; but where layers are adapted, other kinds of them may be computed again, and layers of two stacks
   // give one another other tensors.
-  const bool shared = !job.trains_in_part() && !job.model->encoder_part;
+  const bool shared =
+      !job.trains_in_part() && !job.model->encoder_part && !computes_ends_again(*again);
   StagePrograms<Checked> drawn(*again, SlotDetail::kSums, shared);
   std::optional<StagePrograms<Checked>> apart;
   if (!shared) apart.emplace(job);
@@ -167,7 +168,7 @@ struct LayoutReader::Clocks {
       : job(std::move(asked)),
         all(with_again ? with_all_computed_again(job) : job),
         shared(with_again && job.recompute.mode == RecomputeMode::kNone &&
-               !job.model->encoder_part) {
+               !job.model->encoder_part && !computes_ends_again(all)) {
     StagePrograms<Checked> programs(shared ? all : job, SlotDetail::kSums, shared);
     plain.emplace(job, programs);
     if (shared)
@@ -230,7 +231,8 @@ GroupTime LayoutReader::time_of_group(const Layout& form, const AskedGroup& grou
     whole.replicate = group.first.replicate;
     ReadJob read = job_of_form(whole);
     if (!read) return time;  // bounds nothing
-    time.alike = read->model->kinds.size() == 1;
+    time.alike =
+        read->model->kinds.size() == 1 && !computes_ends_again(with_all_computed_again(*read));
     const Device& device = *read->cluster.device;
     const Machine* machine = read->cluster.machine.get();
     if (machine == nullptr) return time;

@@ -19,10 +19,13 @@ constexpr std::size_t kOfOneWorker = 128;
 // A layout takes so many times as long to weigh as a group takes to be timed, about.
 constexpr std::size_t kTimesOfGroup = 4;
 
-// What is the same for all layouts whose graphs are the same (predict/prepared_job.h).
-auto drawn_key(const Layout& l) {
-  return std::tuple(l.engine, l.implementation, l.loss, l.sequence_parallel, l.context_method,
-                    l.zero_stage, l.recipe,
+// What is the same for all layouts whose graphs are the same (predict/prepared_job.h). `ends_again`: with all layers computed
+// again the ends are, too, and their graphs are others.
+auto drawn_key(const Layout& l, bool ends_again) {
+  const bool all_again = l.recompute == RecomputeMode::kFull ||
+                         (l.recompute == RecomputeMode::kEvery && l.recomputed == 1);
+  return std::tuple(ends_again && all_again, l.engine, l.implementation, l.loss,
+                    l.sequence_parallel, l.context_method, l.zero_stage, l.recipe,
                     recomputes_layers(l.recompute) ? RecomputeMode::kFull : l.recompute, l.tensor,
                     l.context, l.expert, l.expert_tensor, l.micro_batch, l.pipeline > 1, l.data > 1,
                     l.accumulation > 1);
@@ -58,7 +61,7 @@ struct Weigher::Drawn {
 
 // By what is the same, and which of the workers that have a part of the layouts.
 struct Weigher::Forms {
-  using Key = std::pair<decltype(drawn_key(Layout())), std::size_t>;
+  using Key = std::pair<decltype(drawn_key(Layout(), false)), std::size_t>;
   std::map<Key, Drawn> by_key;
 };
 
@@ -80,9 +83,10 @@ void Weigher::weigh(const std::vector<Asked>& which, const Findings& found,
   if (drawn > kMostDrawn)
     for (auto& [key, form] : forms) form.form.reset();
   std::map<Forms::Key, std::vector<std::size_t>> by_form;
-  std::map<decltype(drawn_key(Layout())), std::size_t> alike;
+  std::map<decltype(drawn_key(Layout(), false)), std::size_t> alike;
   for (std::size_t i = 0; i < which.size(); ++i) {
-    const auto key = drawn_key(space_.layout(which[i].layout));
+    const FormFacts& facts = facts_[space_.base_of[space_.form_of(which[i].layout)]];
+    const auto key = drawn_key(space_.layout(which[i].layout), facts.ends_again);
     by_form[{key, alike[key]++ / kOfOneWorker}].push_back(i);
   }
   answers.resize(which.size());

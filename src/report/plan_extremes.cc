@@ -37,8 +37,10 @@ std::string_view question_of(Wanted wanted) {
     case Wanted::kMostParameters:
       return "the largest model that one of its layouts is sure to fit, up to the high end of the "
              "band; sweep --largest keeps the layout as it is written";
-    case Wanted::kLongestSequence:
     case Wanted::kLargestMicroBatch:
+      return "the most that one of the layouts is sure to fit, up to the high end of the band; a "
+             "batch that nobody said follows: whole micro-batches for each data rank";
+    case Wanted::kLongestSequence:
     case Wanted::kLargestBatch:
       return "the most that one of the layouts is sure to fit, up to the high end of the band; "
              "weigh "
@@ -126,7 +128,7 @@ std::string extremes_text(const ExtremeAnswer& answer, std::optional<double> pri
                     2) +
             "\n";
   for (const Assumption& assumption : answer.assumptions)
-    if (assumption.key == "training.global_batch")
+    if (assumption.key == "training.global_batch" && answer.wanted != Wanted::kLargestMicroBatch)
       text +=
           wrapped(style,
                   fmt::format("{} = {}: {}", assumption.key, assumption.value, assumption.reason),
