@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cli/run_input.h"
@@ -13,17 +14,13 @@ namespace {
 // Whether the tool's own files can say these keys.
 class Sayable {
  public:
-  Sayable(const Value& document, const std::string& folder, std::string_view tool) : tool_(tool) {
-    if (tool_.empty()) return;
-    // What it cannot write of the run as it is, no change is to blame for.
-    const auto job = job_of(document, folder);
-    refuses_as_it_is_ = !job || !written(document, *job).problems.empty();
-  }
+  Sayable(const Value& document, std::string folder, std::string_view tool)
+      : document_(document), folder_(std::move(folder)), tool_(tool) {}
 
   bool has_words(const Value& changed, const Job& job, const RunEdits& edits) const {
     if (tool_.empty()) return true;
     const Exported exported = written(changed, job);
-    if (!refuses_as_it_is_ && !exported.problems.empty()) return false;
+    if (!exported.problems.empty() && !refuses_the_run_itself()) return false;
     return std::none_of(exported.losses.begin(), exported.losses.end(), [&](const auto& loss) {
       return std::any_of(edits.begin(), edits.end(),
                          [&](const Suggestion::Edit& edit) { return edit.key == loss.key; });
@@ -35,8 +32,18 @@ class Sayable {
     return export_launch(completed(run, job), tool_);
   }
 
-  std::string tool_;
-  bool refuses_as_it_is_ = false;
+  // What it cannot write of the run as it is, no change is to blame for.
+  bool refuses_the_run_itself() const {
+    if (!refuses_) {
+      const auto job = job_of(document_, folder_);
+      refuses_ = !job || !written(document_, *job).problems.empty();
+    }
+    return *refuses_;
+  }
+
+  const Value& document_;
+  std::string folder_, tool_;
+  mutable std::optional<bool> refuses_;
 };
 
 }  // namespace
