@@ -17,6 +17,7 @@ def answer(ranks):
         typing.override = typing_extensions.override
     when_imported("deepspeed", of_deepspeed)
     when_imported("megatron.core.transformer.torch_norm", of_megatron)
+    when_imported("megatron.training.training", of_megatron_loop)
 
 
 def of_processes(ranks):
@@ -118,3 +119,17 @@ def of_megatron():
             return norm
 
     torch_norm.WrappedTorchNorm = WrappedTorchNorm
+
+
+def of_megatron_loop():
+    """Megatron-LM's rank 0 tells the others over the device whether there is data, and reads its own word back from there."""
+    from megatron.training import training
+
+    build = training.build_train_valid_test_data_loaders
+
+    def built(*words, **named):
+        loaders = build(*words, **named)
+        training.get_args().do_train = True
+        return loaders
+
+    training.build_train_valid_test_data_loaders = built

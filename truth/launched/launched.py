@@ -115,11 +115,13 @@ def started(row, folder, history, limit=900):
     if history:
         environment["STEELYARD_HISTORY"] = str(history)
     ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=folder, timeout=limit, env=environment)
+    said = Path(tempfile.gettempdir()) / f"launched-{row.engine}.txt"  # the engine's own words of the last row
+    said.write_text(ran.stdout + ran.stderr)
     if ran.returncode != 0 or not peaks.exists():
         lines = [line for line in (ran.stdout + ran.stderr).splitlines() if "Error" in line or "error:" in line]
-        (Path(tempfile.gettempdir()) / f"launched-failed-{row.engine}.txt").write_text(ran.stdout + ran.stderr)
         return None, (lines or ["no word"])[-1].strip()[:300]
-    return json.loads(peaks.read_text()), ""
+    found = json.loads(peaks.read_text())
+    return (found, "") if found["steps"] else (None, f"no step was seen: {said} has what the engine said")
 
 
 def tried(row, binary, history=None):
@@ -153,6 +155,27 @@ def tried(row, binary, history=None):
     return found
 
 
+def write(path, name, found):
+    document = json.loads(path.read_text()) if path.exists() else {}
+    document.setdefault("paper", {})[name] = {key: value for key, value in found.items() if key != "steps"}
+    document["paper_versions"] = versions()
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def versions():
+    found = {}
+    for engine, package in {"": ["torch", "transformers", "accelerate", "deepspeed", "peft", "trl", "torchtitan"],
+                            "llama-factory": ["llamafactory", "transformers", "accelerate", "trl", "peft"]}.items():
+        where = [str(APART[engine])] if engine else sys.path
+        named = {each.metadata["Name"]: each.version for each in importlib.metadata.distributions(path=where)}
+        found[engine or "all"] = {name: named[name] for name in package if name in named}
+    checkout = os.environ.get("MEGATRON_LM")
+    if checkout:
+        said = subprocess.run(["git", "-C", checkout, "describe", "--tags", "--always"], capture_output=True, text=True)
+        found["megatron"] = {"Megatron-LM": said.stdout.strip()}
+    return found
+
+
 def show(found):
     name = f"{found['engine']:<13} {found['model']:<12} {found['flags']}"
     if "problem" in found:
@@ -176,18 +199,13 @@ def main():
     binary = str(Path(arguments.binary).resolve())
     rows = [row for row in ROWS if all(word in f"{row.engine} {row.model} {row.flags}" for word in arguments.only)]
     wrong = 0
-    results = {}
     for row in rows:
         found = {"engine": row.engine, "entry": row.entry, "model": row.model, "flags": row.flags, "problem": row.missing} \
             if row.missing else tried(row, binary, arguments.history)
         show(found)
-        results[f"{row.engine} {row.model} {row.flags}".strip()] = found
+        if arguments.write:
+            write(Path(arguments.write), f"{row.engine} {row.model} {row.flags}".strip(), found)
         wrong += not row.missing and ("problem" in found or abs(found["difference"]) > ALLOWED)
-    if arguments.write:
-        path = Path(arguments.write)
-        document = json.loads(path.read_text()) if path.exists() else {}
-        document["paper"] = {**document.get("paper", {}), **results}
-        path.write_text(json.dumps(document, indent=1) + "\n")
     print(f"{len(rows) - wrong} of {len(rows)} within {100 * ALLOWED:.1f} %, or with a reason")
     return 1 if wrong else 0
 

@@ -38,7 +38,8 @@ FACTORY = dict(weights=True, script="train_llama_factory.py", as_name="src/train
 # Transformer Engine and Apex are built for a device: Megatron-LM's own layers and PyTorch's AdamW take their place.
 MEGATRON = dict(entry="Megatron-LM's pretrain_gpt.py", added="--transformer-impl local --no-rope-fusion "
                 "--no-gradient-accumulation-fusion --no-persist-layer-norm --no-masked-softmax-fusion --no-bias-swiglu-fusion "
-                "--train-iters 4")
+                "--train-iters 4 --eval-interval 1000 --eval-iters 0 --rerun-mode disabled "
+                "--no-check-for-nan-in-loss-and-grad")
 
 ROWS = [
     Row("accelerate", "--engine ddp --precision bf16-autocast", **TRAINER),
@@ -50,7 +51,9 @@ ROWS = [
     Row("accelerate", "--engine fsdp2 --zero-stage 2 --gradient-accumulation 2 --gradient-clip 1.0", **TRAINER),
     Row("accelerate", "--engine fsdp2 --offload-parameters cpu --offload-optimizer cpu", **TRAINER),
     Row("accelerate", "--engine fsdp2 --context 2", **TRAINER),
-    Row("accelerate", "--engine fsdp2 --tensor 2", **TRAINER),
+    Row("accelerate", "--engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 16", **TRAINER),
+    Row("accelerate", "--engine fsdp2 --tensor 2", **TRAINER, missing="Accelerate divides the tensors of a model only if its program "
+        "loads it with a plan (device_mesh=); the Trainer's program does not"),
     Row("accelerate", "--engine fsdp1", **TRAINER),
     Row("accelerate", "--engine deepspeed --zero-stage 2", **TRAINER),
     Row("deepspeed", "--zero-stage 1", **TRAINER),
@@ -60,7 +63,8 @@ ROWS = [
     Row("deepspeed", "--zero-stage 3 --recompute-mode full --gradient-clip 1.0", "medium", **TRAINER),
     Row("deepspeed", "--zero-stage 2 --offload-optimizer cpu", **TRAINER),
     Row("deepspeed", "--zero-stage 3 --offload-optimizer cpu --offload-parameters cpu", **TRAINER),
-    Row("deepspeed", "--zero-stage 3 --context 2", **TRAINER),
+    Row("deepspeed", "--zero-stage 3 --context 2", **TRAINER, missing="does not start: with sequence_parallel_size alone the Trainer "
+        "counts the ranks of one sequence as data ranks, and its train_batch_size is not the file's (transformers wants a ParallelismConfig)"),
     Row("fsdp2", "", **FSDP2),
     Row("fsdp2", "--recompute-mode full --gradient-clip 1.0", "medium", **FSDP2),
     Row("fsdp2", "--zero-stage 2 --gradient-accumulation 2", **FSDP2),
@@ -75,7 +79,8 @@ ROWS = [
     Row("megatron", "--tensor 2 --zero-stage 1", **MEGATRON),
     Row("megatron", "--tensor 2 --sequence-parallel=false --zero-stage 1 --recompute-mode full", "medium", **MEGATRON),
     Row("megatron", "--tensor 2 --pipeline 2 --gradient-accumulation 4", **MEGATRON),
-    Row("megatron", "--context 2 --zero-stage 1", **MEGATRON),
+    Row("megatron", "--context 2 --zero-stage 1", missing="context parallelism is Transformer Engine's attention alone, which is built for a device",
+        **MEGATRON),
     Row("llama-factory", "--engine ddp --precision bf16-autocast --recompute-mode full", **FACTORY),
     Row("llama-factory", "--engine ddp --precision bf16-autocast --adapter-method lora --adapter-rank 16", **FACTORY),
     Row("llama-factory", "--engine deepspeed --zero-stage 3 --recompute-mode full", **FACTORY),

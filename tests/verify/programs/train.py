@@ -18,6 +18,11 @@ class Script:
     max_length: int = 32
     attn_implementation: str = "sdpa"
     dtype: str = "float32"
+    use_peft: bool = False  # as TRL's ModelConfig names them
+    lora_r: int = 16
+    lora_alpha: int = 32
+    lora_dropout: float = 0.0
+    lora_target_modules: str = "all-linear"
 
 
 def main():
@@ -29,6 +34,11 @@ def main():
     model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, script.dtype),
                                              attn_implementation=script.attn_implementation)
     model.config.use_cache = False
+    if script.use_peft:
+        from peft import LoraConfig, get_peft_model
+
+        model = get_peft_model(model, LoraConfig(r=script.lora_r, lora_alpha=script.lora_alpha, lora_dropout=script.lora_dropout,
+                                                 target_modules=script.lora_target_modules, task_type="CAUSAL_LM"))
     rows = [torch.randint(0, config.vocab_size, (script.max_length,)) for _ in range(256)]
     watch = Watch()
     trainer = Trainer(model=model, args=arguments, train_dataset=[{"input_ids": row, "labels": row} for row in rows],

@@ -14,6 +14,11 @@ class Script:
     max_length: int = 1024
     attn_implementation: str = "sdpa"
     dtype: str = "float32"
+    use_peft: bool = False  # as TRL's ModelConfig names them
+    lora_r: int = 16
+    lora_alpha: int = 32
+    lora_dropout: float = 0.0
+    lora_target_modules: str = "all-linear"
 
 
 def main():
@@ -23,6 +28,11 @@ def main():
     model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, script.dtype),
                                              attn_implementation=script.attn_implementation)
     model.config.use_cache = False
+    if script.use_peft:
+        from peft import LoraConfig, get_peft_model
+
+        model = get_peft_model(model, LoraConfig(r=script.lora_r, lora_alpha=script.lora_alpha, lora_dropout=script.lora_dropout,
+                                                 target_modules=script.lora_target_modules, task_type="CAUSAL_LM"))
     row = torch.zeros(script.max_length, dtype=torch.long)
     rows = [{"input_ids": row, "labels": row}] * 4096
     Trainer(model=model, args=arguments, train_dataset=rows).train()
