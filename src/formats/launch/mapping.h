@@ -74,8 +74,9 @@ struct Imported {
   std::vector<Unsaid> unsaid;
   std::vector<Unsaid> taken;  // what neither the files nor their formats say, and weighing takes
   Diagnostics problems;       // errors, and what to know
-  std::vector<LaunchDocument> documents;                      // for patch.h
-  std::map<std::string, LaunchSource, std::less<>> sources;  // the first one read, and those it names
+  std::vector<LaunchDocument> documents;  // for patch.h
+  std::map<std::string, LaunchSource, std::less<>>
+      sources;  // the first one read, and those it names
 
   bool failed() const;
 };
@@ -169,7 +170,8 @@ class ConfigWriter {
 
   // What the target needs and bytes do not, said where neither the run nor its carried keys say it (nor one of the `or_these`,
   // which say the same otherwise): marked to be filled in.
-  void fill_in(std::string_view path, Value value, std::initializer_list<std::string_view> or_these = {});
+  void fill_in(std::string_view path, Value value,
+               std::initializer_list<std::string_view> or_these = {});
   // [carried.FORMAT] back to where it came from, then what other formats' carried keys say and this one has a key for
   // (carried_concepts.h), then what is to be filled in.
   void bring_carried();
@@ -183,7 +185,8 @@ class ConfigWriter {
   };
   const Value& run() const { return run_; }
   const std::set<std::string, std::less<>>& expressed() const { return expressed_; }
-  std::set<std::string, std::less<>> brought;  // "carried.axolotl.learning_rate": said here in this format's words
+  std::set<std::string, std::less<>>
+      brought;  // "carried.axolotl.learning_rate": said here in this format's words
   Value theirs = Value::table();
   std::map<std::string, std::string, std::less<>> comments;  // by dotted path
   std::map<std::string, const Row*, std::less<>> said_by;    // which row put it, by dotted path
