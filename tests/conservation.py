@@ -110,6 +110,8 @@ def prediction_faults(prediction):
         yield f"peak: {peak['device_bytes']} is outside of its band, {peak['low_bytes']} to {peak['high_bytes']}"
     usable = prediction["device"]["usable_bytes"]
     said = "does_not_fit" if peak["low_bytes"] > usable else "tight" if peak["high_bytes"] > usable else "fits"
+    # A host without room is as final as a device without.
+    said = max(said, prediction.get("host_verdict", "fits"), key=("fits", "tight", "does_not_fit").index)
     if prediction["verdict"] != said:
         yield f"verdict {prediction['verdict']}: the band {peak['low_bytes']} to {peak['high_bytes']} of {usable} says {said}"
     time = prediction.get("time")

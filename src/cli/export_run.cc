@@ -101,7 +101,7 @@ tl::expected<Exported, Diagnostics> exported_run(const Invocation& invocation,
   if (auto missing = missing_code(*job))
     return tl::unexpected(
         Diagnostics{{Severity::kError, "E245", std::move(*missing), document.find("model")->place(),
-                     "nothing would start", codes_with(model.family) + " have it"}});
+                     "nothing would start", codes_with(model.family)}});
   if (target == "fsdp2" && (model.image || model.encoder_part))
     return tl::unexpected(Diagnostics{
         {Severity::kError, "E320",

@@ -123,7 +123,20 @@ std::size_t variable_length(std::string_view text) {
 constexpr std::string_view kYamlWords[] = {"true", "false", "yes", "no",   "on",  "off",
                                            "null", "y",     "n",   "none", "nan", "inf"};
 
+// 2e-4, as rates of learning are written: text to PyYAML and a number to readers of YAML 1.2, which both are meant.
+bool is_rate(std::string_view text) {
+  const auto digits = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  const std::size_t at = text.find('e');
+  if (at == std::string_view::npos || !digits(text.substr(0, at))) return false;
+  text.remove_prefix(at + 1);
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return digits(text);
+}
+
 bool is_bare_in_yaml(std::string_view text) {
+  if (is_rate(text)) return true;
   if (text.empty() || !all_of(text, "_/.-")) return false;
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(),

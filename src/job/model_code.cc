@@ -58,11 +58,11 @@ std::string codes_with(std::string_view model_type) {
     const ModelCode& code = code_of(static_cast<Implementation>(i));
     if (code.find(model_type) != nullptr) titles.push_back(code.title);
   }
-  if (titles.empty()) return "no code";
+  if (titles.empty()) return fmt::format("no code has {}", model_type);
   std::string text = titles.front();
   for (std::size_t i = 1; i < titles.size(); ++i)
     text += (i + 1 == titles.size() ? " and " : ", ") + titles[i];
-  return text;
+  return fmt::format("{} {} {}", text, titles.size() == 1 ? "has" : "have", model_type);
 }
 
 std::optional<std::string> missing_code(const Job& job) {
@@ -75,7 +75,7 @@ void warn_of_missing_code(Draft& draft) {
   if (!missing) return;
   const KeyId said = draft.has(KeyId::kImplementation) ? KeyId::kImplementation : KeyId::kEngine;
   draft.warn(said, "E245", *missing + ": weighed as if it had", "export refuses it",
-             codes_with(draft.job().model->family) + " have it");
+             codes_with(draft.job().model->family));
 }
 
 }  // namespace steelyard

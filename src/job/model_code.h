@@ -1,7 +1,7 @@
 // Which model families the codes have, from data/implementations: nanotron's own code has Llama, and no Qwen3.
 //
 //   code_of(Implementation::kNanotron).has("qwen3", Engine::kNanotron)   false
-//   codes_with("qwen3")                                                  "transformers, torchtitan, Megatron, ..."
+//   codes_with("qwen3")                                                  "transformers, torchtitan, Megatron, ... have qwen3"
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ struct ModelCode {
 
 const ModelCode& code_of(Implementation implementation);
 bool has_code_of(const Architecture& model, Implementation implementation);
-// "transformers, torchtitan and Megatron"; "no code" where none has it.
+// "transformers, torchtitan and Megatron have qwen3"; "no code has it" where none does.
 std::string codes_with(std::string_view model_type);
 // Where a job's code has no such model: "nanotron has no qwen3".
 std::optional<std::string> missing_code(const Job& job);

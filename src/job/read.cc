@@ -124,7 +124,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_wrapping(draft);
   validate(draft);
   refuse_unsupported(draft);
-  warn_of_missing_code(draft);
+  if (std::none_of(problems.begin(), problems.end(), is_error)) warn_of_missing_code(draft);
 
   sort_worst_first(problems);
   if (!problems.empty() && is_error(problems.front())) return tl::unexpected(std::move(problems));

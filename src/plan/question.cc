@@ -104,11 +104,12 @@ Diagnostic nothing_to_search(const ChosenStacks& stacks, const Job& job) {
     reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", one.title, one.reason);
   return {Severity::kError,
           "E247",
-          reasons.empty() ? std::string("nothing of what is used here runs that engine and that code")
-                          : fmt::format("nothing can train {}: {}", job.model->name, reasons),
+          reasons.empty()
+              ? std::string("nothing of what is used here runs that engine and that code")
+              : fmt::format("nothing can train {}: {}", job.model->name, reasons),
           {},
           {},
-          fmt::format("{} have {}", codes_with(job.model->family), job.model->family)};
+          codes_with(job.model->family)};
 }
 
 bool has_products_of_change(const Device& device, const RecipeChange& change) {

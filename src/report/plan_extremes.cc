@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "predict/host_room.h"
-#include "report/plan_json.h"
 #include "report/plan_details.h"
+#include "report/plan_json.h"
 #include "report/table.h"
 #include "report/time_table.h"
 #include "report/verdict_words.h"
@@ -223,7 +223,7 @@ std::string why_text(const std::vector<WhyAnswer>& answers, const PlanAnswer& wh
     } else {
       text += painted(style, Ink::kBad, "not allowed   ") + fmt::format("{}\n", answer.asked);
       if (answer.result.refusals.empty())
-        text += "  no layout has it: it does not divide the devices, the batch or the model\n";
+        text += "  no layout has it: no code with this model divides so, or the batch does not\n";
     }
     for (const Refusal& refusal : answer.result.refusals)
       if (!answer.fastest)

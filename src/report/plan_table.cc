@@ -176,7 +176,7 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
   });
   const std::string unit(memory_unit(style.units));
   std::vector<Column> columns = {{"what would have to change"}, {"peak, " + unit, true}};
-  if (hosts) columns.push_back({"host, " + unit, true});
+  if (hosts) columns.push_back({"host", true});
   columns.push_back({"step", true});
   columns.push_back({"layout"});
   Table table(std::move(columns));
