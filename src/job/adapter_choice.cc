@@ -91,6 +91,13 @@ void choose_stored_base(Draft& draft, const StoredQuantisation& stored) {
                  "its weights come back to 16 bits before they train");
     return;
   }
+  // All of it is trained from 16 bits that somebody makes of it, as of DeepSeek-V3's fp8.
+  if (!stored.type && !job.adapter) {
+    draft.warn(KeyId::kModel, "E265",
+               fmt::format("the checkpoint's weights are stored in {}", stored.method),
+               "weighed in 16 bits: transformers trains none of these as they are stored");
+    return;
+  }
   if (!stored.type) {
     draft.refuse(KeyId::kModel, "E265",
                  fmt::format("a checkpoint whose weights are stored in {}", stored.method),
@@ -238,6 +245,10 @@ void choose_expert_quantisation(Draft& draft) {
   if (!is_quantised(adapter.linear) || !adapter.by_peft)
     draft.refuse(KeyId::kQuantizeExperts, "E225", "quantize_experts without a quantised base",
                  "experts are quantised as the linear modules are", "base = \"nf4\"");
+  else if (job.model != nullptr && !some_layer_has<ExpertMlp>(*job.model))
+    draft.refuse(KeyId::kQuantizeExperts, "E225",
+                 fmt::format("quantize_experts, and {} has no experts", job.model->name),
+                 "its matrices are quantised without it", "leave it out");
   else if (job.separate_experts)
     draft.refuse(KeyId::kQuantizeExperts, "E225", "quantize_experts before transformers 5",
                  "each expert is a linear module, and quantised without it",
