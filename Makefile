@@ -6,14 +6,16 @@
 # make bench    benchmarks        make mutations   100,000 damaged launch files
 # make fuzz     libFuzzer over every reader, a minute each; make fuzz SECONDS=600 is a search
 # make verify   installs the engines (gigabytes): their parsers load what `export` writes, and two steps of it are launched;
-#               then a Slurm of one machine refuses a job that would not fit (make verify-exports, make verify-slurm)
+#               on the CPU; each engine's own loop starts them as rank 0 of 8 on a device of paper (truth/launched), its peak
+#               beside weigh's; then a Slurm of one machine refuses a job that would not fit (make verify-exports,
+#               verify-paper, verify-slurm); docs/launched.md is the table
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build judge test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-exports verify-slurm format docs rebase clean
+.PHONY: run build judge test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -92,13 +94,11 @@ fuzz:
 VERIFY := build/verify
 VERIFY_PIP = $(VERIFY)/bin/pip install --quiet --disable-pip-version-check
 
-verify: verify-exports verify-slurm
+verify: verify-exports verify-paper verify-slurm
 
-verify-exports: build
+# torch is PyPI's, a CUDA build: the device of paper needs it.
+verify-engines:
 	python3 -m venv $(VERIFY)
-	@# torch without CUDA is a tenth of the size; where its index cannot be reached, PyPI's own is taken.
-	-$(VERIFY_PIP) --retries 0 --timeout 10 --index-url https://download.pytorch.org/whl/cpu \
-	  $$(grep -E '^torch(audio|vision)?==' tests/verify/requirements.txt) 2>/dev/null
 	$(VERIFY_PIP) --requirement tests/verify/requirements.txt
 	$(VERIFY_PIP) --no-deps --requirement tests/verify/without_dependencies.txt
 	$(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/llama-factory --requirement tests/verify/apart_llama_factory.txt
@@ -106,7 +106,17 @@ verify-exports: build
 	  --only-binary=:all: --requirement tests/verify/apart_megatron.txt
 	-[ -n "$(NANOTRON)" ] || GIT_TERMINAL_PROMPT=0 $(VERIFY_PIP) --no-deps --upgrade --target $(VERIFY)/nanotron \
 	  --requirement tests/verify/apart_nanotron.txt 2>/dev/null
-	$(VERIFY)/bin/python tests/verify/verify_exports.py --binary $(STEELYARD)
+
+verify-exports: build verify-engines
+	$(VERIFY)/bin/python tests/verify/verify_exports.py --binary $(STEELYARD) --write tests/verify/launched.json
+
+# Megatron-LM's pretrain_gpt.py is in no wheel: MEGATRON_LM=FOLDER names a checkout of its tag core_v0.19.0, or it is fetched.
+MEGATRON_LM ?= $(CURDIR)/$(VERIFY)/megatron-lm
+verify-paper: build verify-engines
+	[ -d "$(MEGATRON_LM)" ] || GIT_TERMINAL_PROMPT=0 git clone --quiet --depth 1 --branch core_v0.19.0 \
+	  https://github.com/NVIDIA/Megatron-LM $(MEGATRON_LM) || echo "Megatron-LM could not be reached: its rows say so"
+	MEGATRON_LM=$$([ -d "$(MEGATRON_LM)" ] && echo "$(MEGATRON_LM)") \
+	  $(VERIFY)/bin/python truth/launched/launched.py --binary $(STEELYARD) --write tests/verify/launched.json
 
 verify-slurm: build
 	@cmake/install.sh slurm
@@ -130,6 +140,7 @@ docs rebase:
 	python3 $(if $(filter docs,$@),docs/regenerate.py,tests/run_cases.py --rebase)
 	$(if $(filter docs,$@),python3 docs/rules.py)
 	$(if $(filter docs,$@),python3 docs/strategies.py)
+	$(if $(filter docs,$@),python3 docs/launched.py)
 
 clean:
 	rm -rf build

@@ -111,11 +111,21 @@ class Row:
         return f"{len(runs) - len(wrong)} of {len(runs)}"
 
 
+def write(path, launches, failures, version):
+    document = json.loads(path.read_text()) if path.exists() else {}
+    for what in launches:
+        document.setdefault("cpu", {})[f"{what.target} {what.flags}"] = {
+            "engine": what.target, "version": version, "flags": what.flags, "processes": what.processes, "shows": what.shows,
+            "missing": what.missing, "problem": failures.get(f"launch {what.flags}", "")}
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--binary", required=True)
     parser.add_argument("--nanotron", default=os.environ.get("NANOTRON"), help="a checkout of huggingface/nanotron")
     parser.add_argument("--engine", action="append")
+    parser.add_argument("--write", help="the file of results that docs/launched.py reads; engines that were not asked stay")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--parsers", action="store_true")
     which.add_argument("--launches", action="store_true")
@@ -139,9 +149,13 @@ def main():
         files = started = "-"
         if engine in RUNS and not arguments.launches:
             files = row.tried([(run, run) for run in RUNS[engine]], lambda run: parsed(engine, binary, run, paths))
-        mine = [(f"launch {what.flags}", what) for what in LAUNCHES if what.target == engine]
+        ours = [what for what in LAUNCHES if what.target == engine]
+        mine = [(f"launch {what.flags}", what) for what in ours if not what.missing]
         if mine and not arguments.parsers:
             started = row.tried(mine, lambda what: launch(what, binary, paths))
+            started += "".join(f"\n    not launched, {what.flags}: {what.missing}" for what in ours if what.missing)
+            if arguments.write:
+                write(pathlib.Path(arguments.write), ours, dict(row.failures), version)
         elif not mine:
             started = f"not here: {NOT_LAUNCHED[engine]}"
         failed += len(row.failures)

@@ -126,7 +126,7 @@ def started(row, folder, history, limit=900):
 
 def tried(row, binary, history=None):
     """One row of the table."""
-    found = {"engine": row.engine, "entry": row.entry, "model": row.model, "flags": row.flags}
+    found = {"engine": row.engine, "entry": row.entry, "model": row.model, "flags": row.flags, "cause": row.cause}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for model, config in MODELS.items():
@@ -205,8 +205,9 @@ def main():
         show(found)
         if arguments.write:
             write(Path(arguments.write), f"{row.engine} {row.model} {row.flags}".strip(), found)
-        wrong += not row.missing and ("problem" in found or abs(found["difference"]) > ALLOWED)
-    print(f"{len(rows) - wrong} of {len(rows)} within {100 * ALLOWED:.1f} %, or with a reason")
+        # A known difference stays what it is said to be: one that grows, and one that has gone, is told, too.
+        wrong += not row.missing and ("problem" in found or abs(found["difference"] - row.known) > ALLOWED)
+    print(f"{len(rows) - wrong} of {len(rows)} within {100 * ALLOWED:.1f} %, off by what is known, or with a reason")
     return 1 if wrong else 0
 
 
