@@ -46,7 +46,7 @@ StackAnswer answer_of(const PlanQuestion& question, const Stack& stack, const Se
   StackAnswer answer;
   answer.stack = &stack;
   const PlanQuestion asked = asked_of(question, stack);
-  const Space space = space_of(asked);
+  const Space space = space_of(asked, help);
   SearchWish wish;
   wish.best = kUnlike;
   wish.within = 0;
