@@ -290,6 +290,7 @@ void write_accelerate(ConfigWriter& writing) {
       writing.put("fsdp_config.fsdp_sharding_strategy",
                   stage == 2 ? "SHARD_GRAD_OP" : "FULL_SHARD");
     write_ends(writing);
+    writing.take("parallel.sync_each_micro_batch");  // said to Trainer
     if (writing.word("wrap.policy", "block") == "block")
       writing.put("fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP",
                   "each block is a unit");

@@ -60,10 +60,10 @@ struct Exported {
 std::string words_of(const ConfigWriter::Loss& loss);
 
 struct ExportChoice {
-  bool slurm = false;                         // with #SBATCH lines, for sbatch
-  std::string predicted;                      // a line of the prediction, as a comment
-  std::string name = "run";                   // of the job
-  std::vector<ConfigWriter::Loss> lost = {};  // known beside what the writer itself leaves out
+  bool slurm = false;                              // with #SBATCH lines, for sbatch
+  std::string predicted;                           // a line of the prediction, as a comment
+  std::string name = "run";                        // of the job
+  std::vector<ConfigWriter::Loss> lost = {};       // known beside what the writer itself leaves out
   std::set<std::string, std::less<>> untold = {};  // keys that nobody said, and that nobody misses
 };
 

@@ -120,6 +120,11 @@ void write_recompute(ConfigWriter& writing) {
   }
 }
 
+// SDPA takes the flash kernel wherever it runs, and it does not compute in fp32.
+const char* attention_of(std::string_view precision) {
+  return precision == "fp32" ? "efficient" : "flash";
+}
+
 // Micro-steps of one optimizer step, where the data ranks are known.
 void say_accumulation(ConfigReader& reading, std::int64_t whole, std::int64_t micro,
                       const Value& at) {
@@ -268,11 +273,11 @@ void read_torchtitan(const Value& document, Launch& launch) {
         reading.say("training.precision",
                     recipe.starts_with("rowwise") ? "fp8-rowwise" : "fp8-tensorwise", converter);
       }
-  // SDPA takes it wherever it runs, and it does not compute in fp32.
-  if (const Value* type = reading.said("training.precision");
-      type == nullptr || word_of(*type) != "fp32")
-    reading.take_default("training.attention", Value::string("flash"),
-                         "torchtitan's attention is the flash kernel");
+  const Value* type = reading.said("training.precision");
+  const std::string kernel = attention_of(type == nullptr ? "" : word_of(*type));
+  reading.take_default("training.attention", Value::string(kernel),
+                       kernel == "flash" ? "torchtitan's attention is the flash kernel"
+                                         : "torchtitan's SDPA has no flash kernel in fp32");
   reading.carry_rest();
 }
 
@@ -379,7 +384,8 @@ void write_torchtitan(ConfigWriter& writing) {
                 Value::boolean(!truth_of(*divided).value_or(true)));
   // What torchtitan does in any case.
   writing.take("parallel.sequence_parallel");
-  if (writing.look_word("training.attention") == "flash") writing.take("training.attention");
+  if (writing.look_word("training.attention") == attention_of(precision))
+    writing.take("training.attention");
   if (writing.look_word("checkpoint.save") == "sharded") writing.take("checkpoint.save");
   writing.take("training.method");
   writing.take("training.dropout");
