@@ -89,8 +89,8 @@ def weighed(row, binary, folder):
         return None, done.stderr or done.stdout
     if "ranks" not in answer:
         return None, json.dumps(answer)[:400]
-    rank = answer["ranks"][0]
-    return {"peak": answer["peak"]["allocated_bytes"], "phases": {p["phase"]: p["allocated_bytes"] for p in rank["phases"]},
+    rank = answer["ranks"][0]  # the first stage's, as what is measured
+    return {"peak": rank["allocated_bytes"], "phases": {p["phase"]: p["allocated_bytes"] for p in rank["phases"]},
             "first": {p["phase"]: p["allocated_bytes"] for p in rank.get("first_step", {}).get("phases", [])}}, ""
 
 
