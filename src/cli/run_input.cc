@@ -160,9 +160,9 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
     Imported imported = import_file(word, *text);
     if (imported.failed()) return tl::unexpected(std::move(imported.problems));
     RunInput input;
+    input.tool = target_of(imported);
     input.word = word;
     input.name = standard_input ? "stdin" : fs::path(word).stem().string();
-    input.tool = target_of(imported);
     input.document = std::move(imported.run);
     input.folder = standard_input ? "" : fs::path(word).parent_path().string();
     return input;

@@ -126,7 +126,7 @@ class Search {
     if (phases >= attempt.phases) return false;  // the last move bought nothing here
     attempt.phases = phases;
     attempt.job = std::move(*changed);
-    if (after->verdict != Verdict::kFits) return true;
+    if (!is_way_out(*after)) return true;
     if (after->peak.device >= prediction_.peak.device || !is_minimal(attempt.applied)) return false;
     Suggestion suggestion = attempt.suggestion;
     suggestion.saves = prediction_.peak.device - after->peak.device;
@@ -138,6 +138,8 @@ class Search {
     found_.push_back(std::move(suggestion));
     return false;
   }
+
+  static bool is_way_out(const Prediction& after) { return after.verdict == Verdict::kFits; }
 
   // A size that no number holds is no way out.
   static std::optional<Prediction> weighed_or_nothing(const Job& job) {
@@ -168,7 +170,7 @@ class Search {
       const std::optional<Job> trial = without_one(applied, without);
       if (!trial) return false;
       const std::optional<Prediction> after = weighed_or_nothing(*trial);
-      return after && after->verdict == Verdict::kFits;
+      return after && is_way_out(*after);
     });
   }
   std::optional<Job> without_one(const std::vector<std::size_t>& applied,
