@@ -9,6 +9,7 @@ import json
 SCHEMA = "steelyard.prediction/1"
 APART = {"slack", "runtime"}  # beside allocated_bytes: they stand in reserved_bytes and device_bytes
 SIGNED = {"unaccounted"}
+VERDICTS = ("fits", "tight", "does_not_fit")  # the worst last
 
 
 def documents(text):
@@ -110,10 +111,11 @@ def prediction_faults(prediction):
         yield f"peak: {peak['device_bytes']} is outside of its band, {peak['low_bytes']} to {peak['high_bytes']}"
     usable = prediction["device"]["usable_bytes"]
     said = "does_not_fit" if peak["low_bytes"] > usable else "tight" if peak["high_bytes"] > usable else "fits"
-    # A host without room is as final as a device without.
-    said = max(said, prediction.get("host_verdict", "fits"), key=("fits", "tight", "does_not_fit").index)
-    if prediction["verdict"] != said:
-        yield f"verdict {prediction['verdict']}: the band {peak['low_bytes']} to {peak['high_bytes']} of {usable} says {said}"
+    # Where a machine's own memory is the limit the verdict may be worse than the device's band: a host that keeps nothing is none.
+    verdict, host = prediction["verdict"], prediction.get("host_verdict")
+    may_be_worse = VERDICTS.index(verdict) > VERDICTS.index(said) and (host == verdict or host is None and prediction.get("host_bytes") != 0)
+    if verdict != said and not may_be_worse:
+        yield f"verdict {verdict}: the band {peak['low_bytes']} to {peak['high_bytes']} of {usable} says {said}"
     time = prediction.get("time")
     if time and not 0 < time["low_seconds"] <= time["step_seconds"] <= time["high_seconds"]:
         yield f"time: {time['step_seconds']} is outside of its band, {time['low_seconds']} to {time['high_seconds']}"

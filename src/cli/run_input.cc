@@ -170,11 +170,11 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
     Imported imported = import_file(word, *text);
     if (imported.failed()) return tl::unexpected(std::move(imported.problems));
     RunInput input;
+    input.tool = target_of(imported);
     input.word = word;
     input.name = standard_input ? "stdin"
                  : is_command   ? word.substr(0, word.find(' '))
                                 : printable(fs::path(word).stem().string());
-    input.tool = target_of(imported);
     input.document = imported.run;
     input.imported = std::make_shared<const Imported>(std::move(imported));
     input.folder = standard_input || is_command ? "" : fs::path(word).parent_path().string();

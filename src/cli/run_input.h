@@ -24,13 +24,13 @@
 namespace steelyard {
 
 struct RunInput {
+  std::string tool;    // whose configuration it was, as `export` names it; empty: a run file
   std::string word;    // as typed
   std::string name;    // for headings: the file without folder and ending, or the model
   Value document;      // as written
   std::string text;    // of a run file; empty for a model
   bool toml = false;   // `text` can be edited in place
   std::string folder;  // relative paths of the document start here
-  std::string tool;    // whose configuration it was, as `export` names it; empty: a run file
   std::shared_ptr<const Imported> imported;  // of a launch file: what was read, and where
 };
 

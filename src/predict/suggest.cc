@@ -57,12 +57,6 @@ void apply_words(const Move& move, Suggestion& suggestion) {
 
 bool grows_cluster(const Move& move) { return move.moves_cost_to == "devices"; }
 
-// A change may ask for more of a host that nobody knows: it is offered as tight, unless that is what the run lacks.
-bool is_way_out(const Prediction& before, const Prediction& after) {
-  return after.verdict == Verdict::kFits ||
-         (before.host_verdict == Verdict::kFits && only_host_is_unsure(after));
-}
-
 // For the tokens of one step of `job`.
 std::optional<Seconds> longer_by(const Job& job, const Job& changed) {
   const std::optional<StepTime> before = predict_time(job), after = predict_time(changed);
@@ -139,7 +133,7 @@ class Search {
     attempt.phases = phases;
     attempt.host = after->host_of_node;
     attempt.job = std::move(*changed);
-    if (!is_way_out(prediction_, *after)) return true;
+    if (!is_way_out(*after)) return true;
     if (after->peak.device >= prediction_.peak.device && !helps_host) return false;
     if (!is_minimal(attempt.applied)) return false;
     Suggestion suggestion = attempt.suggestion;
@@ -151,6 +145,12 @@ class Search {
     found_moves_.push_back(attempt.applied);
     found_.push_back(std::move(suggestion));
     return false;
+  }
+
+  // A change may ask for more of a host that nobody knows: it is offered as tight, unless that is what the run lacks.
+  bool is_way_out(const Prediction& after) const {
+    return after.verdict == Verdict::kFits ||
+           (prediction_.host_verdict == Verdict::kFits && only_host_is_unsure(after));
   }
 
   // A size that no number holds is no way out.
@@ -182,7 +182,7 @@ class Search {
       const std::optional<Job> trial = without_one(applied, without);
       if (!trial) return false;
       const std::optional<Prediction> after = weighed_or_nothing(*trial);
-      return after && is_way_out(prediction_, *after);
+      return after && is_way_out(*after);
     });
   }
   std::optional<Job> without_one(const std::vector<std::size_t>& applied,

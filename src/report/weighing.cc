@@ -115,19 +115,16 @@ struct Layout {
   bool bars = true;
   bool percent = true;
   int bar_columns = 0;
-  int number_columns = kNumberColumns;
 };
 
-// `widest`: the largest number as printed; bytes take more columns than GiB, and the bars give them up.
-Layout layout_of(const Style& style, const std::string& widest) {
+Layout layout_of(const Style& style) {
   Layout layout;
-  layout.number_columns = std::max(kNumberColumns, columns_of(widest) + 2);
   layout.bars = style.bars && style.width >= kNarrow;
-  layout.percent = style.width >= kLabelColumns + layout.number_columns + kPercentColumns;
+  layout.percent = style.width >= kLabelColumns + kNumberColumns + kPercentColumns;
   const int width = std::min(style.width, 120);
   if (layout.bars)
     layout.bar_columns = std::min(38 + std::max(0, width - 80),
-                                  width - kLabelColumns - layout.number_columns - kPercentColumns);
+                                  width - kLabelColumns - kNumberColumns - kPercentColumns);
   return layout;
 }
 
@@ -142,7 +139,7 @@ std::string bar_line(const Style& style, const Layout& layout, const std::string
       drawn += (drawn.empty() ? "" : "  ") + painted(style, Ink::kQuiet, note);
     line += padded_right(std::move(drawn), layout.bar_columns);
   }
-  line += padded_left(number, layout.number_columns);
+  line += padded_left(number, kNumberColumns);
   // A share, or a word that judges the row.
   if (layout.percent && !percent.empty())
     line += percent.front() == ' ' ? percent : padded_left(percent, kPercentColumns);
@@ -183,10 +180,8 @@ std::string weights_line(const Prediction& prediction, const Style& style, const
 std::string bars_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
   const Scale scale = scale_of(prediction, style.units);
+  const Layout layout = layout_of(style);
   const Bytes whole = std::max(prediction.peak.device, prediction.usable);
-  const Layout layout = layout_of(
-      style,
-      number_of(std::max({whole, prediction.weights_alone, states_alone(prediction)}), scale));
   const std::vector<Row> rows = rows_of(weighing);
   std::vector<Bytes> parts;
   for (const Row& row : rows) parts.push_back(row.bytes);
@@ -196,7 +191,7 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                                 ? weighing.moment->where
                                 : std::string(name_of(prediction.peak.phase));
   // The unit heads its column; where there is no room for both, it stands in the sentence.
-  const int number_end = kLabelColumns + layout.bar_columns + layout.number_columns;
+  const int number_end = kLabelColumns + layout.bar_columns + kNumberColumns;
   std::string title = "at the peak: " + where;
   if (columns_of(title) + 2 + columns_of(scale.unit) <= number_end)
     title = padded_right(std::move(title), number_end - columns_of(scale.unit)) + scale.unit;
@@ -209,11 +204,10 @@ std::string bars_text(const Weighing& weighing, const Style& style) {
                        number_of_ticks(ticks[i], scale),
                        percent_of(rows[i].bytes, prediction.peak.device));
   const std::string total = number_of(prediction.peak.device, scale);
-  result +=
-      bar_line(style, layout, layout.bars ? "" : "total",
-               line_with_limit(style, share_of(prediction.peak.device, whole),
-                               share_of(prediction.usable, whole), layout.bar_columns),
-               "", painted(style, Ink::kStrong, padded_left(total, layout.number_columns)), "");
+  result += bar_line(style, layout, layout.bars ? "" : "total",
+                     line_with_limit(style, share_of(prediction.peak.device, whole),
+                                     share_of(prediction.usable, whole), layout.bar_columns),
+                     "", painted(style, Ink::kStrong, padded_left(total, kNumberColumns)), "");
 
   // Why it fits for inference and not for training: the weights beside everything that training adds.
   if (prediction.weights_alone > Bytes())
