@@ -24,6 +24,8 @@ def seeds(size):
         "config": configs + documents["json"],
         "launch": documents["sh"] + documents["yaml"] + documents["json"],
         "measured_row": documents["json"],
+        "export": documents["toml"],
+        "plan": documents["toml"],
         "safetensors": headers,
         "memory_snapshot": [b"\x80\x04" + b"(" * size, b"\x80\x04" + b"]" * size, b"\x80\x04" + b"]2" * (size // 2),
                             b"\x80\x04]" + b"]a" * (size // 2) + b".", b"\x80\x04" + b"\x94" * size],

@@ -20,6 +20,7 @@ PREDICTION = {
     "peak": {"rank": 0, "phase": "backward", "allocated_bytes": 100, "reserved_bytes": 120, "device_bytes": 130,
              "low_bytes": 90, "high_bytes": 140},
     "ranks": [RANK],
+    "device": {"usable_bytes": 150},
 }
 
 

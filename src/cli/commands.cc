@@ -113,7 +113,8 @@ const std::vector<Command>& commands() {
        "and your own measured runs (*.jsonl), a line each: {\"run\": {a run file as JSON}, "
        "\"step_seconds\": 1.25, \"peak_allocated_bytes\": 61234567890, \"peak_reserved_bytes\": "
        "64424509440, \"device_bytes\": 65498251264, \"out_of_memory\": false}, of which what was "
-       "not measured is left out. A folder means all of both, - is lines on stdin. Prints the error "
+       "not measured is left out. A folder means all of both, - is lines on stdin. Prints the "
+       "error "
        "of what was allocated, reserved and on the device and of the step, what was said of runs "
        "that died and ran, why lines were not weighed, and the worst. Exit 0: validated, however "
        "far off; 2: bad input.",

@@ -1,3 +1,5 @@
+#include "cli/validate_command.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
-#include "cli/validate_command.h"
 #include "document/edit_distance.h"
 #include "document/read.h"
 #include "report/prediction_json.h"
@@ -156,9 +157,7 @@ std::optional<std::size_t> count_said(const std::string& text) {
 
 }  // namespace
 
-int validate_command(const Invocation& invocation) {
-  return validate_with(own_runs(), invocation);
-}
+int validate_command(const Invocation& invocation) { return validate_with(own_runs(), invocation); }
 
 int validate_with(const RowSources& sources, const Invocation& invocation) {
   if (invocation.words.empty()) return refuse_nothing(sources, invocation);

@@ -49,7 +49,8 @@ class ExchangeClock {
 
   double inside_ = 0, of_pair_ = 0, interface_ = 0;
   const AchievedRates& rates_;
-  MeasuredExchanges measured_;  // its own: a clock may outlive the job whose machine it was made for
+  MeasuredExchanges
+      measured_;               // its own: a clock may outlive the job whose machine it was made for
   double measured_times_ = 1;  // of what has been measured, by outlook
   double devices_ = 1;         // of a machine
 };

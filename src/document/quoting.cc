@@ -130,9 +130,7 @@ bool is_rate(std::string_view text) {
   };
   const std::size_t at = text.find('e');
   if (at == std::string_view::npos || !digits(text.substr(0, at))) return false;
-  text.remove_prefix(at + 1);
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  return digits(text);
+  return text.substr(at + 1).starts_with('-') && digits(text.substr(at + 2));
 }
 
 bool is_bare_in_yaml(std::string_view text) {

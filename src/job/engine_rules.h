@@ -18,7 +18,7 @@ namespace steelyard {
 struct EngineRules {
   Engine engine{};
   std::string_view description;  // as `list engines` says it
-  bool stages[4]{};  // the zero stages it has
+  bool stages[4]{};              // the zero stages it has
   int usual_stage = 0;
   std::string_view stage_words;  // "0, or 1 for ZeroRedundancyOptimizer"
   bool tensor = false;

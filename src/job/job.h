@@ -355,7 +355,7 @@ struct Job {
   bool torchtune_before_0_5 = false;
   bool torchtitan_before_0_1 = false;  // compiles layers alone, and not the loss
   bool torchtitan_before_0_2 = false;  // wraps the ends with the root, and keeps the last layer
-  bool older_libraries = false;  // a torch or transformers of which nothing was recorded
+  bool older_libraries = false;        // a torch or transformers of which nothing was recorded
   bool first_flash_attention = false;  // flash-attn 1
   LigerChunks liger_chunks;
   // bitsandbytes' 4-bit products: before 0.43 each keeps its input, before 0.50 none multiplies without dequantising. Weights

@@ -104,10 +104,9 @@ TEST(ProductNames, NoOtherDeviceIsTakenOrOffered) {
                            "A40",          "MI300A",
                            "L20",          "GB100",
                            "V100S",        "RTX 4080",
-                           "RTX 5080",     
-                           "sxm",          "pcie",
-                           "P100",         "Gaudi3",
-                           "TPU v5"}) {
+                           "RTX 5080",     "sxm",
+                           "pcie",         "P100",
+                           "Gaudi3",       "TPU v5"}) {
     Diagnostics problems;
     const auto found = choose_device(name, {}, problems);
     EXPECT_FALSE(found) << name << " was taken for " << (found ? found->device->name : "");

@@ -29,8 +29,8 @@ std::int64_t experts_in(const Architecture& model) {
 
 class Enumeration {
  public:
-  Enumeration(const PlanTarget& target, const Settings& fixed,
-              const std::function<bool()>& expired, Space& space)
+  Enumeration(const PlanTarget& target, const Settings& fixed, const std::function<bool()>& expired,
+              Space& space)
       : target_(target),
         fixed_(fixed),
         expired_(expired),

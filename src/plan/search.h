@@ -97,7 +97,7 @@ struct SearchWish {
   std::size_t tight = 1;  // unlike layouts that nearly fit and are faster than all that do
   double within = 0.05;   // of the best's time: all of these are weighed, for the simplest of them
   bool front = false;     // the whole front of time and memory
-  bool everything = false;       // the judge: no bound is used
+  bool everything = false;  // the judge: no bound is used
   // Least memory first; is there any? What the search's estimate says fits, or nearly does, is asked of predict(), so that
   // the answer is what weigh says of the layout.
   bool first_that_fits = false;

@@ -112,7 +112,7 @@ struct Prediction {
   // Beside the device, of the rank that keeps most there, and what it is.
   Bytes host{}, pinned{}, nvme{};
   std::vector<HostHolding> holdings;
-  Bytes host_of_node{};  // of all ranks of one machine, the fullest
+  Bytes host_of_node{};                   // of all ranks of one machine, the fullest
   Verdict host_verdict = Verdict::kFits;  // whether one has that much (predict/host_room.h)
   Bytes
       weights_alone{};  // parameters of one rank for inference, in the compute type: "it fits for inference"

@@ -25,10 +25,10 @@
 namespace steelyard {
 
 struct LayoutNeed {
-  Bytes device{};                   // expected, on the fullest device
-  Bytes high{};                     // the upper end of the band
-  bool fits = false;                // the upper end, too, and what is kept on the host
-  Bytes host{};                     // of the fullest machine
+  Bytes device{};     // expected, on the fullest device
+  Bytes high{};       // the upper end of the band
+  bool fits = false;  // the upper end, too, and what is kept on the host
+  Bytes host{};       // of the fullest machine
   Verdict on_host = Verdict::kFits;
   std::int64_t pipeline = 0;        // the stage of the peak
   Pile binds = Pile::kActivations;  // the largest pile there
@@ -61,9 +61,7 @@ class PreparedJob {
   // Stops at the first stage that needs more than fits for certain, though not more than there is expected to be.
   LayoutNeed need_if_it_fits() { return need(true); }
   // The most that a host is known to have; nothing is too much for one that nobody knows.
-  Bytes host_memory() const {
-    return host_room_ && host_room_->most ? *host_room_->most : Bytes();
-  }
+  Bytes host_memory() const { return host_room_ && host_room_->most ? *host_room_->most : Bytes(); }
   std::optional<Seconds> step();  // nothing for a device without known rates
 
  private:

@@ -77,10 +77,9 @@ std::string published_text(const std::vector<AgainstPublished>& answers, const S
     for (std::string& word : layout_words(theirs.job)) parts.push_back(std::move(word));
     const Verdict verdict = theirs.prediction.verdict;
     if (verdict != Verdict::kFits)
-      parts.push_back(fmt::format("{} by our memory: {} {}",
-                                  verdict == Verdict::kTight ? "tight" : "does not fit",
-                                  print_memory(theirs.prediction.peak.device, style.units),
-                                  memory_unit(style.units)));
+      parts.push_back(fmt::format(
+          "{} by our memory: {} {}", verdict == Verdict::kTight ? "tight" : "does not fit",
+          print_memory(theirs.prediction.peak.device, style.units), memory_unit(style.units)));
     text += row(style, "published", parts);
     if (!answer.best) {
       text += row(style, "planned", {"nothing fits"});

@@ -18,9 +18,14 @@ constexpr std::array kMetered = {Metered{"peak_allocated_bytes", Meter::kAllocat
                                  Metered{"peak_reserved_bytes", Meter::kReserved},
                                  Metered{"resident_bytes", Meter::kResident},
                                  Metered{"device_bytes", Meter::kDevice}};
-constexpr std::array<std::string_view, 8> kKeys = {
-    "run",          "id",           "step_seconds",   "out_of_memory", "peak_allocated_bytes",
-    "device_bytes", "resident_bytes", "peak_reserved_bytes"};
+constexpr std::array<std::string_view, 8> kKeys = {"run",
+                                                   "id",
+                                                   "step_seconds",
+                                                   "out_of_memory",
+                                                   "peak_allocated_bytes",
+                                                   "device_bytes",
+                                                   "resident_bytes",
+                                                   "peak_reserved_bytes"};
 
 // A misspelt measurement would be one that is never compared.
 std::string unknown_key(const Value& row) {

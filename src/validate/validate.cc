@@ -324,7 +324,8 @@ tl::expected<std::vector<JudgedRow>, Diagnostic> judge(const Value& document, st
   judged.emplace_back();
   judged.back().id = row.id();
   judged.back().source = std::string(kUnknownSource);
-  judged.back().left_out = "no mapper reads " + (row.origin().empty() ? "its source" : row.origin());
+  judged.back().left_out =
+      "no mapper reads " + (row.origin().empty() ? "its source" : row.origin());
   return judged;
 }
 

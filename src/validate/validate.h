@@ -65,7 +65,7 @@ struct JudgedRow {
   std::string left_out;    // the mapper's reason; the row was not asked
   bool disagrees = false;  // it is left out for what it measured (LeftOut)
   std::string inferred;    // MappedRun::inferred
-  std::string refused;   // our reason; it was asked and not answered
+  std::string refused;     // our reason; it was asked and not answered
   std::vector<JudgedReading> readings;
   std::optional<TimedStep> step;
   std::optional<Contest> contest;  // of rows that print a time, or died

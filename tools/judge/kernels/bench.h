@@ -13,8 +13,8 @@
 #include <memory>
 #include <vector>
 
-#include "operators/composer.h"
 #include "kernels/kernel_benchmark.h"
+#include "operators/composer.h"
 
 namespace steelyard {
 

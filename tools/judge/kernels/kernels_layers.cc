@@ -1,6 +1,6 @@
 // Norms, the gated feed-forward and rotary embedding.
-#include "model/modules.h"
 #include "kernels/kernels.h"
+#include "model/modules.h"
 
 namespace steelyard {
 Bytes peak_of_norm(const KernelBenchmark& benchmark) {
@@ -9,7 +9,8 @@ Bytes peak_of_norm(const KernelBenchmark& benchmark) {
   const Checked elements = rows * width;
   const ElementType type = benchmark.is_float32 ? ElementType::kFloat32 : ElementType::kBFloat16;
   Tensors tensors;
-  const Norm norm = add_norm(tensors, "norm", layer_norm ? NormKind::kLayerNorm : NormKind::kRms, width);
+  const Norm norm =
+      add_norm(tensors, "norm", layer_norm ? NormKind::kLayerNorm : NormKind::kRms, width);
   Sizes<Checked> sizes;
   OperatorStyle style = style_of(benchmark);
   style.gradient = ElementType::kFloat32;  // the module's own type, which nobody changes

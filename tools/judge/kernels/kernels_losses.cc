@@ -1,7 +1,7 @@
 // Cross entropy with and without the head.
+#include "kernels/kernels.h"
 #include "model/modules.h"
 #include "operators/ends.h"
-#include "kernels/kernels.h"
 
 namespace steelyard {
 namespace {

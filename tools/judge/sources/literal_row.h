@@ -10,8 +10,8 @@
 
 #include "document/read.h"
 #include "job/read.h"
-#include "validate/measured_row.h"
 #include "sources/sources.h"
+#include "validate/measured_row.h"
 
 namespace steelyard {
 

@@ -57,7 +57,9 @@ Mapped map(MeasuredRow& row) {
   return mapped;
 }
 
-Mapped leave_out(MeasuredRow&) { return left_out("the table of llm-foundry, which is judged once"); }
+Mapped leave_out(MeasuredRow&) {
+  return left_out("the table of llm-foundry, which is judged once");
+}
 
 bool owns_foundry(const MeasuredRow& row) { return row.origin() == "mosaicml/llm-foundry"; }
 bool owns_mosaic(const MeasuredRow& row) {

@@ -85,8 +85,9 @@ Mapped map(MeasuredRow& row) {
   if (checks_collectives(row))
     mapped.assume("environment.TORCH_DISTRIBUTED_DEBUG", "DETAIL",
                   "the job's own test of its network took 0.3 ms more for each rank");
-  mapped.assume("environment.torch", "2.1",
-                "conda environment 2-1-cu121 of run_multinode.sh (nanotron, branch nouamane/bench2)");
+  mapped.assume(
+      "environment.torch", "2.1",
+      "conda environment 2-1-cu121 of run_multinode.sh (nanotron, branch nouamane/bench2)");
   mapped.set("training.sequence_length", row.need("train.seq_len"));
   mapped.set("training.micro_batch", row.need("train.micro_batch"));
   mapped.set("training.gradient_accumulation", row.need("train.grad_accum"));

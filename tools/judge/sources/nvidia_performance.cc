@@ -135,7 +135,8 @@ Mapped map(MeasuredRow& row) {
   const auto precision = precision_of(row);
   if (!precision) return left_out("NVFP4");
   if (row.says("framework.version", "26.06.01") && model->preset == "gpt-oss-120b")
-    return left_out_as_disagreeing("its page says that the run suffers from a known fault of cuDNN");
+    return left_out_as_disagreeing(
+        "its page says that the run suffers from a known fault of cuDNN");
   MappedRun mapped;
   mapped.set("model", std::string(model->preset));
   mapped.set("engine", "megatron");

@@ -43,9 +43,10 @@ Mapped map_as(MeasuredRow& row, Printed printed) {
   if (const auto bytes = row.gib(maximum ? "measured.peak_reserved_with_evaluation_gib"
                                          : "measured.reserved_p99_gib")) {
     mapped.readings.push_back({Meter::kReserved, *bytes});
-    mapped.infer(maximum ? "the run's maximum as that of its longest batch"
-                         : "the 99th percentile after a step as that of a batch of full length",
-                 "the maximum grows with what the method keeps for backward, as evaluation does not");
+    mapped.infer(
+        maximum ? "the run's maximum as that of its longest batch"
+                : "the 99th percentile after a step as that of a batch of full length",
+        "the maximum grows with what the method keeps for backward, as evaluation does not");
   }
   map_outcome(row, mapped);
   return mapped;

@@ -106,7 +106,8 @@ Mapped map(MeasuredRow& row) {
       mapped.set("parallel.pipeline_layout", Value::array(std::move(*counts)));
     else
       row.miss("layers that its stages share");
-    mapped.read_as("parallel.pipeline_layout", "as the authors' code and table of runs divide them");
+    mapped.read_as("parallel.pipeline_layout",
+                   "as the authors' code and table of runs divide them");
   }
   if (!row.complete()) return left_out(row.missing());
   if (const auto bytes = row.gib("measured.peak_reported")) {

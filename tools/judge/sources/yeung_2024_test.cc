@@ -47,7 +47,9 @@ TEST(Yeung2024, ThousandsOfWords) {
   EXPECT_EQ(row.says("model.vocab_size"), "128000");
   EXPECT_EQ(row.says("model.tie_word_embeddings"), "false");
   EXPECT_EQ(row.says("training.gradient_accumulation"), "128");
-  EXPECT_EQ(row.says("types.gradients"), R"("bf16")");
+  EXPECT_EQ(row.says("training.precision"), R"("fp16-mixed")");
+  EXPECT_EQ(row.says("training.dropout"), "0");
+  EXPECT_EQ(row.mapped().inferred, "");
   ASSERT_EQ(row.mapped().readings.size(), 1U);
   EXPECT_EQ(row.reads(0), (std::pair(Meter::kAllocated, std::int64_t{20'669'530'112})));
   EXPECT_EQ(row.mapped().stage, std::nullopt);
