@@ -87,6 +87,7 @@ class Asker {
       if (!question) return;
       Space recipes;
       recipes.recipes = question->recipes;
+      recipes.stacks = question->target.stacks;  // in whose recipe it was found to fit
       auto row = row_of(*question, recipes, *tried.known, help_);
       if (row && is_sure_to_fit(row->prediction)) point.row = std::move(row);
       return;

@@ -305,7 +305,7 @@ TEST(Search, JudgesModelsOfTwoStacks) {
 TEST(Search, JudgesWhatARunFileFixes) {
   Judged judged;
   for (
-      const char* run :
+      const std::string run :
       {R"("engine": "ddp", "implementation": "torchtune", "training": {"global_batch": 64)",
        R"("implementation": "torchtune", "offload": {"activations": "cpu"}, "recompute": {"mode": "full"}, "training": {"global_batch": 16)",
        R"("engine": "fsdp1", "implementation": "litgpt", "training": {"global_batch": 64)",
@@ -325,8 +325,9 @@ TEST(Search, JudgesWhatARunFileFixes) {
        R"("engine": "megatron", "recompute": {"mode": "modules", "modules": ["mlp", "norms"]}, "training": {"global_batch": 32)",
        R"("engine": "megatron", "training": {"precision": "mxfp8", "frozen": ["*layers.0.*"], "global_batch": 16)"}) {
     const std::string problem = fmt::format(
-        R"({{"model": "llama-3.2-1b", {}, "sequence_length": 2048}}, "cluster": {{"device": "rtx-4090", "devices": 4}}}})",
-        run);
+        R"({{"model": "llama-3.2-1b", {}, "sequence_length": 2048}}, "cluster": {{"device": "{}", "devices": 4}}}})",
+        run,
+        run.find("mxfp8") != std::string::npos ? "b200" : "rtx-4090");  // whose products those are
     const auto document = read_json(problem, "problem");
     ASSERT_TRUE(document) << problem;
     const std::int64_t before = judged.compared;

@@ -149,6 +149,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"pipeline": 4, "vocabulary": "vocabulary-2"}, "training": {"sequence_length": 512, "gradient_accumulation": 8})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"pipeline": 2, "virtual_pipeline": 2, "schedule": "interleaved"}, "training": {"sequence_length": 512, "gradient_accumulation": 4})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"zero_stage": 1}, "types": {"first_moment": "fp8"}, "training": {"sequence_length": 512, "precision": "bf16-mixed"})",
+      R"("model": "llama-3.2-1b", "engine": "ddp", "environment": {"liger-kernel": "0.8.0"}, "training": {"sequence_length": 512, "precision": "bf16-mixed", "kernels": "liger", "loss": "fused-linear"})",
       R"("model": "gpt-oss-20b", "engine": "megatron", "parallel": {"expert": 4}, "experts": {"dispatcher": "all-to-all"}, "training": {"sequence_length": 512})",
   };
   // clang-format on
