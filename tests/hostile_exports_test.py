@@ -245,7 +245,8 @@ class Trial:
         self.write(folder)
         command = [self.sandbox.steelyard, "export", self.target, "./" + self.file] + (["--slurm"] if self.slurm else [])
         if self.kind != "run file":
-            command += ["--on", "2xh100-sxm-80gb"]  # launch files do not say which
+            # Launch files do not say which machine; without --new, one of the target's own comes back changed, not as a script.
+            command += ["--on", "2xh100-sxm-80gb", "--new"]
         done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         errors = done.stderr.decode(errors="replace")
         if done.returncode == 2 and "error[" in errors:

@@ -292,7 +292,7 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
                             "training.dropout",
                             "parallel.data"})
       own.take(key);
-    take_peft_defaults(own);
+    take_trl_defaults(own);
     if (own.look_word("implementation") == "transformers") own.take("implementation");
     return flags.theirs;
   };

@@ -234,6 +234,13 @@ void take_peft_defaults(ConfigWriter& writing) {
   writing.take("adapter.upcast");
 }
 
+void take_trl_defaults(ConfigWriter& writing) {
+  const std::string base = writing.look_word("adapter.base");
+  const bool few = base == "nf4" || base == "int8";
+  if (few && writing.look_word("adapter.type") == "bf16") writing.take("adapter.type");
+  take_peft_defaults(writing);
+}
+
 void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view path) {
   const Value* value = reading.take(path);
   if (value == nullptr || value->is_bool()) return;

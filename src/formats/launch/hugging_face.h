@@ -47,6 +47,8 @@ void read_targets(ConfigReader& reading, std::string_view path, std::string_view
 
 // What PEFT decides by itself: adapters in fp32, and what is upcast beside a quantised base.
 void take_peft_defaults(ConfigWriter& writing);
+// And what TRL does beside it: adapters beside weights of few bits are bf16.
+void take_trl_defaults(ConfigWriter& writing);
 
 // torch.compile's modes that replay CUDA graphs: a warning, and the mode stays unread.
 void warn_of_compile_mode(ConfigReader& reading, std::string_view path);

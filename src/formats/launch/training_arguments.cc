@@ -72,15 +72,13 @@ void read_adapter(ConfigReader& reading) {
 void write_adapter(ConfigWriter& writing) {
   writing.take("training.unweighed");
   const std::string method = writing.word("adapter.method");
-  take_peft_defaults(writing);
+  take_trl_defaults(writing);
   if (method.empty()) return;
   writing.put("use_peft", Value::boolean(true), "an adapter is trained beside frozen weights");
   if (method == "dora") writing.put("use_dora", Value::boolean(true));
   writing.rows(kAdapter);
   write_targets(writing, "lora_target_modules", "all-linear");
   const std::string base = writing.word("adapter.base");
-  if ((base == "nf4" || base == "int8") && writing.look_word("adapter.type") == "bf16")
-    writing.take("adapter.type");  // TRL's own beside few bits
   if (base == "nf4") writing.put("load_in_4bit", Value::boolean(true), "frozen weights of 4 bits");
   if (base == "int8") writing.put("load_in_8bit", Value::boolean(true), "frozen weights of 8 bits");
 }
