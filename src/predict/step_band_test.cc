@@ -47,10 +47,10 @@ TEST(StepBand, IsThatOfTheDeviceAndEngineWhereRowsBackIt) {
   const Job job = job_on("rtx-3090", 8, "deepspeed");
   const StepBand band = step_band(job);
   EXPECT_TRUE(band.backed);
-  EXPECT_EQ(band.high, error->high);
+  EXPECT_NEAR(band.high, error->high * 1.2, 1e-9);  // another cluster
   EXPECT_EQ(band.says, error->source);
   const StepTime time = *predict_time(job);
-  EXPECT_GE(time.high.value(), time.step.value() * (1 + error->high));
+  EXPECT_GE(time.high.value(), time.step.value() * (1 + error->high * 1.2) * (1 - 1e-9));
 }
 
 // Nobody published steps of FSDP2 on several L40S: their peers reach each other through PCIe, as those of RTX 3090s do.

@@ -30,6 +30,7 @@ Mapped map(MeasuredRow& row) {
   if (!row.says("train.optimizer", "8bit"))
     mapped.assume("training.optimizer_form", "loop",
                   "the Trainer's optimizers of that version step tensor by tensor");
+  mapped.assume("environment.torch", "1.13", "current when the page was written (2022 and 2023)");
   mapped.set("training.attention", "eager");
   mapped.set("recompute.mode",
              row.says("train.recompute", "gradient checkpointing") ? "full" : "none");
