@@ -11,7 +11,7 @@
 namespace steelyard {
 namespace {
 
-void put(Value& run, std::string_view path, Value value) {
+void set_at(Value& run, std::string_view path, Value value) {
   Place place;
   place.source = "plan";
   value.set_mark(mark_of(place));
@@ -80,13 +80,13 @@ std::string without_title(std::string reason, const std::string& title) {
 // Its plainest layout, one sequence on every device: what no file can say of it, none can say of any other.
 Value plainest_run(const Stack& stack, const KeyValues& keys, const Value& bare, const Job& job) {
   Value run = bare;
-  put(run, key_of(KeyId::kEngine).path, Value::string(std::string(name_of(stack.engine))));
-  put(run, key_of(KeyId::kImplementation).path,
+  set_at(run, key_of(KeyId::kEngine).path, Value::string(std::string(name_of(stack.engine))));
+  set_at(run, key_of(KeyId::kImplementation).path,
       Value::string(std::string(name_of(stack.implementation))));
-  put(run, key_of(KeyId::kMicroBatch).path, Value::integer(1));
-  put(run, key_of(KeyId::kData).path, Value::integer(job.cluster.devices));
-  put(run, key_of(KeyId::kZeroStage).path, Value::integer(stack.zero_stages.back()));
-  for (const auto& [path, value] : keys) put(run, path, value);
+  set_at(run, key_of(KeyId::kMicroBatch).path, Value::integer(1));
+  set_at(run, key_of(KeyId::kData).path, Value::integer(job.cluster.devices));
+  set_at(run, key_of(KeyId::kZeroStage).path, Value::integer(stack.zero_stages.back()));
+  for (const auto& [path, value] : keys) set_at(run, path, value);
   return run;
 }
 

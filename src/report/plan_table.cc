@@ -20,7 +20,7 @@
 namespace steelyard {
 namespace {
 
-std::string memory(Bytes bytes, const Style& style) { return print_memory(bytes, style.units); }
+std::string size_text(Bytes bytes, const Style& style) { return print_memory(bytes, style.units); }
 
 TimeTerm most_of(const StepTime& time) {
   std::size_t most = 0;
@@ -81,8 +81,8 @@ std::vector<std::string> measure_parts(const PlanRow& row, const Style& style) {
                   print_seconds(row.time.high)),
       fmt::format("{:.0f} % MFU", 100 * row.time.model_flops_utilization),
       fmt::format("{}: {} of {} {}{}", verdict_words(row.prediction.verdict),
-                  memory(row.prediction.peak.device, style), memory(row.prediction.usable, style),
-                  memory_unit(style.units),
+                  size_text(row.prediction.peak.device, style),
+                  size_text(row.prediction.usable, style), memory_unit(style.units),
                   row.layout.pipeline > 1
                       ? fmt::format(" on stage {}", row.prediction.peak.pipeline)
                       : std::string())};
@@ -183,10 +183,11 @@ std::string ways_text(const std::vector<WayOut>& ways, const Style& style) {
   for (const WayOut* way : open) {
     const Prediction& prediction = way->row->prediction;
     std::vector<std::string> cells = {short_change(way->change),
-                                      memory(prediction.peak.device, style)};
+                                      size_text(prediction.peak.device, style)};
     if (hosts) {
-      std::string host = prediction.holdings.empty() ? "-" : memory(prediction.host_of_node, style);
-      if (const auto has = lacks(way)) host += " of " + memory(*has, style);
+      std::string host =
+          prediction.holdings.empty() ? "-" : size_text(prediction.host_of_node, style);
+      if (const auto has = lacks(way)) host += " of " + size_text(*has, style);
       cells.push_back(std::move(host));
     }
     cells.push_back(print_seconds(way->row->time.step));
@@ -248,8 +249,8 @@ std::string layouts_text(const std::vector<PlanRow>& tight, const std::vector<Pl
     cells.push_back(count(layout.micro_batch));
     cells.push_back(recompute_words(layout));
     const PeakPrediction& peak = row.prediction.peak;
-    cells.push_back(is_tight ? memory(peak.low, style) + "-" + memory(peak.high, style)
-                             : memory(peak.device, style));
+    cells.push_back(is_tight ? size_text(peak.low, style) + "-" + size_text(peak.high, style)
+                             : size_text(peak.device, style));
     cells.push_back(print_seconds(row.time.step));
     cells.push_back(fmt::format("{:.0f} %", 100 * row.time.model_flops_utilization));
     if (costs) cells.push_back(bound_words(row.time));
@@ -343,8 +344,8 @@ std::string answer_text(const PlanQuestion& question, const PlanAnswer& answer,
     const PeakPrediction& peak = row.prediction.peak;
     tail += lines_of(style, "tight",
                      {brief_words(row), print_seconds(row.time.step),
-                      fmt::format("needs {} to {} {}", memory(peak.low, style),
-                                  memory(peak.high, style), memory_unit(style.units))});
+                      fmt::format("needs {} to {} {}", size_text(peak.low, style),
+                                  size_text(peak.high, style), memory_unit(style.units))});
   }
   if (answer.rule_of_thumb) {
     const PlanRow& thumb = answer.rule_of_thumb->row;
