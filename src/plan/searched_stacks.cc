@@ -82,7 +82,7 @@ Value plainest_run(const Stack& stack, const KeyValues& keys, const Value& bare,
   Value run = bare;
   set_at(run, key_of(KeyId::kEngine).path, Value::string(std::string(name_of(stack.engine))));
   set_at(run, key_of(KeyId::kImplementation).path,
-      Value::string(std::string(name_of(stack.implementation))));
+         Value::string(std::string(name_of(stack.implementation))));
   set_at(run, key_of(KeyId::kMicroBatch).path, Value::integer(1));
   set_at(run, key_of(KeyId::kData).path, Value::integer(job.cluster.devices));
   set_at(run, key_of(KeyId::kZeroStage).path, Value::integer(stack.zero_stages.back()));
