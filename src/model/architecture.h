@@ -198,7 +198,8 @@ struct ExpertMlp {
   std::int64_t experts_per_token = 0;
   std::int64_t width = 0;  // of one expert
   Activation activation = Activation::kSilu;
-  bool gated = true;  // false: `up` and `down` alone, act(up) between them (Megatron-LM without --swiglu)
+  bool gated =
+      true;  // false: `up` and `down` alone, act(up) between them (Megatron-LM without --swiglu)
   bool expert_biases = false;
   Linear router;
   bool router_in_float32 = false;  // casts the hidden states to fp32 first (deepseek, glm4_moe)

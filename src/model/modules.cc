@@ -229,13 +229,13 @@ ExpertMlp add_separate_experts(Tensors& tensors, Checked hidden, const ExpertOpt
   const bool biased = options.biases && !options.gated;
   mlp.expert_biases = biased;
   if (biased)
-    mlp.up_bias_index = add_separate_expert_bias(tensors, names.up, options.width, TensorCut::kRows,
-                                                 mlp.experts);
+    mlp.up_bias_index =
+        add_separate_expert_bias(tensors, names.up, options.width, TensorCut::kRows, mlp.experts);
   mlp.down_index = add_separate_expert_matrix(tensors, names.down, options.width, hidden,
                                               TensorCut::kColumns, mlp.experts);
   if (biased)
-    mlp.down_bias_index = add_separate_expert_bias(tensors, names.down, hidden,
-                                                   TensorCut::kReplicated, mlp.experts);
+    mlp.down_bias_index =
+        add_separate_expert_bias(tensors, names.down, hidden, TensorCut::kReplicated, mlp.experts);
   return mlp;
 }
 

@@ -286,8 +286,8 @@ class DispatchedExperts {
     const ValueId activated = c_.pointwise(
         "activation", up, {kOwner, "act(up)", "op.fused-activation.saved-input"}, {.input = true});
     const ElementType wide = bits_of(score_type_) > bits_of(type_) ? score_type_ : type_;
-    ValueId inner = graph_.tensor({kOwner, "act(up)·weight", "op.multiply.output"},
-                                  pairs * width_, wide, true);
+    ValueId inner =
+        graph_.tensor({kOwner, "act(up)·weight", "op.multiply.output"}, pairs * width_, wide, true);
     Operator weigh;
     weigh.label = "weigh";
     weigh.inputs = {activated, weights};
@@ -302,8 +302,8 @@ class DispatchedExperts {
     graph_.add(weigh);
     inner = c_.cast(inner, type_, {kOwner, "act(up)·weight", "op.multiply.output"});
     if (c_.recomputed.activation) c_.recompute_from(begin, true);
-    const ValueId output =
-        product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs * c_.sizes.hidden, pairs);
+    const ValueId output = product(inner, {mlp_.down_index}, {matrix}, "expert output",
+                                   pairs * c_.sizes.hidden, pairs);
     return mlp_.expert_biases ? biased(output, weights, pairs * c_.sizes.hidden) : output;
   }
   // fused_bias_geglu.py, weighted_bias_quick_geglu_impl: both halves are clamped and joined again in front of the kernel.

@@ -46,8 +46,8 @@ std::string one_of(Config& config, std::string_view key,
 
 MegatronShape read_megatron_shape(Config& config) {
   MegatronShape shape;
-  shape.position = one_of(config, "position_embedding_type",
-                          {"learned_absolute", "rope", "alibi", "none"});
+  shape.position =
+      one_of(config, "position_embedding_type", {"learned_absolute", "rope", "alibi", "none"});
   const bool rotary = shape.position == "rope";
   const bool latent = config.is_present("kv_lora_rank");
   // Latent attention has head widths of its own.
@@ -60,8 +60,8 @@ MegatronShape read_megatron_shape(Config& config) {
                : norm == "LayerNorm" ? NormKind::kLayerNorm
                                      : NormKind::kLayerNormUnitOffset;
   shape.gated = config.flag_or("gated_linear_unit", false);
-  shape.activation = config.activation_or(
-      "hidden_act", shape.gated ? Activation::kSilu : Activation::kGeluTanh);
+  shape.activation =
+      config.activation_or("hidden_act", shape.gated ? Activation::kSilu : Activation::kGeluTanh);
   shape.biases = config.flag_or("add_bias_linear", true);
   shape.query_bias = config.flag_or("add_qkv_bias", shape.biases);
   shape.query_key_norm = config.flag_or("qk_layernorm", false);
@@ -81,8 +81,7 @@ struct MegatronExperts {
 MegatronExperts read_megatron_experts(Config& config, const MegatronShape& shape,
                                       Checked dense_width) {
   MegatronExperts experts;
-  experts.routed =
-      read_expert_counts(config, config.size_or("moe_intermediate_size", dense_width));
+  experts.routed = read_expert_counts(config, config.size_or("moe_intermediate_size", dense_width));
   experts.routed.activation = shape.activation;
   experts.routed.gated = shape.gated;
   experts.routed.biases = shape.biases;
@@ -127,6 +126,7 @@ Architecture read_megatron_gpt(Config& config) {
   LatentShape latent_shape;
   if (latent) {
     latent_shape = read_latent_shape(config, hidden, shape.decoder.heads.heads);
+    if (!config.is_present("q_lora_rank")) latent_shape.query_rank = 0;
     latent_shape.norm = shape.norm;
     latent_shape.bias = false;
   }
@@ -139,16 +139,14 @@ Architecture read_megatron_gpt(Config& config) {
     Layer layer;
     layer.arrangement =
         shape.parallel_residual ? Arrangement::kParallelTwoNorms : Arrangement::kPreNorm;
-    const Norm before_attention =
-        add_norm(layer.parameters, "input_layernorm", shape.norm, hidden);
+    const Norm before_attention = add_norm(layer.parameters, "input_layernorm", shape.norm, hidden);
     if (latent) {
       layer.attention = add_latent_attention(layer.parameters, latent_shape);
     } else {
       AttentionOptions options{.bias = shape.query_bias, .output_bias = shape.biases};
       if (shape.query_key_norm) options.query_key_norm = shape.norm;
       options.dropout = shape.attention_dropout;
-      GroupedAttention attention =
-          add_attention(layer.parameters, shape.decoder.heads, options);
+      GroupedAttention attention = add_attention(layer.parameters, shape.decoder.heads, options);
       attention.alibi = shape.position == "alibi";
       layer.attention = std::move(attention);
     }
@@ -165,8 +163,8 @@ Architecture read_megatron_gpt(Config& config) {
 
   Architecture model = begin_decoder(shape.decoder, {.final_norm_kind = shape.norm});
   if (config.flag_or("embedding_layernorm", false))
-    set_embedding_norm(model, add_norm(model.embedding_parameters, "model.embed_layernorm",
-                                       shape.norm, hidden));
+    set_embedding_norm(
+        model, add_norm(model.embedding_parameters, "model.embed_layernorm", shape.norm, hidden));
   if (shape.position == "learned_absolute") {
     model.learned_positions = true;
     add_learned_positions(model, "model.embed_positions.weight",
