@@ -318,7 +318,7 @@ bool read_command_line(Words words, Launch& launch) {
     const std::string& text = word.as_string();
     return text.find("batch") != std::string::npos || text.find("config") != std::string::npos ||
            text.find("num-layers") != std::string::npos || text.ends_with(".yaml") ||
-           text.starts_with("--model");
+           text.starts_with("--model") || text.starts_with("stages=[");
   });
   return trains && read_program(rest[i], after, launch);
 }

@@ -7,6 +7,7 @@
 #include "document/read.h"
 #include "formats/launch/arguments.h"
 #include "formats/launch/megatron_program.h"
+#include "formats/launch/nemo_program.h"
 
 namespace steelyard {
 namespace {
@@ -108,6 +109,8 @@ constexpr TrainingProgram kPrograms[] = {
     // By the program's name.
     {"torchtitan", is_torchtitan, read_torchtitan_program},
     {"Axolotl", is_axolotl, read_axolotl_program},
+    {"NeMo", is_nemo_launcher, read_nemo_launcher},
+    {"NeMo", is_nemo_program, read_nemo_program},
     {"Megatron-LM", is_megatron_program, read_megatron_program},
     // By what it is given.
     {"a configuration file", has_configuration, read_configuration},
