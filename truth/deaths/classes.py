@@ -15,6 +15,7 @@ PILES = {
     "recomputed": ("activations", "temporary"), "of_a_schedule": ("activations", "temporary"),
     "gathered_parameters": ("parameters", "communication", "temporary"),
     "whole_gradients": ("gradients", "communication", "temporary"), "communication": ("communication",),
+    "checkpoint_copies": ("temporary", "communication", "parameters"), "dequantised": ("temporary", "parameters"),
     "loaded_weights": ("parameters", "temporary"), "kept_by_the_script": ("activations", "temporary"),
     "cache": ("activations", "temporary"), "autocast_copies": ("activations", "temporary", "parameters"),
     "workspaces": ("temporary", "runtime", "unaccounted"), "temporary": ("temporary",),
@@ -32,7 +33,11 @@ def held(life):
                 found.setdefault(address, name)
 
     for model in life.models:
-        put(model.parameters(), "parameters")
+        parameters = list(model.parameters())
+        life.divided = getattr(life, "divided", False) or any(hasattr(p, "_local_tensor") for p in parameters)
+        put([p for p in parameters if hasattr(p, "_local_tensor")], "parameters")
+        # FSDP2 puts a gathered parameter in place of its shard until it is divided again
+        put([p for p in parameters if not hasattr(p, "_local_tensor")], "gathered_parameters" if life.divided else "parameters")
         put([p.grad for p in model.parameters() if p.grad is not None], "gradients")
         put(model.buffers(), "buffers")
     for address, pile in life.more_states().items():
@@ -87,6 +92,8 @@ def name_all(life, whole_sizes):
             storage.pile = engine
         elif storage.stream != stream:
             storage.pile = "communication"
+        elif born.name == "checkpoint":
+            storage.pile = "checkpoint_copies"
         elif born.name == "load" and last.get(storage.address) is storage:
             storage.pile = "communication"  # nobody of the model holds it and no step frees it: buckets, receive buffers
         elif born.index in forward_ends:

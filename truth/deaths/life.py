@@ -23,6 +23,7 @@ class Life:
         self.more_states = lambda: {}
         self.kept = []             # of a script that keeps what it should not
         self.step, self.name = 0, "load"
+        self.between = None        # what a script does between two steps: evaluation, saving
         self.death = None          # where it was when the allocator failed
 
     @contextlib.contextmanager
@@ -46,6 +47,8 @@ class Life:
             self.log.begins(step)
             yield step
             self.log.step(step)
+            if self.between:
+                self.between(step)
         self.step += 1
 
     def begins(self):

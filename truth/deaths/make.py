@@ -10,7 +10,9 @@ and has not touched the device.
 """
 
 import argparse
+import ctypes
 import fnmatch
+import gc
 import json
 import os
 import pickle
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -50,6 +53,8 @@ def prepare():
         import deepspeed
         import deaths.kinds
     assert not torch.cuda.is_initialized()
+    gc.collect()
+    gc.freeze()  # DeepSpeed collects at each of its lines: what was imported is not looked at again
     return deaths.kinds.KINDS
 
 
@@ -103,6 +108,13 @@ def started(kind, run, capacity, seed):
     import deepspeed
     deepspeed.logger.setLevel("INFO" if kind.log == "engine" else "ERROR")
     deepspeed.logger.setLevel = lambda level: None
+    import zero
+    config = zero.config_of_engine
+    zero.config_of_engine = lambda run: {**config(run), "memory_breakdown": True, "steps_per_print": 1}
+    import deepspeed.runtime.utils
+    deepspeed.runtime.utils.gc = types.SimpleNamespace(collect=lambda *words: 0)  # at each line; what is followed would be walked, too
+    if "_allocator" in run:
+        torch.cuda.memory._set_allocator_settings(run["_allocator"])
 
 
 def watched(kind, run, wrong, seed):
@@ -123,22 +135,23 @@ def watched(kind, run, wrong, seed):
             "outside": outside()}
 
 
-def needed(kind, run, wrong, seed):
+def needed(kind, run, wrong, seed, capacity=ENDLESS):
     """What the run makes the allocator reserve, and what the process takes beside it."""
     import torch
     from deaths.life import Life
-    from deaths.log import LOGS
-    started(kind, run, ENDLESS, seed)
+    from deaths.log import LOGS, report_of
+    started(kind, run, capacity, seed)
     kind.live(Life(kind.steps, LOGS[kind.log](run)), run, wrong)
-    return {"reserved": torch.cuda.memory_stats()["reserved_bytes.all.peak"], "outside": outside()}
+    return {"reserved": torch.cuda.memory_stats()["reserved_bytes.all.peak"], "outside": outside(),
+            "allocated": torch.cuda.memory_stats()["allocated_bytes.all.peak"], "report": report_of(run.get("_stage", 0), 2)}
 
 
 def outside():
     from recorder import paper
     import torch
-    total = paper.load().paper_own_process_bytes
-    total.restype = __import__("ctypes").c_size_t
-    return total() - torch.cuda.memory_reserved()
+    own, other = paper.load().paper_own_process_bytes, paper.load().paper_other_process_bytes
+    own.restype = other.restype = ctypes.c_size_t
+    return own() + other() - torch.cuda.memory_reserved()
 
 
 def died(kind, run, capacity, seed, folder):
@@ -221,9 +234,25 @@ def alive_at_failure(snapshot, storages, kind):
     raise Redrawn("no oom event")
 
 
+def fragmented(kind, run, right_run, found, count, folder, words):
+    """A device on which the run dies with enough free in pieces, and on which the same run with segments that grow lives."""
+    live = max(peak for _, _, peak in found["phases"]) + found["outside"]
+    for more in (1.01, 1.03, 1.06, 1.1, 1.15, 1.22, 1.3):
+        capacity = int(live * more) // (2 * MIB) * (2 * MIB)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        result = forked(lambda: died(kind, run, capacity, count, folder), folder / "train.log")
+        where = result and result["death"]
+        if not where:
+            break
+        if where["free"] + where["reserved"] - where["allocated"] >= where["tried"] and where["step"] >= kind.from_step:
+            right = forked(lambda: needed(kind, right_run, False, count, capacity), words)
+            if right is not None:
+                return capacity, result, right
+    raise Redrawn("no device on which the pieces are too small and would be enough together")
+
+
 def make_one(kind, number, out, attempt):
-    from deaths.kind import half_of
-    from deaths.texts import neutral, write_run
     seed = f"{kind.name}/{number}/{attempt}"
     draw = random.Random(seed)
     run = kind.draw(draw)
@@ -234,6 +263,10 @@ def make_one(kind, number, out, attempt):
     if found is None:
         raise Redrawn("watched: " + last_line(words))
     right_run, changes = kind.fixed(run)
+    folder = out / "death"
+    if kind.category == "fragmentation":
+        capacity, result, right = fragmented(kind, run, right_run, found, count, folder, words)
+        return kept(kind, number, out, run, capacity, found, right, changes, result, seed)
     right = forked(lambda: needed(kind, right_run, False, count), words)
     if right is None:
         raise Redrawn("right: " + last_line(words))
@@ -241,7 +274,6 @@ def make_one(kind, number, out, attempt):
     if most < least + 16 * MIB:
         raise Redrawn(f"needs {most / MIB:.0f} MiB, {least / MIB:.0f} without the cause")
     share = draw.uniform(*kind.share)
-    folder = out / "death"
     for _ in range(6):
         capacity = int(least + share * (most - least)) // (2 * MIB) * (2 * MIB)
         shutil.rmtree(folder, ignore_errors=True)
@@ -269,6 +301,20 @@ def make_one(kind, number, out, attempt):
         share = 0.5
     else:
         raise Redrawn(f"no device where it dies in {kind.window}: {where}")
+    for stage in run.get("_stages", ()):
+        report = forked(lambda: needed(kind, {**run, "_stage": stage}, False, count), words)
+        with open(folder / "train.log", "a") as log:
+            print(report["report"], file=log)
+    return kept(kind, number, out, run, capacity, found, right, changes, result, seed)
+
+
+def kept(kind, number, out, run, capacity, found, right, changes, result, seed):
+    """The death's folder, with its truth."""
+    from deaths.kind import half_of
+    from deaths.texts import neutral, write_run
+    folder, where = out / "death", result["death"]
+    snapshot = pickle.loads((folder / "snapshot.pickle").read_bytes())
+    alive, event, _ = alive_at_failure(snapshot, found["storages"], kind)
     classes = summed(alive)
     total = sum(row["bytes"] for row in classes)
     for name, share in kind.least.items():
@@ -291,6 +337,58 @@ def make_one(kind, number, out, attempt):
     target.parent.mkdir(exist_ok=True)
     folder.replace(target)
     return truth
+
+
+def lived(kind, run, seed, folder):
+    """A run that ends without a failure of memory: its words, and a snapshot of its end."""
+    import torch
+    from deaths.life import Life
+    from deaths.log import LOGS
+    started(kind, run, ENDLESS if run.get("_capacity") is None else run["_capacity"], seed)
+    torch.cuda.init()
+    torch.cuda.memory._record_memory_history("all", context="all", stacks="python")
+    failure = ""
+    try:
+        kind.live(Life(kind.steps, LOGS[kind.log](run)), run, True)
+    except BaseException as error:
+        failure = printed(error, run)
+    torch.cuda.memory._dump_snapshot(str(folder / "snapshot.pickle"))
+    sys.stdout.flush()
+    print(failure, end="", file=sys.stderr, flush=True)
+    return {"failure": failure, "reserved": torch.cuda.memory_stats()["reserved_bytes.all.peak"], "outside": outside()}
+
+
+def make_other(kind, number, out):
+    """A run that does not die of device memory."""
+    from deaths.kind import half_of
+    from deaths.texts import neutral, write_run
+    seed = f"{kind.name}/{number}/0"
+    draw = random.Random(seed)
+    run = kind.draw(draw)
+    count = draw.getrandbits(30)
+    folder, words = out / "death", out / "words.txt"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    need = forked(lambda: lived(kind, run, count, folder), words)
+    if need is None:
+        raise Redrawn("lived: " + last_line(words))
+    capacity = int((need["reserved"] + need["outside"]) * draw.uniform(1.15, 1.8)) // (2 * MIB) * (2 * MIB)
+    capacity = max(capacity, 1024 * MIB)
+    result = forked(lambda: lived(kind, {**run, "_capacity": capacity}, count, folder), folder / "train.log")
+    if result is None or bool(result["failure"]) != (kind.ends == "other") or "OutOfMemoryError" in result["failure"]:
+        raise Redrawn("lived: " + last_line(folder / "train.log"))
+    (folder / "train.log").write_text(neutral((folder / "train.log").read_text(errors="replace")))
+    if result["failure"]:
+        (folder / "oom.txt").write_text(neutral(result["failure"]))
+    write_run(folder / "run.toml", run, capacity)
+    truth = {"kind": kind.name, "category": kind.category, "also": list(kind.also), "from_text": list(kind.from_text), "step": kind.steps,
+             "phase": "after", "capacity_bytes": capacity, "classes": [], "seed": seed}
+    (folder / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
+    target = out / half_of(kind.name, KINDS) / f"{kind.name}-{number}"
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(exist_ok=True)
+    folder.replace(target)
+    return {**truth, "alive_bytes": 0}
 
 
 def summed(alive):
@@ -330,8 +428,9 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     made, missed = 0, []
     with tempfile.TemporaryDirectory(dir=arguments.out) as scratch:
-        for each in chosen[part::parts]:
-            for number in range(arguments.each):
+        chosen.sort(key=lambda each: each.log == "engine")  # what takes longest comes last
+        for number in range(arguments.each):
+            for each in chosen[part::parts]:
                 if (arguments.out / half_of(each.name, KINDS) / f"{each.name}-{number}" / "truth.json").exists() and not arguments.again:
                     made += 1
                     continue

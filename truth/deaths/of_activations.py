@@ -3,7 +3,8 @@
 import torch
 import training
 import zero
-from deaths.kind import UNTIED, bert, gpt2, kind, llama, mixtral, qwen3, run_of, train
+from cases import changed
+from deaths.kind import bert, gpt2, kind, llama, mixtral, qwen3, run_of, train
 from training import value
 
 FULL = {"recompute.mode": "full"}
@@ -120,3 +121,40 @@ for name, shape, run in (("llama-alone", llama, {}), ("gpt2-autocast", gpt2, {"t
                          ("bert-ddp", bert, {"devices": 2})):
     kind(f"longest-{name}", "longest_batch", varied(shape, **run), fix={}, live=longest, window=PASS, from_step=2, steps=9,
          from_text=("activations", "logits"), log="engine" if "zero" in name else "plain", observer=name != "gpt2-autocast")
+
+
+# ---- a setting that the run file has and the script has not ------------------------------------------------------------------
+
+def not_recomputed(life, run, wrong):
+    """The run asks for checkpoints, the script never switches them on."""
+    if wrong:
+        import data_parallel
+        training.recompute = data_parallel.recompute = zero.recompute = lambda *words: None
+    train(life, run, wrong)
+
+
+def other_than_said(changes):
+    def live(life, run, wrong):
+        if wrong and changes == "no adapter":
+            run = {name: table for name, table in run.items() if name != "adapter"}
+        elif wrong:
+            run = changed(run, changes)
+        train(life, run, wrong)
+    return live
+
+
+IGNORED = dict(window=(*PASS, "optimizer"), from_text=("activations", "attention_scores", "gradients", "optimizer_state_first_step", "longest_batch"))
+kind("ignored-recompute-alone", "setting_ignored", with_tokens(llama, SMALL, recompute__mode="full"), live=not_recomputed, **IGNORED)
+kind("ignored-recompute-fsdp2", "setting_ignored", with_tokens(qwen3, SMALL, recompute__mode="full", devices=8, engine="fsdp2"),
+     live=not_recomputed, **IGNORED, log="torchtitan")
+kind("ignored-recompute-zero2", "setting_ignored",
+     with_tokens(llama, SMALL, recompute__mode="full", devices=8, engine="deepspeed", parallel__zero_stage=2, buckets__reduce=50_000_000,
+                 buckets__gather=50_000_000), live=not_recomputed, **IGNORED, log="engine")
+kind("ignored-flash", "setting_ignored", with_tokens(gpt2, SMALL, most=4096), live=other_than_said({"training.attention": "eager"}), **IGNORED)
+kind("ignored-bf16", "setting_ignored", with_tokens(llama, SMALL, most=4096),
+     live=other_than_said({"training.precision": "fp32", "training.attention": "efficient"}), **IGNORED)
+kind("ignored-lora", "setting_ignored", with_tokens(llama, SMALL, most=1024, short=256, adapter__method="lora", adapter__rank=8),
+     live=other_than_said("no adapter"), **IGNORED)
+kind("ignored-accumulation", "setting_ignored", with_tokens(qwen3, SMALL, most=2048, short=512, training__gradient_accumulation=8),
+     live=lambda life, run, wrong: other_than_said({"training.micro_batch": 8 * value(run, "training.micro_batch"),
+                                                    "training.gradient_accumulation": 1})(life, run, wrong), **IGNORED)

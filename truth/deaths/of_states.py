@@ -28,7 +28,7 @@ for name, shape, run in (
         ("llama-fsdp2", llama, {"devices": 2, "engine": "fsdp2", "training__optimizer_form": "fused"}),
         ("gpt2-autocast", gpt2, {"training__precision": "bf16-autocast", "training__optimizer_form": "fused"}),
         ("llama-fsdp1", llama, {"devices": 2, "engine": "fsdp1", "training__optimizer_form": "loop"})):
-    kind(f"first-step-{name}", "optimizer_state_first_step", few_tokens(shape, **run), fix={"training.optimizer": "sgd"}, window=STEP,
+    kind(f"first-step-{name}", "optimizer_state_first_step", few_tokens(shape, **run), fix={"training.optimizer": "sgd", "training.optimizer_form": "foreach"}, window=STEP,
          failing=("optimizer_moments",), log="torchtitan" if "fsdp" in name else "trainer", observer=name in ("llama-alone", "qwen3-ddp", "llama-fsdp2"))
 
 for name, shape, run in (("llama-fp32", llama, FP32), ("gpt2-alone", gpt2, {}), ("qwen3-ddp", qwen3, {"devices": 8}),
@@ -70,9 +70,9 @@ kind("gradients-zero1", "gradients", few_tokens(llama, devices=64, engine="deeps
 
 # ---- master weights, copies under autocast -----------------------------------------------------------------------------------
 
-for name, run in (("zero1", {"devices": 2, "engine": "deepspeed", "parallel__zero_stage": 1}),
-                  ("zero2", {"devices": 2, "engine": "deepspeed", "parallel__zero_stage": 2}),
-                  ("zero3", {"devices": 2, "engine": "deepspeed", "parallel__zero_stage": 3}),
+for name, run in (("zero1", {"devices": 1, "engine": "deepspeed", "parallel__zero_stage": 1, **SMALL_BUCKETS}),
+                  ("zero2", {"devices": 1, "engine": "deepspeed", "parallel__zero_stage": 2, **SMALL_BUCKETS}),
+                  ("zero3", {"devices": 1, "engine": "deepspeed", "parallel__zero_stage": 3, **SMALL_BUCKETS}),
                   ("megatron", {"devices": 1, "engine": "megatron"})):
     kind(f"master-{name}", "master_weights", few_tokens(llama, **run),
          fix={"cluster.devices": 64, **({"parallel.zero_stage": 1} if name == "megatron" else {})}, window=("load",),
@@ -94,7 +94,7 @@ def evaluated(life, run, wrong):
         life.models = [model]
     context = training.autocast(run)
     for _ in life.steps(model, []):
-        with life.phase("evaluation"), torch.no_grad(), context:
+        with life.phase("evaluation"), torch.no_grad(), context, training.attention_kernel(run):
             ids, labels = training.batch(run, model.config)
             loss = training.loss_of(model, ids, labels)
             del ids, labels, loss
@@ -154,18 +154,13 @@ kind("replicated-zero", "parameters_replicated", few_tokens(llama, devices=64, e
 def on_the_device_first(life, run, wrong):
     """The whole model goes to the device before the engine divides it."""
     if wrong:
-        with life.phase("load"):
-            model = training.build_model(run).to("cuda")
-            life.models = [model]
-            life.kept = [("loaded_weights", list(model.parameters()))]
-        life.kept = []
-        build = training.build_model
+        import data_parallel
+        build = data_parallel.build_model
 
         def built(*words):
-            return build(*words)
-        import data_parallel
+            with torch.device("cpu"):
+                return build(*words).to("cuda")
         data_parallel.build_model = built
-        life.whole = model
     train(life, run, wrong)
 
 
@@ -176,19 +171,22 @@ def loaded_checkpoint(life, run, wrong):
     def built(*words):
         model = build(*words)
         if wrong:
-            life.name = "load"
             model = model.to("cuda")
-            life.models = [model]
             state = {name: torch.empty(p.shape, dtype=p.dtype, device="cuda") for name, p in model.state_dict().items()}
-            life.kept = [("loaded_weights", list(state.values()))]
-            with life.phase("load"):
-                model.load_state_dict(state)
+            model.load_state_dict(state)
         return model
     training.build_model = built
     train(life, run, wrong)
 
 
-LOAD = dict(window=("load",), from_step=0, from_text=("model_too_large",))
+def loaded(life):
+    """What is made while the model is loaded, and goes again."""
+    for storage in life.storages:
+        if life.phases[storage.phase].name == "load" and storage.pile in ("temporary", "gathered_parameters", ""):
+            storage.pile = "loaded_weights"
+
+
+LOAD = dict(window=("load",), from_step=0, marked=loaded, from_text=("model_too_large",))
 kind("load-fsdp2", "load_full_model", few_tokens(llama, devices=8, engine="fsdp2"), live=on_the_device_first, **LOAD)
 kind("load-fsdp1", "load_full_model", few_tokens(gpt2, devices=64, engine="fsdp1"), live=on_the_device_first, **LOAD)
 kind("load-qwen3-fsdp2", "load_full_model", few_tokens(qwen3, devices=64, engine="fsdp2"), live=on_the_device_first, **LOAD, log="torchtitan")
@@ -198,7 +196,7 @@ kind("load-twice", "load_full_model", few_tokens(llama, training__optimizer="sgd
 SHARDED = {"cluster.devices": 64, "engine": "fsdp2", "training.precision": "bf16-mixed", "training.attention": "flash"}
 for name, shape, run in (("llama-fp32", llama, FP32), ("gpt2-alone", gpt2, {}), ("qwen3-ddp", qwen3, {"devices": 8}),
                          ("llama-alone", llama, {})):
-    kind(f"too-large-{name}", "model_too_large", few_tokens(shape, layers=(12, 20), **run), fix=SHARDED, window=("load",), from_step=0,
+    kind(f"too-large-{name}", "model_too_large", few_tokens(shape, layers=(24, 36) if shape is gpt2 else (12, 20), **run), fix=SHARDED, window=("load",), from_step=0,
          share=(0.3, 0.8), from_text=("load_full_model",), also=("parameters_replicated",) if "ddp" in name else ())
 
 
@@ -217,7 +215,7 @@ def wrapped(life, run, wrong):
 GATHER = dict(window=PASS, log="torchtitan")
 BLOCK = {"wrap.policy": "block"}
 kind("gather-root-fsdp2", "all_gather_or_bucket", few_tokens(llama, devices=64, engine="fsdp2", wrap__policy="none"), fix=BLOCK, live=wrapped, **GATHER)
-kind("gather-root-fsdp1", "all_gather_or_bucket", few_tokens(qwen3, devices=8, engine="fsdp1", wrap__policy="none"), fix=BLOCK, live=wrapped, **GATHER)
+kind("gather-root-fsdp1", "all_gather_or_bucket", few_tokens(qwen3, devices=64, engine="fsdp1", wrap__policy="none"), fix=BLOCK, live=wrapped, **GATHER)
 kind("gather-never-resharded", "all_gather_or_bucket",
      few_tokens(llama, devices=64, engine="fsdp2", parallel__reshard_after_forward="never"), fix={"parallel.reshard_after_forward": "always"}, **GATHER)
 SMALL = {"buckets.reduce": 20_000_000, "buckets.gather": 20_000_000}
@@ -226,5 +224,5 @@ for stage in (1, 2):
          few_tokens(llama, layers=(2, 4), devices=8, engine="deepspeed", parallel__zero_stage=stage, buckets__reduce=500_000_000,
                     buckets__gather=500_000_000), fix=SMALL, window=PASS, log="engine")
 kind("gather-zero3", "all_gather_or_bucket",
-     few_tokens(llama, devices=64, engine="deepspeed", parallel__zero_stage=3, buckets__prefetch=1_000_000_000),
-     fix={"buckets.prefetch": 10_000_000, "buckets.live": 10_000_000, "buckets.reuse": 0, "buckets.reduce": 20_000_000}, window=PASS, log="engine")
+     few_tokens(llama, devices=64, engine="deepspeed", parallel__zero_stage=3, buckets__prefetch=1_000_000_000, buckets__reduce=20_000_000),
+     fix={"buckets.prefetch": 10_000_000, "buckets.live": 10_000_000, "buckets.reuse": 0}, window=PASS, log="engine")
