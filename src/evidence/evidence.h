@@ -67,6 +67,7 @@ struct MemoryReading {
   std::optional<Bytes> allocated, max_allocated, reserved, max_reserved, device_used, device_total,
       host_used;
   std::optional<std::int64_t> retries, ooms;
+  std::optional<double> step_seconds;  // of a training line
   bool peak_is_since_last = false;  // the peak is of the time since the reading before, not of all
   EvidencePlace place;
 };
