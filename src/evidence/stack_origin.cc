@@ -229,13 +229,6 @@ std::string_view file_of_path(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-bool is_python(const RecordedFrame& frame) {
-  if (frame.file.empty() || frame.file == "??" || frame.line == 0) return false;
-  return !ends_with_one_of(frame.file,
-                           {".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".cuh", ".so", ".o", ".S"}) &&
-         frame.name.find("::") == std::string::npos;
-}
-
 // torch.compile names its files by 50 and more letters and digits.
 bool is_generated(std::string_view path) {
   const std::string_view file = file_of_path(path);
@@ -254,7 +247,7 @@ bool is_own_optimizer(std::string_view path, std::string_view function) {
 }
 
 std::uint32_t signs_of(const RecordedFrame& frame) {
-  if (!is_python(frame)) {
+  if (!is_python_frame(frame)) {
     // C++ names of operators tell what was computed.
     std::uint32_t signs = 0;
     if (frame.name.find("softmax") != std::string::npos) signs |= kSignSoftmax;
@@ -298,6 +291,13 @@ StackRole role_of(std::uint32_t all, std::uint32_t inner, std::uint32_t outermos
 }
 
 }  // namespace
+
+bool is_python_frame(const RecordedFrame& frame) {
+  if (frame.file.empty() || frame.file == "??" || frame.line == 0) return false;
+  return !ends_with_one_of(frame.file,
+                           {".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".cuh", ".so", ".o", ".S"}) &&
+         frame.name.find("::") == std::string::npos;
+}
 
 std::vector<StackOrigin> stack_origins(const MemoryHistory& history) {
   std::vector<std::uint32_t> signs;

@@ -49,6 +49,9 @@ struct StackOrigin {
   std::string site;         // the owner's own line: "model.py:88 forward"
 };
 
+// Of a Python program; C and C++ frames have names of their own.
+bool is_python_frame(const RecordedFrame& frame);
+
 // One for each stack of the history.
 std::vector<StackOrigin> stack_origins(const MemoryHistory& history);
 
