@@ -98,6 +98,7 @@ struct RunClues {
 };
 
 struct MemoryHistory;  // evidence/memory_history.h
+struct DeviceMoment;   // evidence/replay.h
 struct TraceTimes;     // evidence/trace_times.h
 
 struct Evidence {
@@ -113,9 +114,10 @@ struct Evidence {
   std::vector<MemoryReading> readings;
   std::vector<CollectiveState> collectives;
   RunClues clues;
-  std::shared_ptr<const MemoryHistory> history;  // of a snapshot
-  std::shared_ptr<const TraceTimes> trace;       // of a profiler trace
-  std::optional<bool> finished;                  // the log says that training ended well, or badly
+  std::shared_ptr<const MemoryHistory> history;  // of a snapshot, and where it leads
+  std::shared_ptr<const std::vector<DeviceMoment>> moments;
+  std::shared_ptr<const TraceTimes> trace;  // of a profiler trace
+  std::optional<bool> finished;             // the log says that training ended well, or badly
   Diagnostics problems;
 };
 

@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
+#include "evidence/snapshot_reader.h"
+
 namespace steelyard {
 namespace {
 
 // One row a kind. Readers of texts come after those of binary files; order does not matter: the surest reads.
-constexpr std::span<const EvidenceReader> kEvidenceReaders{};
+constexpr std::array kEvidenceReaders = {
+    EvidenceReader{"snapshot", recognise_snapshot, read_snapshot},
+};
 
 }  // namespace
 
