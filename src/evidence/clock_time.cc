@@ -67,6 +67,18 @@ std::optional<ClockDate> date_before(std::string_view text, std::size_t at) {
       return ClockDate{digits_at(text, begin, digits - 2), digits_at(text, at - 3, 2), std::nullopt,
                        begin};
   }
+  // dmesg -T in Chinese and Japanese: "9月  3 05:57:48 2024"
+  const std::size_t front = at > 16 ? at - 16 : 0;
+  const std::size_t mark = text.substr(front, at - front).rfind("\xE6\x9C\x88");
+  if (mark != std::string_view::npos && mark + front > 0 &&
+      is_printed_digit(text[front + mark - 1])) {
+    std::size_t begin = front + mark - 1;
+    if (begin > 0 && is_printed_digit(text[begin - 1])) --begin;
+    std::string_view month = text.substr(begin), day = text.substr(front + mark + 3);
+    const auto number = take_printed_integer(month), of_month = take_printed_integer(day);
+    if (number && of_month && *number <= 12 && *of_month <= 31)
+      return ClockDate{static_cast<int>(*number), static_cast<int>(*of_month), std::nullopt, begin};
+  }
   if (at >= 7 && is_printed_digit(text[at - 2])) {
     const int tens = is_printed_digit(text[at - 3]) ? text[at - 3] - '0' : 0;
     if (const int month = month_named(text.substr(at - 7, 3)))

@@ -76,6 +76,14 @@ void LogReader::feed_piece(std::string_view piece) {
   while (at < piece.size() && piece[at] >= '0' && piece[at] <= '9' && at < 16) ++at;
   if (at > digits && at < piece.size() && piece[at] == ':') ++state_.labelled;
 
+  // Lines that no reader wants may still say what time it is.
+  if (piece.size() >= 20) {
+    const std::size_t front = piece[0] == '[' ? 1 : 0;
+    if (piece[front] == '2' && piece[front + 1] == '0' &&
+        (piece[front + 4] == '-' || piece[front + 4] == '/'))
+      state_.stamp = piece.substr(0, 40);
+  }
+
   const std::uint64_t called = words_of_readers().found_in(piece);
   const std::uint64_t wanted = called | open_;
   if (wanted == 0) {

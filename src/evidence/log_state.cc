@@ -24,6 +24,15 @@ bool is_about_memory(MemoryFailure::Kind kind) {
   return kind == Kind::kDeviceAllocator || kind == Kind::kDeviceOutside || kind == Kind::kHost;
 }
 
+// A watchdog, a launcher, the kernel and Slurm write beside the program: no frame above their lines is theirs.
+bool has_frames(const MemoryFailure& failure) {
+  if (failure.kind == MemoryFailure::Kind::kCollectiveTimeout || !failure.fatal) return false;
+  for (const std::string_view backend :
+       {"kernel", "slurm", "elastic", "deepspeed", "shell", "kubernetes"})
+    if (failure.backend == backend) return false;
+  return true;
+}
+
 bool says_the_same(const MemoryFailure& a, const MemoryFailure& b) {
   return a.kind == b.kind && a.tried == b.tried && a.allocated == b.allocated && a.free == b.free &&
          a.device == b.device && (!a.rank || !b.rank || a.rank == b.rank);
@@ -41,6 +50,12 @@ std::optional<std::int64_t> LogState::rank_of(const LogLine& line) const {
   // A number and a colon begin a line of prose, too; where all lines have one, it is srun's.
   if (line.label && labelled * 2 >= lines && labelled > 1) return line.label;
   return std::nullopt;
+}
+
+std::optional<ClockTime> LogState::time_before() const {
+  if (!stamp.empty())
+    if (const auto found = find_clock_time(stamp, year)) return found;
+  return time;
 }
 
 EvidencePlace LogState::place_of(const LogLine& line) const {
@@ -67,7 +82,9 @@ void LogState::add(MemoryFailure failure, const LogLine& line, std::size_t at) {
   if (!failure.rank) failure.rank = rank_of(line);
   if (!failure.rank) failure.rank = rank_before(line.text, at);
   if (!failure.step) failure.step = step;
-  const auto& when = line.time ? line.time : time;
+  auto when = line.time;
+  // The clocks of the kernel and of Slurm are their own.
+  if (!when && failure.backend != "kernel" && failure.backend != "slurm") when = time_before();
   if (when && failure.time.empty()) {
     failure.time = when->text;
     failure.seconds = when->seconds;
@@ -76,6 +93,7 @@ void LogState::add(MemoryFailure failure, const LogLine& line, std::size_t at) {
   Noted noted{start, steps_, step.value_or(0), false};
   for (const std::int64_t rank : {line.rank.value_or(-1), std::int64_t{-1}}) {
     const auto found = tracebacks.find(rank);
+    if (!has_frames(failure)) break;
     if (found == tracebacks.end() || found->second.frames.empty()) continue;
     OpenTraceback& traceback = found->second;
     if (line.number - traceback.last_line > kLinesOfException) continue;
@@ -184,7 +202,6 @@ void LogState::finish() {
     const bool went_on = noted_[i].start == start && steps_ - noted_[i].steps >= kStepsSurvived;
     if (went_on && !noted_[i].uncaught && failures[i].kind != Kind::kKilled)
       failures[i].fatal = false;
-    // Twice without room for the same request: the second was the retry with an emptied cache.
   }
   // The first fatal one of a launch explains what is killed, or hangs, after it.
   for (std::size_t i = 0; i < failures.size(); ++i) {
@@ -194,6 +211,11 @@ void LogState::finish() {
       if (!first.fatal || first.consequence || noted_[j].start != noted_[i].start) continue;
       const bool follows = later.kind == Kind::kKilled || later.kind == Kind::kCollectiveTimeout ||
                            (later.kind == Kind::kOther && first.kind != Kind::kOther);
+      // What a launcher says of an exit code is in the exception above it.
+      if (later.kind == Kind::kOther &&
+          (later.backend == "elastic" || later.backend == "deepspeed") &&
+          first.backend != later.backend)
+        later.consequence = true;
       if (follows && first.kind != Kind::kKilled) later.consequence = true;
       if (later.kind == Kind::kCollectiveTimeout && first.kind == Kind::kKilled)
         later.consequence = true;

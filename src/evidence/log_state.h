@@ -40,6 +40,7 @@ class LogState {
   int year = 2000;                   // of the last time that says it
   std::optional<std::int64_t> step;  // of the last training line
   std::optional<ClockTime> time;     // of the last line that has one
+  std::string stamp;                 // the front of the last line that began with a date
   std::int64_t lines = 0, labelled = 0;
   std::int64_t start = 0;           // launches of this file before this one
   std::int64_t steps_of_start = 0;  // training lines since it began
@@ -68,6 +69,8 @@ class LogState {
   void finish();
 
   std::optional<std::int64_t> rank_of(const LogLine& line) const;
+  // The last time before this line, of whichever rank.
+  std::optional<ClockTime> time_before() const;
   EvidencePlace place_of(const LogLine& line) const;
 
  private:
