@@ -16,7 +16,7 @@ PILES = {
     "gathered_parameters": ("parameters", "communication", "temporary"),
     "whole_gradients": ("gradients", "communication", "temporary"), "communication": ("communication",),
     "checkpoint_copies": ("temporary", "communication", "parameters"), "dequantised": ("temporary", "parameters"),
-    "loaded_weights": ("parameters", "temporary"), "kept_by_the_script": ("activations", "temporary"),
+    "loaded_weights": ("parameters", "temporary", "communication"), "buckets": ("communication", "gradients"), "kept_by_the_script": ("activations", "temporary"),
     "cache": ("activations", "temporary"), "autocast_copies": ("activations", "temporary", "parameters"),
     "workspaces": ("temporary", "runtime", "unaccounted"), "temporary": ("temporary",),
 }
@@ -94,8 +94,10 @@ def name_all(life, whole_sizes):
             storage.pile = "communication"
         elif born.name == "checkpoint":
             storage.pile = "checkpoint_copies"
-        elif born.name == "load" and last.get(storage.address) is storage:
-            storage.pile = "communication"  # nobody of the model holds it and no step frees it: buckets, receive buffers
+        elif last.get(storage.address) is storage:
+            storage.pile = "buckets"  # nobody of the model holds it and no step frees it
+        elif born.name == "load":
+            storage.pile = "loaded_weights"  # on their way to where they stay: copies, flat ones, broadcasts
         elif born.index in forward_ends:
             storage.pile = "activations" if born.span.end.get(storage.address) is storage else "temporary"
         elif within(storage, "utils/checkpoint.py"):

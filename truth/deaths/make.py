@@ -434,26 +434,32 @@ def main():
                 if (arguments.out / half_of(each.name, KINDS) / f"{each.name}-{number}" / "truth.json").exists() and not arguments.again:
                     made += 1
                     continue
-                begun, why = time.time(), []
-                for attempt in range(ATTEMPTS):
-                    try:
-                        if each.ends == "memory":
-                            truth = make_one(each, number, Made(arguments.out, scratch), attempt)
-                        else:
-                            truth = make_other(each, number, Made(arguments.out, scratch))
-                        made += 1
-                        print(f"{time.time() - begun:5.1f} s  {each.name}-{number}  step {truth['step']} {truth['phase']}, "
-                              f"{truth.get('alive_bytes', 0) / 2**30:.2f} GiB alive: "
-                              + ", ".join(f"{r['class']} {100 * r['bytes'] / truth['alive_bytes']:.0f} %" for r in truth.get("classes", [])[:4]),
-                              flush=True)
-                        break
-                    except Redrawn as reason:
-                        why.append(str(reason))
-                else:
+                begun = time.time()
+                truth, why = attempted(each, number, Made(arguments.out, scratch))
+                print(f"{time.time() - begun:5.1f} s  {each.name}-{number}  {told(truth) if truth else 'NOT MADE: ' + why}", flush=True)
+                made += truth is not None
+                if truth is None:
                     missed.append(each.name)
-                    print(f"{time.time() - begun:5.1f} s  {each.name}-{number}  NOT MADE: " + "\n        ".join(dict.fromkeys(why)), flush=True)
     print(f"{made} deaths, {len(missed)} not made")
     return 1 if missed else 0
+
+
+def attempted(kind, number, place):
+    """The truth of the death, or why there is none: sizes that make no such death are drawn again."""
+    why = []
+    for attempt in range(ATTEMPTS):
+        try:
+            return (make_one(kind, number, place, attempt) if kind.ends == "memory" else make_other(kind, number, place)), ""
+        except Redrawn as reason:
+            why.append(str(reason))
+            if why.count(why[-1]) == 3:
+                break  # it is not the sizes
+    return None, "\n        ".join(dict.fromkeys(why))
+
+
+def told(truth):
+    return f"step {truth['step']} {truth['phase']}, {truth['alive_bytes'] / 2**30:.2f} GiB alive: " + ", ".join(
+        f"{row['class']} {100 * row['bytes'] / truth['alive_bytes']:.0f} %" for row in truth["classes"][:4])
 
 
 class Made:

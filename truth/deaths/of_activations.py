@@ -109,7 +109,7 @@ def varied(shape, most=4096, **run):
         usual = longest_length // random.choice((3, 4, 5))
         lengths = [random.randint(usual // 2, usual) // 8 * 8 for _ in range(random.randint(4, 7))]
         at = random.randint(3, len(lengths) - 1)
-        made = run_of(shape(random, vocabulary=(8000, 16000, 32000)), longest_length, random.choice((2, 4)), training__packing="variable", training__mean_length=sum(lengths) // len(lengths), **run)
+        made = run_of(shape(random, vocabulary=(8000, 16000, 32000)), longest_length, random.choice((2, 4)), **run)
         return {**made, "_lengths": [*lengths[:at], longest_length, *lengths[at:]], "_cap": usual, "_at": at + 1}
     return draw
 

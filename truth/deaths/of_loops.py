@@ -150,9 +150,23 @@ def with_graph(model, run, life, wrong):
     del loss
 
 
-EVALUATION = dict(window=("evaluation",), share=(0.3, 0.9))
-kind("evaluation-cache-llama", "evaluation_or_generation_cache", few(llama, most=1024), live=evaluating(generate), **EVALUATION)
-kind("evaluation-cache-ddp", "evaluation_or_generation_cache", few(qwen3, most=1024, devices=8), live=evaluating(generate), **EVALUATION)
+def evaluation_classes(life):
+    for storage in life.storages:
+        if life.phases[storage.phase].name == "evaluation" and storage.pile in ("", "temporary"):
+            storage.pile = "cache"
+
+
+def own_keys(shape):
+    """Every head has its keys: the kernels that take a mask know no grouped heads."""
+    def config(random, **how):
+        found = shape(random, **how)
+        return {**found, "num_key_value_heads": found["num_attention_heads"]}
+    return config
+
+
+EVALUATION = dict(window=("evaluation",), share=(0.3, 0.9), marked=evaluation_classes)
+kind("evaluation-cache-llama", "evaluation_or_generation_cache", few(own_keys(llama), most=1024, training__attention="efficient"), live=evaluating(generate), **EVALUATION)
+kind("evaluation-cache-ddp", "evaluation_or_generation_cache", few(own_keys(qwen3), most=1024, devices=8, training__attention="efficient"), live=evaluating(generate), **EVALUATION)
 kind("evaluation-logits-gpt2", "evaluation_or_generation_cache", few(gpt2, vocabulary=(50257,)), live=evaluating(gather_predictions), **EVALUATION,
      from_text=("logits", "leak_or_kept_graph"))
 kind("evaluation-logits-fsdp2", "evaluation_or_generation_cache", few(llama, vocabulary=(32000,), devices=8, engine="fsdp2"),
@@ -272,8 +286,7 @@ def in_pieces(life, run, wrong):
 
 def pieces(shape, **run):
     def draw(random):
-        made = run_of(shape(random, vocabulary=SMALL, layers=(3, 6)), random.choice((2048, 3072, 4096)), random.choice((1, 2, 4)),
-                      training__packing="variable", training__mean_length=1024, **run)
+        made = run_of(shape(random, vocabulary=SMALL, layers=(3, 6)), random.choice((2048, 3072, 4096)), random.choice((1, 2, 4)), **run)
         return {**made, "_seed": random.getrandbits(30), "_kept": random.randint(6, 16)}
     return draw
 

@@ -179,14 +179,7 @@ def loaded_checkpoint(life, run, wrong):
     train(life, run, wrong)
 
 
-def loaded(life):
-    """What is made while the model is loaded, and goes again."""
-    for storage in life.storages:
-        if life.phases[storage.phase].name == "load" and storage.pile in ("temporary", "gathered_parameters", ""):
-            storage.pile = "loaded_weights"
-
-
-LOAD = dict(window=("load",), from_step=0, marked=loaded, from_text=("model_too_large",))
+LOAD = dict(window=("load",), from_step=0, from_text=("model_too_large",))
 kind("load-fsdp2", "load_full_model", few_tokens(llama, devices=8, engine="fsdp2"), live=on_the_device_first, **LOAD)
 kind("load-fsdp1", "load_full_model", few_tokens(gpt2, devices=64, engine="fsdp1"), live=on_the_device_first, **LOAD)
 kind("load-qwen3-fsdp2", "load_full_model", few_tokens(qwen3, devices=64, engine="fsdp2"), live=on_the_device_first, **LOAD, log="torchtitan")
