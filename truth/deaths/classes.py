@@ -94,8 +94,10 @@ def name_all(life, whole_sizes):
             storage.pile = "communication"
         elif born.name == "checkpoint":
             storage.pile = "checkpoint_copies"
-        elif last.get(storage.address) is storage:
-            storage.pile = "buckets"  # nobody of the model holds it and no step frees it
+        elif within(storage, "nn/parallel/distributed.py", nearest=2):
+            storage.pile = "buckets"
+        elif last.get(storage.address) is storage and born.name not in FORWARD or born.name == "load" and born.span.end.get(storage.address) is storage:
+            storage.pile = "buckets"  # nobody of the model holds it and no step frees it, or DDP makes them anew after the first
         elif born.name == "load":
             storage.pile = "loaded_weights"  # on their way to where they stay: copies, flat ones, broadcasts
         elif born.index in forward_ends:

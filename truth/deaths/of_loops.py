@@ -133,7 +133,7 @@ def generate(model, run, life, wrong):
 def gather_predictions(model, run, life, wrong):
     """As an evaluation loop that keeps the logits of all batches on the device until its end."""
     found = []
-    for _ in range(10):
+    for _ in range(24):
         ids, labels = training.batch(run, model.config)
         output = model(input_ids=ids, labels=labels)
         found.append(output.logits if wrong else output.logits.argmax(-1))
