@@ -4,7 +4,7 @@ A class has several piles where `weigh` itself draws no line that the evidence c
 buffer of a collective, what is computed again is an activation that lives as long as a temporary.
 """
 
-from collections import Counter
+import os
 
 import torch
 from recorder.record import addresses_of
@@ -97,7 +97,9 @@ def name_all(life, whole_sizes):
         elif within(storage, "nn/parallel/distributed.py", nearest=2):
             storage.pile = "buckets"
         elif last.get(storage.address) is storage and born.name not in FORWARD or born.name == "load" and born.span.end.get(storage.address) is storage:
-            storage.pile = "buckets"  # nobody of the model holds it and no step frees it, or DDP makes them anew after the first
+            # Nobody of the model holds it and no step frees it, or DDP makes them anew after the first. Alone: what a layer holds
+            # beside its parameters (scales of quantised weights).
+            storage.pile = "buckets" if "WORLD_SIZE" in os.environ else "buffers"
         elif born.name == "load":
             storage.pile = "loaded_weights"  # on their way to where they stay: copies, flat ones, broadcasts
         elif born.index in forward_ends:
@@ -120,11 +122,3 @@ def sizes_of(life):
             shape = getattr(parameter, "ds_numel", None) or getattr(getattr(parameter, "full_shape", None), "numel", parameter.numel)()
             sizes.update({shape * 2, shape * 4})
     return sizes
-
-
-def summed(storages):
-    """Bytes by class, largest first."""
-    classes = Counter()
-    for storage in storages:
-        classes[storage.pile] += storage.bytes
-    return [{"class": name, "bytes": size, "piles": list(PILES[name])} for name, size in classes.most_common()]

@@ -414,6 +414,7 @@ def main():
     parser.add_argument("--only", action="append", default=[], help="a pattern of kinds; may be given again")
     parser.add_argument("--each", type=int, default=4, help="deaths of each kind")
     parser.add_argument("--again", action="store_true", help="also deaths that are there")
+    parser.add_argument("--single", action="store_true", help="only kinds of one device without an engine: a second each")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--part", default="0/1", help="I/N: the I-th of N parts, for N processes beside each other")
     arguments = parser.parse_args()
@@ -421,6 +422,9 @@ def main():
     from deaths.kind import half_of
     part, parts = map(int, arguments.part.split("/"))
     chosen = [k for k in KINDS.values() if not arguments.only or any(fnmatch.fnmatch(k.name, pattern) for pattern in arguments.only)]
+    if arguments.single:
+        runs = {k.name: k.draw(random.Random(k.name)) for k in chosen}
+        chosen = [k for k in chosen if runs[k.name]["cluster"]["devices"] == 1 and runs[k.name]["engine"] == "ddp"]
     if arguments.list:
         for each in chosen:
             print(f"{half_of(each.name, KINDS):12} {each.category:28} {each.name}")
