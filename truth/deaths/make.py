@@ -32,6 +32,7 @@ sys.path.insert(0, str(HERE.parent))
 MIB = 2**20
 ENDLESS = 4 * 10**12
 CONTEXT, COMMUNICATOR = 500 * MIB, 64 * MIB
+SMALLEST = 1024 * MIB  # a run file knows no smaller device
 ATTEMPTS = 6
 
 
@@ -276,6 +277,8 @@ def make_one(kind, number, out, attempt):
     share = draw.uniform(*kind.share)
     for _ in range(6):
         capacity = int(least + share * (most - least)) // (2 * MIB) * (2 * MIB)
+        if capacity < SMALLEST:
+            raise Redrawn("a device of less than 1 GiB")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         result = forked(lambda: died(kind, run, capacity, count, folder), folder / "train.log")
@@ -373,7 +376,7 @@ def make_other(kind, number, out):
     if need is None:
         raise Redrawn("lived: " + last_line(words))
     capacity = int((need["reserved"] + need["outside"]) * draw.uniform(1.15, 1.8)) // (2 * MIB) * (2 * MIB)
-    capacity = max(capacity, 1024 * MIB)
+    capacity = max(capacity, SMALLEST)
     result = forked(lambda: lived(kind, {**run, "_capacity": capacity}, count, folder), folder / "train.log")
     if result is None or bool(result["failure"]) != (kind.ends == "other") or "OutOfMemoryError" in result["failure"]:
         raise Redrawn("lived: " + last_line(folder / "train.log"))
