@@ -12,7 +12,7 @@ from recorder.record import addresses_of
 PILES = {
     "parameters": ("parameters",), "buffers": ("parameters",), "gradients": ("gradients",), "master_weights": ("master_weights",),
     "optimizer_moments": ("optimizer_moments",), "activations": ("activations",), "inputs": ("activations", "temporary"),
-    "recomputed": ("activations", "temporary"), "of_a_schedule": ("activations", "temporary"),
+    "recomputed": ("activations", "temporary"), "of_a_schedule": ("activations", "temporary", "gradients"),
     "gathered_parameters": ("parameters", "communication", "temporary"),
     "whole_gradients": ("gradients", "communication", "temporary"), "communication": ("communication",),
     "checkpoint_copies": ("temporary", "communication", "parameters"), "dequantised": ("temporary", "parameters"),
@@ -106,10 +106,10 @@ def name_all(life, whole_sizes):
             storage.pile = "activations" if born.span.end.get(storage.address) is storage else "temporary"
         elif within(storage, "utils/checkpoint.py"):
             storage.pile = "recomputed"
-        elif born.name == "backward" and storage.requested in whole_sizes:
-            storage.pile = "whole_gradients"
         elif born.name == "backward" and not any(p.name == "forward" for p in life.phases):
             storage.pile = "of_a_schedule"
+        elif born.name == "backward" and storage.requested in whole_sizes:
+            storage.pile = "whole_gradients"
         else:
             storage.pile = "temporary"
 
