@@ -11,6 +11,7 @@
 #include "cli/rewritten.h"
 #include "cli/run_input.h"
 #include "diagnose/diagnosis.h"
+#include "evidence/incident.h"
 #include "report/diagnosis_json.h"
 #include "report/diagnosis_text.h"
 #include "report/prediction_json.h"
@@ -52,6 +53,7 @@ int diagnose_command(const Invocation& invocation) {
           "recorder"));
     return refuse(invocation, gathered.problems, "nothing diagnosed");
   }
+  join_incident(gathered.evidence);
   DiagnosisQuestion question;
   std::optional<AgainstRun> against;
   if (const std::string* word = invocation.value("against")) {

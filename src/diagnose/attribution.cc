@@ -81,6 +81,15 @@ class Attributor {
                : RunPart::kUnknown;
   }
 
+  // The part that the last allocation before an event belongs to.
+  RunPart part_before(std::int64_t event) const {
+    for (std::int64_t at = std::min(event, static_cast<std::int64_t>(events_.size())); at-- > 0;)
+      if (events_[static_cast<std::size_t>(at)].action == RecordedAction::kAlloc &&
+          part_at(at) != RunPart::kUnknown)
+        return part_at(at);
+    return RunPart::kUnknown;
+  }
+
   void look_around() {
     for (const StackOrigin& origin : origins_)
       if (origin.role != StackRole::kNoFrames && origin.role != StackRole::kThread)

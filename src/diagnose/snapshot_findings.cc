@@ -70,6 +70,14 @@ class SnapshotRules {
     return shape_of({size - 511, size}, *question_.job);
   }
 
+  // As many blocks of half a weight's bytes as there are such weights, made where the weights are used.
+  static bool is_copy_of_weights(const BlockGroup& group,
+                                 const std::map<std::int64_t, std::int64_t>& parameters) {
+    const auto weights = parameters.find(2 * group.size);
+    if (weights == parameters.end() || group.size < (std::int64_t{1} << 16)) return false;
+    return group.count * 10 >= weights->second * 3 && group.count * 10 <= weights->second * 11;
+  }
+
   void sort_topics() {
     topics_.states = pile(Pile::kParameters) + pile(Pile::kGradients) + pile(Pile::kMasterWeights) +
                      pile(Pile::kOptimizerMoments);
@@ -246,6 +254,7 @@ class SnapshotRules {
   }
 
   void by_part() {
+    if (moment_.kind == DeviceMoment::Kind::kState) return by_state();
     const StackRole role = attribution_.failing.role;
     const std::string site =
         attribution_.failing.site.empty() ? "" : " at " + attribution_.failing.site;
@@ -272,6 +281,23 @@ class SnapshotRules {
       default:
         break;
     }
+  }
+
+  // Without a history the places of the live blocks are all there is.
+  void by_state() {
+    std::int64_t loaded = 0;
+    std::int64_t served = 0;
+    for (const BlockGroup& group : attribution_.groups) {
+      if (group.role == StackRole::kLoad) loaded += group.total();
+      if (group.role == StackRole::kEvaluation || group.origin.cache) served += group.total();
+    }
+    if (loaded * 5 > whole_ * 4)
+      add(Cause::kLoadFullModel, 0.92,
+          fmt::format("{} of {} were made while the model was loaded", gib(loaded), gib(whole_)),
+          loaded);
+    if (served * 10 > whole_)
+      add(Cause::kEvaluationOrGenerationCache, 0.84,
+          fmt::format("{} made in evaluation or generation are kept", gib(served)), served);
   }
 
   void optimizer_step(StackRole role, const std::string& site) {
