@@ -260,6 +260,10 @@ class SnapshotRules {
         attribution_.failing.site.empty() ? "" : " at " + attribution_.failing.site;
     switch (attribution_.part) {
       case RunPart::kLoading:
+        if (role == StackRole::kMaster)
+          add(Cause::kMasterWeights, 0.9,
+              fmt::format("{} requested for 32-bit copies of the weights{}", gib(wanted_), site),
+              wanted_);
         add(Cause::kLoadFullModel, 0.86,
             fmt::format("{} {} while the model is loaded{}", gib(moment_.live),
                         failed_ ? "were live" : "live at the peak", site),
@@ -372,9 +376,13 @@ class SnapshotRules {
                       gib(whole_)),
           topics_.states);
     const std::int64_t gradients = pile(Pile::kGradients);
-    if ((part == RunPart::kForward || part == RunPart::kLossPart) && gradients * 8 > whole_ &&
-        (question_.job == nullptr || question_.job->training.gradient_accumulation == 1) &&
-        attribution_.steps_before >= 1)
+    if (gradients * 5 > whole_ * 2 &&
+        gradients > pile(Pile::kParameters) + pile(Pile::kOptimizerMoments))
+      add(Cause::kGradients, 0.9,
+          fmt::format("{} of {} are gradients", gib(gradients), gib(whole_)), gradients);
+    else if ((part == RunPart::kForward || part == RunPart::kLossPart) && gradients * 8 > whole_ &&
+             (question_.job == nullptr || question_.job->training.gradient_accumulation == 1) &&
+             attribution_.steps_before >= 1)
       add(Cause::kGradients, 0.82,
           fmt::format("{} of gradients are alive during forward", gib(gradients)), gradients);
   }
@@ -401,6 +409,16 @@ class SnapshotRules {
           fmt::format("{} of parameters where the layout has {} on a rank", gib(measured),
                       gib(parameters)),
           measured);
+    // States alone do not fit: it would have died of them sooner or later.
+    std::int64_t states = 0;
+    for (const PhasePrediction& phase : rank.phases)
+      for (const Pile one : {Pile::kParameters, Pile::kMasterWeights, Pile::kOptimizerMoments})
+        if (phase.phase == Phase::kOptimizer) states += phase.piles[one].value().value();
+    const std::int64_t usable = question_.prediction->usable.value().value();
+    if (states > usable && attribution_.part != RunPart::kSaving &&
+        attribution_.part != RunPart::kEvaluating)
+      add(Cause::kModelTooLarge, attribution_.part == RunPart::kLoading ? 0.9 : 0.7,
+          fmt::format("the run's states alone need {} of {}", gib(states), gib(usable)), states);
     ignored_setting(activations);
   }
 
