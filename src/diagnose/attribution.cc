@@ -229,7 +229,7 @@ class Attributor {
     if (const auto pile = sole_expected_pile(block.size)) return give(one, *pile, 3);
   }
 
-  Pile forward_pile(const AttributedBlock& one, const StackOrigin&) const {
+  Pile forward_pile(const AttributedBlock& one, const StackOrigin&) {
     const LiveBlock& block = one.block;
     const RunPart part = result_.part;
     const bool in_forward = part == RunPart::kForward || part == RunPart::kLossPart;

@@ -249,6 +249,20 @@ std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64
   return fullest;
 }
 
+std::vector<Suggestion::Edit> settings_that_save(const Job& job) {
+  std::vector<Suggestion::Edit> edits;
+  if (job.recompute.mode != RecomputeMode::kNone)
+    edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "none"});
+  if (job.training.loss != LossKernel::kPlain)
+    edits.push_back({"training.loss", std::string(name_of(job.training.loss)), "plain"});
+  if (job.training.attention != AttentionKernel::kEager)
+    edits.push_back({"training.attention", std::string(name_of(job.training.attention)), "eager"});
+  if (job.training.precision.compute != ElementType::kFloat32)
+    edits.push_back({"training.precision", job.training.precision.name, "fp32"});
+  if (job.adapter) edits.push_back({"adapter.method", "lora", "none"});
+  return edits;
+}
+
 std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question) {
   std::vector<Finding> findings;
   // The highest peak of each rank, as a framework printed it.

@@ -247,7 +247,7 @@ class SnapshotRules {
       }
     }
     if (compared == 0 || longer * 2 < compared) return;
-    add(Cause::kLongestBatch, 0.88,
+    add(Cause::kLongestBatch, 0.93,
         fmt::format(
             "the same lines allocate up to {:.1f} times what they did in all {} steps before",
             growth, std::max<std::int64_t>(attribution_.steps_before, 1)));
@@ -428,16 +428,7 @@ class SnapshotRules {
     if (!question_.rewritten || measured * 10 < predicted * 14 || measured * 10 < whole_ ||
         (part != RunPart::kForward && part != RunPart::kLossPart && part != RunPart::kBackward))
       return;
-    const Job& job = *question_.job;
-    std::vector<Suggestion::Edit> tries;
-    if (job.recompute.mode != RecomputeMode::kNone)
-      tries.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "none"});
-    if (job.training.loss != LossKernel::kPlain)
-      tries.push_back({"training.loss", std::string(name_of(job.training.loss)), "plain"});
-    if (job.training.attention != AttentionKernel::kEager)
-      tries.push_back(
-          {"training.attention", std::string(name_of(job.training.attention)), "eager"});
-    for (const Suggestion::Edit& edit : tries) {
+    for (const Suggestion::Edit& edit : settings_that_save(*question_.job)) {
       const auto other = question_.rewritten({edit});
       if (!other) continue;
       const Prediction without = estimate(*other);
