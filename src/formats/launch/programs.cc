@@ -6,25 +6,10 @@
 
 #include "document/read.h"
 #include "formats/launch/arguments.h"
+#include "formats/launch/megatron_program.h"
 
 namespace steelyard {
 namespace {
-
-// `--deepspeed --deepspeed_config FILE` beside Megatron's own flags.
-void read_megatron_deepspeed(const Value& flags, Launch& launch, const Value& file) {
-  read_megatron(flags, launch);
-  for (const char* key :
-       {"engine", "training.precision", "parallel.zero_stage", "training.gradient_clip"})
-    remove_path(launch.into.run, key);
-  std::erase_if(launch.into.unsaid, [](const Unsaid& unsaid) {
-    return unsaid.key == "training.precision" || unsaid.key == "parallel.zero_stage" ||
-           unsaid.key == "training.gradient_clip";
-  });
-  const Value none = Value::table();
-  ConfigReader reading(none, "megatron", launch.into);
-  reading.say("implementation", "megatron", file);
-  if (const auto document = named_document(launch, file)) read_deepspeed(*document, launch);
-}
 
 // --- torchtitan --------------------------------------------------------------------------------------------
 bool is_torchtitan(const ProgramCall& call) { return call.name.starts_with("torchtitan"); }
@@ -99,26 +84,6 @@ bool read_configuration(const ProgramCall& call, Launch& launch) {
   return read_format(format, whole, launch);
 }
 
-bool has_megatron_flags(const ProgramCall& call) {
-  const Value flags = read_arguments(call.words).flags;
-  return flags.find("num_layers") != nullptr ||
-         flags.find("tensor_model_parallel_size") != nullptr ||
-         flags.find("micro_batch_size") != nullptr;
-}
-
-bool read_megatron_flags(const ProgramCall& call, Launch& launch) {
-  Value flags = read_arguments(call.words).flags;
-  flags.set_mark(call.program.mark());
-  const Value* json = flags.find("deepspeed_config");
-  if (json != nullptr && json->is_string()) {
-    const Value file = *json;
-    read_megatron_deepspeed(flags, launch, file);
-  } else {
-    read_megatron(flags, launch);
-  }
-  return true;
-}
-
 bool has_trainer_flags(const ProgramCall& call) {
   static constexpr std::string_view kTrainer[] = {"per_device_train_batch_size",
                                                   "model_name_or_path",
@@ -143,9 +108,10 @@ constexpr TrainingProgram kPrograms[] = {
     // By the program's name.
     {"torchtitan", is_torchtitan, read_torchtitan_program},
     {"Axolotl", is_axolotl, read_axolotl_program},
+    {"Megatron-LM", is_megatron_program, read_megatron_program},
     // By what it is given.
     {"a configuration file", has_configuration, read_configuration},
-    {"Megatron-LM", has_megatron_flags, read_megatron_flags},
+    {"Megatron-LM", has_megatron_flags, read_megatron_program},
     {"Trainer", has_trainer_flags, read_trainer_flags},
 };
 
