@@ -9,7 +9,18 @@
 #include "formats/launch/megatron_program.h"
 
 namespace steelyard {
+
+#define PROGRAM(id) extern const TrainingProgram id##_program;
+#include "formats/launch/training_programs.def"
+#undef PROGRAM
+
 namespace {
+
+#define PROGRAM(id) &id##_program,
+constexpr const TrainingProgram* kNamed[] = {
+#include "formats/launch/training_programs.def"
+};
+#undef PROGRAM
 
 // --- torchtitan --------------------------------------------------------------------------------------------
 bool is_torchtitan(const ProgramCall& call) { return call.name.starts_with("torchtitan"); }
@@ -118,6 +129,13 @@ constexpr TrainingProgram kPrograms[] = {
 }  // namespace
 
 std::span<const TrainingProgram> training_programs() { return kPrograms; }
+std::span<const TrainingProgram* const> named_programs() { return kNamed; }
+
+bool is_training_command(std::string_view word) {
+  return std::any_of(std::begin(kNamed), std::end(kNamed), [&](const TrainingProgram* program) {
+    return ours_of(program->commands, word).has_value();
+  });
+}
 
 void lay_over_document(Value& base, const Value& top) {
   for (const Value::Member& member : top.members()) {
@@ -144,6 +162,8 @@ bool read_program(const Value& program, std::span<const Value> words, Launch& la
   for (const Value& word : words)
     if (!word.as_string().empty()) kept.push_back(word);
   const ProgramCall call{program, kept, name};
+  for (const TrainingProgram* row : named_programs())
+    if (row->is_this(call)) return row->read(call, launch);
   for (const TrainingProgram& row : training_programs())
     if (row.is_this(call)) return row.read(call, launch);
   launch.into.problems.push_back({Severity::kWarning,
