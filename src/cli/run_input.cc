@@ -195,6 +195,10 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   return input;
 }
 
+Diagnostics warnings_of_import(const RunInput& input) {
+  return input.imported == nullptr ? Diagnostics{} : input.imported->problems;
+}
+
 KeyEdit edit_of(std::string_view key, std::string_view text, std::string_view source) {
   return placed_edit(key, text, place_of(source, text));
 }

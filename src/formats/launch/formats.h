@@ -41,6 +41,19 @@ std::optional<Value> named_file(Launch& launch, const Value& at);
 // The same as a document; nothing after a problem was said.
 std::optional<Value> named_document(Launch& launch, const Value& at);
 
+// A kind of document, one row each: by what it is recognised, who reads it, and which target of `export` writes it.
+struct DocumentFormat {
+  std::string_view name;   // "axolotl"
+  std::string_view label;  // "Axolotl YAML": what `import` calls it
+  bool (*is_this)(const Value& document);
+  void (*read)(const Value& document, Launch& launch);
+  std::string_view target = {};  // "axolotl"; empty: it is not written
+  // Of several formats in one launch, whose target counts: the file of the whole run, then a part of one, then flags.
+  enum class Says { kRun, kPart, kFlags } says = Says::kRun;
+};
+// In the order in which a document is held to them.
+std::span<const DocumentFormat> document_formats();
+
 // Recognised by what it says; empty: not a launch configuration of these.
 std::string_view format_of(const Value& document);
 // Reads a document of that format; false when there is no such format.

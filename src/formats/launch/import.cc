@@ -8,6 +8,7 @@
 #include "document/edit_distance.h"
 #include "document/read.h"
 #include "formats/launch/formats.h"
+#include "formats/launch/heavy_keys.h"
 #include "formats/launch/launch.h"
 #include "formats/launch/shell.h"
 
@@ -242,6 +243,24 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
 
 }  // namespace
 
+namespace {
+
+// A launch of which not one key was understood would be weighed as whatever is assumed.
+void refuse_what_says_nothing(Imported& into, std::string_view name) {
+  if (into.failed()) return;
+  for (const Value::Member& member : into.run.members())
+    if (member.key != "carried" && member.key != "environment" && member.key != "launch") return;
+  into.problems.push_back({Severity::kError,
+                           "E604",
+                           "nothing of this launch is understood",
+                           Place{std::string(name), 0, 0, {}, 0},
+                           {},
+                           "neither the model, nor how it is divided, nor the devices are said in "
+                           "words that are known here"});
+}
+
+}  // namespace
+
 bool is_launch_command(std::string_view word) {
   const std::string_view first = word.substr(0, word.find(' '));
   static constexpr std::string_view kCommands[] = {
@@ -291,6 +310,8 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
     }
   }
   conclude(launch);
+  warn_of_heavy_keys(launch.into);
+  refuse_what_says_nothing(launch.into, name);
   // Sections in the order of a run file, with what stands at the top first.
   auto& members = launch.into.run.members();
   static constexpr std::string_view kOrder[] = {

@@ -317,6 +317,10 @@ std::optional<Value> ConfigReader::rest_of(const Value& value) const {
   return rest;
 }
 
+void ConfigReader::idle(std::initializer_list<std::string_view> paths) {
+  for (const std::string_view path : paths) into_.idle.insert(fmt::format("{}.{}", format_, path));
+}
+
 void ConfigReader::carry_rest() {
   into_.documents.push_back({std::string(format_), theirs_});
   std::optional<Value> rest = rest_of(theirs_);

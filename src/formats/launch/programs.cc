@@ -1,0 +1,192 @@
+#include "formats/launch/programs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "document/read.h"
+#include "formats/launch/arguments.h"
+
+namespace steelyard {
+namespace {
+
+// `--deepspeed --deepspeed_config FILE` beside Megatron's own flags.
+void read_megatron_deepspeed(const Value& flags, Launch& launch, const Value& file) {
+  read_megatron(flags, launch);
+  for (const char* key :
+       {"engine", "training.precision", "parallel.zero_stage", "training.gradient_clip"})
+    remove_path(launch.into.run, key);
+  std::erase_if(launch.into.unsaid, [](const Unsaid& unsaid) {
+    return unsaid.key == "training.precision" || unsaid.key == "parallel.zero_stage" ||
+           unsaid.key == "training.gradient_clip";
+  });
+  const Value none = Value::table();
+  ConfigReader reading(none, "megatron", launch.into);
+  reading.say("implementation", "megatron", file);
+  if (const auto document = named_document(launch, file)) read_deepspeed(*document, launch);
+}
+
+// --- torchtitan --------------------------------------------------------------------------------------------
+bool is_torchtitan(const ProgramCall& call) { return call.name.starts_with("torchtitan"); }
+
+bool read_torchtitan_program(const ProgramCall& call, Launch& launch) {
+  const Arguments arguments = read_arguments(call.words, true);
+  Value document = Value::table();
+  document.set_mark(call.program.mark());
+  const Value* file = arguments.flags.at("job.config_file");
+  if (file == nullptr) file = arguments.flags.at("job.config-file");
+  if (file != nullptr) {
+    const auto read = named_document(launch, *file);
+    if (!read) return true;
+    document = *read;
+  }
+  lay_over_document(document, arguments.flags);
+  read_torchtitan(document, launch);
+  return true;
+}
+
+// --- Axolotl -----------------------------------------------------------------------------------------------
+bool is_axolotl(const ProgramCall& call) {
+  return call.name == "axolotl.cli.train" || call.name == "axolotl";
+}
+
+bool read_axolotl_program(const ProgramCall& call, Launch& launch) {
+  const Arguments arguments = read_arguments(call.words);
+  for (const Value& word : arguments.words)
+    if (is_file_of(word, {".yaml", ".yml"})) {
+      if (const auto document = named_document(launch, word)) {
+        Value whole = *document;
+        lay_over_document(whole, arguments.flags);
+        read_axolotl(whole, launch);
+      }
+      return true;
+    }
+  return false;
+}
+
+// --- programs that are told by what they are given -----------------------------------------------------------
+constexpr std::string_view kConfigFlags[] = {"config_file", "config", "config_path"};
+
+const Value* configuration_of(const Arguments& arguments) {
+  for (const std::string_view key : kConfigFlags)
+    if (const Value* config = arguments.flags.find(key))
+      return config->is_string() ? config : nullptr;
+  const bool alone =
+      arguments.words.size() == 1 && is_file_of(arguments.words[0], {".yaml", ".yml", ".json"});
+  return alone ? &arguments.words[0] : nullptr;
+}
+
+bool has_configuration(const ProgramCall& call) {
+  const Arguments arguments = read_arguments(call.words);
+  return configuration_of(arguments) != nullptr;
+}
+
+bool read_configuration(const ProgramCall& call, Launch& launch) {
+  const Arguments arguments = read_arguments(call.words);
+  const Value* config = configuration_of(arguments);
+  if (config == nullptr) return false;
+  const auto document = named_document(launch, *config);
+  if (!document) return true;
+  std::string_view format = format_of(*document);
+  Value whole = *document;
+  if (format.starts_with("llama-factory") || format == "trl" || format.empty()) {
+    Value flags = arguments.flags;
+    for (const std::string_view key : kConfigFlags) remove_path(flags, key);
+    lay_over_document(whole, flags);
+    lay_over_assignments(whole, arguments.words);
+    if (format.empty()) format = format_of(whole).empty() ? "trl" : format_of(whole);
+  }
+  return read_format(format, whole, launch);
+}
+
+bool has_megatron_flags(const ProgramCall& call) {
+  const Value flags = read_arguments(call.words).flags;
+  return flags.find("num_layers") != nullptr ||
+         flags.find("tensor_model_parallel_size") != nullptr ||
+         flags.find("micro_batch_size") != nullptr;
+}
+
+bool read_megatron_flags(const ProgramCall& call, Launch& launch) {
+  Value flags = read_arguments(call.words).flags;
+  flags.set_mark(call.program.mark());
+  const Value* json = flags.find("deepspeed_config");
+  if (json != nullptr && json->is_string()) {
+    const Value file = *json;
+    read_megatron_deepspeed(flags, launch, file);
+  } else {
+    read_megatron(flags, launch);
+  }
+  return true;
+}
+
+bool has_trainer_flags(const ProgramCall& call) {
+  static constexpr std::string_view kTrainer[] = {"per_device_train_batch_size",
+                                                  "model_name_or_path",
+                                                  "gradient_accumulation_steps",
+                                                  "deepspeed",
+                                                  "fsdp",
+                                                  "use_peft"};
+  const Value flags = read_arguments(call.words).flags;
+  return std::any_of(std::begin(kTrainer), std::end(kTrainer),
+                     [&](std::string_view key) { return flags.find(key) != nullptr; });
+}
+
+bool read_trainer_flags(const ProgramCall& call, Launch& launch) {
+  Value flags = read_arguments(call.words).flags;
+  flags.set_mark(call.program.mark());
+  launch.into.formats.emplace_back("Trainer arguments");
+  read_hugging_face(flags, launch, "trainer");
+  return true;
+}
+
+constexpr TrainingProgram kPrograms[] = {
+    // By the program's name.
+    {"torchtitan", is_torchtitan, read_torchtitan_program},
+    {"Axolotl", is_axolotl, read_axolotl_program},
+    // By what it is given.
+    {"a configuration file", has_configuration, read_configuration},
+    {"Megatron-LM", has_megatron_flags, read_megatron_flags},
+    {"Trainer", has_trainer_flags, read_trainer_flags},
+};
+
+}  // namespace
+
+std::span<const TrainingProgram> training_programs() { return kPrograms; }
+
+void lay_over_document(Value& base, const Value& top) {
+  for (const Value::Member& member : top.members()) {
+    Value::Member* there = base.member(member.key);
+    if (there == nullptr)
+      base.members().push_back(member);
+    else if (there->value.is_table() && member.value.is_table())
+      lay_over_document(there->value, member.value);
+    else
+      *there = member;
+  }
+}
+
+bool is_file_of(const Value& word, std::initializer_list<std::string_view> endings) {
+  const std::string& text = word.as_string();
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](std::string_view ending) { return text.ends_with(ending); });
+}
+
+bool read_program(const Value& program, std::span<const Value> words, Launch& launch) {
+  const std::string file = program.as_string().substr(program.as_string().rfind('/') + 1);
+  const std::string name = file.ends_with(".py") ? file.substr(0, file.size() - 3) : file;
+  std::vector<Value> kept;
+  for (const Value& word : words)
+    if (!word.as_string().empty()) kept.push_back(word);
+  const ProgramCall call{program, kept, name};
+  for (const TrainingProgram& row : training_programs())
+    if (row.is_this(call)) return row.read(call, launch);
+  launch.into.problems.push_back({Severity::kWarning,
+                                  "E602",
+                                  fmt::format("the arguments of {} are not known", file),
+                                  program.place(),
+                                  "what it trains is not read",
+                                  {}});
+  return true;
+}
+
+}  // namespace steelyard
