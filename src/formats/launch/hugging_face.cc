@@ -44,12 +44,9 @@ void read_optim(ConfigReader& reading, std::string_view path) {
   if (value == nullptr) return;
   const std::string name = lower(word_of(*value));
   const auto ours = ours_of(kOptim, name);
-  if (!ours) {
-    reading.refuse(*value, fmt::format("{}: the optimizer \"{}\" is not known", path, name),
-                   "its states cannot be counted",
-                   "steelyard list optimizers names those that are");
-    return;
-  }
+  if (!ours)
+    return reading.unweighed(*value, fmt::format("{} {}", path, name),
+                             "the states of this optimizer are not known here");
   const std::size_t slash = ours->find('/');
   reading.say("training.optimizer", ours->substr(0, slash), *value);
   if (slash + 1 < ours->size())
