@@ -137,6 +137,10 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
     return std::nullopt;
   }
 
+  // A variable that nobody set: a folder of somebody's machine.
+  const bool hole = written.find("${") != std::string::npos;
+  if (hole)
+    if (auto choice = by_last_part(value, problems)) return choice;
   Diagnostics unknown;
   if (auto found = find_model(written, value.place(), unknown)) {
     problems.insert(problems.end(), unknown.begin(), unknown.end());
@@ -148,8 +152,7 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
     if (find_config(path_from(folder, value), read_file))
       return read_file_config(value, read_file, folder, problems);
     // Two parts are a hub's name.
-    const bool path = std::count(written.begin(), written.end(), '/') > 1 ||
-                      written.find("${") != std::string::npos;
+    const bool path = std::count(written.begin(), written.end(), '/') > 1;
     if (path)
       if (auto choice = by_last_part(value, problems)) return choice;
   }
