@@ -242,7 +242,19 @@ void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view 
   const Value* value = reading.take(path);
   if (value == nullptr || value->is_bool()) return;
   if (value->is_table()) return read_deepspeed(*value, launch);
-  if (const auto text = named_file(launch, *value)) {
+  const auto problems = static_cast<std::ptrdiff_t>(launch.into.problems.size());
+  const auto text = named_file(launch, *value);
+  if (!text) {
+    // What the file says is not known; who runs is, and the rest is read.
+    launch.into.problems.erase(launch.into.problems.begin() + problems, launch.into.problems.end());
+    reading.say("engine", "deepspeed", *value);
+    reading.lacks("parallel.zero_stage",
+                  fmt::format("{} says it, and is not here", word_of(*value)));
+    return reading.warn(*value, fmt::format("cannot read {}", word_of(*value)),
+                        "ZeRO's stage, offload and precision stand in it, and are not known",
+                        "--zero-stage and --precision say them, or give the file");
+  }
+  {
     ReadValue document = read_json(
         text->as_string(), text->mark().source ? text->mark().source->name : word_of(*value));
     if (!document) {
