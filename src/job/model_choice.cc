@@ -39,6 +39,14 @@ std::string name_in(std::string_view path) {
                                                      : std::string(last);
 }
 
+// A folder of somebody's machine often ends in the model's public name.
+std::string suggestion_of(std::string_view path) {
+  const auto preset = preset_named_in(path);
+  return preset
+             ? fmt::format("its last part names {}: --model {} weighs that one", *preset, *preset)
+             : std::string();
+}
+
 std::optional<ModelChoice> read_config(const Value& config, std::string name,
                                        Diagnostics& problems) {
   auto architecture = read_architecture(config, std::move(name), problems);
@@ -70,12 +78,9 @@ std::optional<ModelChoice> read_file_config(const Value& value, const ReadFile& 
   const std::string path = path_from(folder, value);
   auto file = find_config(path, read_file);
   if (!file) {
-    problems.push_back({Severity::kError,
-                        "E100",
-                        fmt::format("{}: {}", path, file.error()),
-                        value.place(),
-                        "expected a config.json or the folder that holds it",
-                        {}});
+    problems.push_back({Severity::kError, "E100", fmt::format("{}: {}", path, file.error()),
+                        value.place(), "expected a config.json or the folder that holds it",
+                        suggestion_of(value.as_string())});
     return std::nullopt;
   }
   auto config = read_json(file->text, file->path);

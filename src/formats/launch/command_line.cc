@@ -10,6 +10,7 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/llama_factory.h"
+#include "formats/launch/programs.h"
 #include "formats/launch/shell.h"
 
 namespace steelyard {
@@ -244,7 +245,7 @@ bool read_llama_factory_cli(Words words, Launch& launch) {
 
 bool is_program(std::string_view word) {
   const std::string name = base_name(word);
-  return is_python(name) ||
+  return is_python(name) || is_training_command(name) ||
          is_one_of(name, {"torchrun", "accelerate", "deepspeed", "axolotl", "llamafactory-cli",
                           "trl", "tune", "bash", "sh", "torchrun.sh"});
 }
@@ -277,6 +278,7 @@ bool read_command_line(Words words, Launch& launch) {
     return !rest.empty() && rest.front().as_string() == "run" && read_tune(rest.subspan(1), launch);
   if (name == "trl") return read_trl(rest, launch);
   if (name == "llamafactory-cli") return read_llama_factory_cli(rest, launch);
+  if (is_training_command(name)) return read_program(words[at], rest, launch);
   if (name == "axolotl")
     return !rest.empty() && rest.front().as_string() == "train" &&
            read_program(words[at], rest.subspan(1), launch);

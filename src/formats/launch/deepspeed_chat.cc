@@ -35,13 +35,14 @@ Value configuration_of(ScriptFlags& flags) {
         .warn(*stage, "zero_stage is a variable that nobody sets",
               "DeepSpeed-Chat's default, 0, is weighed", "--zero-stage says it");
   put("zero_optimization.overlap_comm", Value::boolean(true), nullptr);
-  put("zero_optimization.stage3_param_persistence_threshold", Value::integer(10'000), nullptr);
-  put("zero_optimization.stage3_max_live_parameters", Value::integer(30'000'000), nullptr);
-  put("zero_optimization.stage3_prefetch_bucket_size", Value::integer(30'000'000), nullptr);
+  if (number == 3) {
+    put("zero_optimization.stage3_param_persistence_threshold", Value::integer(10'000), nullptr);
+    put("zero_optimization.stage3_max_live_parameters", Value::integer(30'000'000), nullptr);
+    put("zero_optimization.stage3_prefetch_bucket_size", Value::integer(30'000'000), nullptr);
+  }
   if (const Value* offload = flags.on("offload")) {
     put("zero_optimization.offload_optimizer.device", Value::string("cpu"), offload);
-    if (stage != nullptr && count_of(*stage) == 3)
-      put("zero_optimization.offload_param.device", Value::string("cpu"), offload);
+    if (number == 3) put("zero_optimization.offload_param.device", Value::string("cpu"), offload);
   }
   const Value* type = flags.take("dtype");
   const bool brain = type != nullptr && word_of(*type) == "bf16";

@@ -133,9 +133,11 @@ void conclude(Launch& launch) {
   if (mixed == "fp8") precision = "fp8-delayed";
   if (mixed == "no" && halves && engine != "deepspeed") precision = "bf16-pure";
   const Value& at = mixed == "no" ? launch.load : launch.mixed;
-  if (at.is_null())
-    reading.take_default("training.precision", Value::string(precision),
-                         "neither bf16 nor fp16 is said");
+  const std::string source = at.place().source;  // "<why>" of what a format takes by itself
+  if (at.is_null() || (source.starts_with("<") && at.place().line == 0))
+    reading.take_default(
+        "training.precision", Value::string(precision),
+        at.is_null() ? "neither bf16 nor fp16 is said" : source.substr(1, source.size() - 2));
   else
     reading.say("training.precision", precision, at);
 }

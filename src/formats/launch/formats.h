@@ -73,7 +73,8 @@ void write_hugging_face(ConfigWriter& writing);
 void read_torchtitan(const Value& document, Launch& launch);
 void write_torchtitan(ConfigWriter& writing);
 
-void read_megatron(const Value& flags, Launch& launch);
+// `program`: what is started, "pretrain_gpt"; empty: a file says the flags alone.
+void read_megatron(const Value& flags, Launch& launch, std::string_view program = {});
 void write_megatron(ConfigWriter& writing);
 
 // NeMo 1.x and Megatron-Bridge: Megatron-LM's flags under other names and in sections.

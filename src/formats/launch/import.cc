@@ -50,10 +50,10 @@ Form form_of(std::string_view text, std::string_view name) {
   return Form::kYaml;
 }
 
-ReadValue read_as(Form form, std::string_view text, std::string_view name) {
+ReadValue read_as(Form form, std::string_view text, std::string_view name, Diagnostics& warnings) {
   return form == Form::kJson   ? read_json(text, name)
          : form == Form::kToml ? read_toml(text, name)
-                               : read_yaml(text, name);
+                               : read_yaml(text, name, &warnings);
 }
 
 // A name that begins with one of these changes what is allocated or sent; others are the script's own.
@@ -272,7 +272,8 @@ bool is_launch_command(std::string_view word) {
 bool is_launch_file(std::string_view text, std::string_view name) {
   const Form form = form_of(text, name);
   if (form == Form::kShell) return true;
-  const ReadValue document = read_as(form, text, name);
+  Diagnostics ignored;
+  const ReadValue document = read_as(form, text, name, ignored);
   // A YAML file is no run file, whatever is wrong with it.
   if (!document) return form == Form::kYaml && (name.ends_with(".yaml") || name.ends_with(".yml"));
   if (form == Form::kYaml && document->is_table()) return true;
@@ -292,9 +293,10 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
   if (form == Form::kShell) {
     read_script_text(text, name, launch);
   } else {
-    ReadValue document = read_as(form, text, name);
+    ReadValue document = read_as(form, text, name, launch.into.problems);
     if (!document) {
-      launch.into.problems = std::move(document.error());
+      for (Diagnostic& problem : document.error())
+        launch.into.problems.push_back(std::move(problem));
       return std::move(launch.into);
     }
     const std::string_view format = format_of(*document);

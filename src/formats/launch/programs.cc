@@ -9,26 +9,22 @@
 #include "formats/launch/deepspeed_chat.h"
 #include "formats/launch/hugging_face_scripts.h"
 #include "formats/launch/llama_factory.h"
+#include "formats/launch/megatron_program.h"
 #include "formats/launch/open_instruct.h"
 
 namespace steelyard {
+
+#define PROGRAM(id) extern const TrainingProgram id##_program;
+#include "formats/launch/training_programs.def"
+#undef PROGRAM
+
 namespace {
 
-// `--deepspeed --deepspeed_config FILE` beside Megatron's own flags.
-void read_megatron_deepspeed(const Value& flags, Launch& launch, const Value& file) {
-  read_megatron(flags, launch);
-  for (const char* key :
-       {"engine", "training.precision", "parallel.zero_stage", "training.gradient_clip"})
-    remove_path(launch.into.run, key);
-  std::erase_if(launch.into.unsaid, [](const Unsaid& unsaid) {
-    return unsaid.key == "training.precision" || unsaid.key == "parallel.zero_stage" ||
-           unsaid.key == "training.gradient_clip";
-  });
-  const Value none = Value::table();
-  ConfigReader reading(none, "megatron", launch.into);
-  reading.say("implementation", "megatron", file);
-  if (const auto document = named_document(launch, file)) read_deepspeed(*document, launch);
-}
+#define PROGRAM(id) &id##_program,
+constexpr const TrainingProgram* kNamed[] = {
+#include "formats/launch/training_programs.def"
+};
+#undef PROGRAM
 
 // --- torchtitan --------------------------------------------------------------------------------------------
 bool is_torchtitan(const ProgramCall& call) { return call.name.starts_with("torchtitan"); }
@@ -104,26 +100,6 @@ bool read_configuration(const ProgramCall& call, Launch& launch) {
   return read_format(format, whole, launch);
 }
 
-bool has_megatron_flags(const ProgramCall& call) {
-  const Value flags = read_arguments(call.words).flags;
-  return flags.find("num_layers") != nullptr ||
-         flags.find("tensor_model_parallel_size") != nullptr ||
-         flags.find("micro_batch_size") != nullptr;
-}
-
-bool read_megatron_flags(const ProgramCall& call, Launch& launch) {
-  Value flags = read_arguments(call.words).flags;
-  flags.set_mark(call.program.mark());
-  const Value* json = flags.find("deepspeed_config");
-  if (json != nullptr && json->is_string()) {
-    const Value file = *json;
-    read_megatron_deepspeed(flags, launch, file);
-  } else {
-    read_megatron(flags, launch);
-  }
-  return true;
-}
-
 // --- LLaMA-Factory by flags ----------------------------------------------------------------------------------
 bool is_llama_factory_script(const ProgramCall& call) {
   const Value flags = read_arguments(call.words).flags;
@@ -162,13 +138,14 @@ constexpr TrainingProgram kPrograms[] = {
     // By the program's name.
     {"torchtitan", is_torchtitan, read_torchtitan_program},
     {"Axolotl", is_axolotl, read_axolotl_program},
+    {"Megatron-LM", is_megatron_program, read_megatron_program},
     {"mason", is_mason, read_mason},
     {"open-instruct", is_open_instruct, read_open_instruct},
     {"DeepSpeed-Chat", is_deepspeed_chat, read_deepspeed_chat},
     // By what it is given.
     {"a configuration file", has_configuration, read_configuration},
     {"LLaMA-Factory", is_llama_factory_script, read_llama_factory_script},
-    {"Megatron-LM", has_megatron_flags, read_megatron_flags},
+    {"Megatron-LM", has_megatron_flags, read_megatron_program},
     {"scripts on Trainer", is_hugging_face_script, read_hugging_face_script},
     {"DeepSpeed's file", is_script_with_deepspeed_file, read_script_with_deepspeed_file},
     {"Trainer", has_trainer_flags, read_trainer_flags},
@@ -177,6 +154,13 @@ constexpr TrainingProgram kPrograms[] = {
 }  // namespace
 
 std::span<const TrainingProgram> training_programs() { return kPrograms; }
+std::span<const TrainingProgram* const> named_programs() { return kNamed; }
+
+bool is_training_command(std::string_view word) {
+  return std::any_of(std::begin(kNamed), std::end(kNamed), [&](const TrainingProgram* program) {
+    return ours_of(program->commands, word).has_value();
+  });
+}
 
 void lay_over_document(Value& base, const Value& top) {
   for (const Value::Member& member : top.members()) {
@@ -203,6 +187,8 @@ bool read_program(const Value& program, std::span<const Value> words, Launch& la
   for (const Value& word : words)
     if (!word.as_string().empty()) kept.push_back(word);
   const ProgramCall call{program, kept, name};
+  for (const TrainingProgram* row : named_programs())
+    if (row->is_this(call)) return row->read(call, launch);
   for (const TrainingProgram& row : training_programs())
     if (row.is_this(call)) return row.read(call, launch);
   launch.into.problems.push_back({Severity::kWarning,
