@@ -9,6 +9,7 @@
 #include "formats/launch/arguments.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/llama_factory.h"
 #include "formats/launch/programs.h"
 #include "formats/launch/shell.h"
 
@@ -231,6 +232,8 @@ bool read_llama_factory_cli(Words words, Launch& launch) {
   // v1 has a command for each stage.
   if (words.size() < 2 || !is_one_of(words[0].as_string(), {"train", "sft", "dpo", "rm"}))
     return false;
+  if (begins_like_a_flag(words[1]))
+    return read_llama_factory_flags(words[0], words.subspan(1), launch);
   const auto document = named_document(launch, words[1]);
   if (!document) return true;
   Value whole = *document;

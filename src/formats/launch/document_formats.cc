@@ -4,6 +4,7 @@
 
 #include "formats/launch/formats.h"
 #include "formats/launch/launch.h"
+#include "formats/launch/open_instruct.h"
 
 namespace steelyard {
 
@@ -119,6 +120,8 @@ constexpr DocumentFormat kFormats[] = {
     {"llama-factory", "LLaMA-Factory YAML", is_llama_factory, read_llama_factory, "llama-factory"},
     {"megatron", "Megatron-LM arguments", is_megatron, read_megatron_document, "megatron"},
     {"llama-factory-v1", "LLaMA-Factory v1 YAML", is_llama_factory_v1, read_llama_factory_v1},
+    {"open-instruct", "open-instruct (Trainer-like arguments)", is_open_instruct_yaml,
+     read_open_instruct_yaml},
     {"trl", "Trainer arguments", is_trainer, read_trainer, "accelerate", Says::kFlags},
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace steelyard {
 namespace {
 
@@ -103,6 +105,14 @@ void conclude(Launch& launch) {
                          "Trainer copies the model to every device unless told");
   if (reading.has("training.precision")) return;
   const std::string engine = word_of(*reading.said("engine"));
+  // DeepSpeed gives all weights one type, whatever a script loads.
+  const bool taken = std::any_of(into.unsaid.begin(), into.unsaid.end(), [](const Unsaid& unsaid) {
+    return unsaid.key == "adapter.base" && unsaid.taken == "fp32";
+  });
+  if (engine == "deepspeed" && taken) {
+    remove_path(into.run, "adapter.base");
+    std::erase_if(into.unsaid, [](const Unsaid& unsaid) { return unsaid.key == "adapter.base"; });
+  }
   if (engine == "megatron") {
     const std::string word = word_of(launch.mixed);
     const std::string precision = word == "bf16"   ? "bf16-mixed-fp32-gradients"

@@ -6,7 +6,11 @@
 
 #include "document/read.h"
 #include "formats/launch/arguments.h"
+#include "formats/launch/deepspeed_chat.h"
+#include "formats/launch/hugging_face_scripts.h"
+#include "formats/launch/llama_factory.h"
 #include "formats/launch/megatron_program.h"
+#include "formats/launch/open_instruct.h"
 
 namespace steelyard {
 
@@ -92,16 +96,29 @@ bool read_configuration(const ProgramCall& call, Launch& launch) {
     lay_over_assignments(whole, arguments.words);
     if (format.empty()) format = format_of(whole).empty() ? "trl" : format_of(whole);
   }
+  if (format == "trl") say_method_of_script(call.name, call.program, launch);
   return read_format(format, whole, launch);
 }
 
+// --- LLaMA-Factory by flags ----------------------------------------------------------------------------------
+bool is_llama_factory_script(const ProgramCall& call) {
+  const Value flags = read_arguments(call.words).flags;
+  const Value* stage = flags.find("stage");
+  static constexpr std::string_view kStages = "pt=|sft=|rm=|ppo=|dpo=|kto=|orpo=";
+  return call.name == "train_bash" || call.name.ends_with("llamafactory.launcher") ||
+         flags.find("finetuning_type") != nullptr ||
+         (stage != nullptr && ours_of(kStages, word_of(*stage)));
+}
+
+bool read_llama_factory_script(const ProgramCall& call, Launch& launch) {
+  return read_llama_factory_flags(call.program, call.words, launch);
+}
+
+// Flags of TrainingArguments beside those that scripts with a loop of their own have, too.
 bool has_trainer_flags(const ProgramCall& call) {
-  static constexpr std::string_view kTrainer[] = {"per_device_train_batch_size",
-                                                  "model_name_or_path",
-                                                  "gradient_accumulation_steps",
-                                                  "deepspeed",
-                                                  "fsdp",
-                                                  "use_peft"};
+  static constexpr std::string_view kTrainer[] = {
+      "per_device_train_batch_size", "model_name_or_path", "use_peft",      "fsdp",
+      "lr_scheduler_type",           "logging_steps",      "save_strategy", "report_to"};
   const Value flags = read_arguments(call.words).flags;
   return std::any_of(std::begin(kTrainer), std::end(kTrainer),
                      [&](std::string_view key) { return flags.find(key) != nullptr; });
@@ -111,7 +128,9 @@ bool read_trainer_flags(const ProgramCall& call, Launch& launch) {
   Value flags = read_arguments(call.words).flags;
   flags.set_mark(call.program.mark());
   launch.into.formats.emplace_back("Trainer arguments");
+  say_method_of_script(call.name, call.program, launch);
   read_hugging_face(flags, launch, "trainer");
+  refuse_flags_of_others(launch);
   return true;
 }
 
@@ -120,9 +139,15 @@ constexpr TrainingProgram kPrograms[] = {
     {"torchtitan", is_torchtitan, read_torchtitan_program},
     {"Axolotl", is_axolotl, read_axolotl_program},
     {"Megatron-LM", is_megatron_program, read_megatron_program},
+    {"mason", is_mason, read_mason},
+    {"open-instruct", is_open_instruct, read_open_instruct},
+    {"DeepSpeed-Chat", is_deepspeed_chat, read_deepspeed_chat},
     // By what it is given.
     {"a configuration file", has_configuration, read_configuration},
+    {"LLaMA-Factory", is_llama_factory_script, read_llama_factory_script},
     {"Megatron-LM", has_megatron_flags, read_megatron_program},
+    {"scripts on Trainer", is_hugging_face_script, read_hugging_face_script},
+    {"DeepSpeed's file", is_script_with_deepspeed_file, read_script_with_deepspeed_file},
     {"Trainer", has_trainer_flags, read_trainer_flags},
 };
 
