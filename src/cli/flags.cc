@@ -18,6 +18,8 @@ const std::vector<Flag>& flags() {
       {"trace", 0, kValue, "FILE", "", "weigh", "write the step as a trace, for ui.perfetto.dev"},
       {"phases", 0, kSwitch, "", "", "weigh", "phases against piles, and the three questions"},
       {"apply", 0, kRepeated, "N", "", "weigh", "answer with suggestion N applied; several add up"},
+      {"check", 0, kSwitch, "", "", "import",
+       "folders or files, a line each: read as what, and what was not read; exit 1 if anything"},
       {"write", 0, kValue, "FILE", "", "weigh plan import",
        "the run file as weighed (--apply: changed), planned or imported; - is stdout"},
       {"minimize", 0, kValue, "WHAT", "time devices cost", "plan",
