@@ -98,7 +98,7 @@ class Attributor {
     const auto at = static_cast<std::int64_t>(moment_.event);
     bool in_step = false;
     leaves_backward_.reserve(events_.size() + 1);
-    std::int64_t others = 0;
+    std::int32_t others = 0;
     for (std::size_t index = 0; index < events_.size(); ++index) {
       leaves_backward_.push_back(others);
       if (events_[index].action != RecordedAction::kAlloc) continue;
@@ -212,7 +212,7 @@ class Attributor {
       case StackRole::kForward:
       case StackRole::kLoss:
       case StackRole::kEvaluation:
-        return give(one, forward_pile(one, origin), 5);
+        return give(one, forward_pile(one), 5);
       case StackRole::kBackward:
         // What is computed again is kept for the rest of this layer's backward.
         return give(one,
@@ -229,7 +229,7 @@ class Attributor {
     if (const auto pile = sole_expected_pile(block.size)) return give(one, *pile, 3);
   }
 
-  Pile forward_pile(const AttributedBlock& one, const StackOrigin&) {
+  Pile forward_pile(const AttributedBlock& one) {
     const LiveBlock& block = one.block;
     const RunPart part = result_.part;
     const bool in_forward = part == RunPart::kForward || part == RunPart::kLossPart;
@@ -239,6 +239,16 @@ class Attributor {
       return Pile::kTemporary;
     if (moment_.kind == DeviceMoment::Kind::kFailure && in_forward && freed_a_layer_ago(block))
       return Pile::kTemporary;
+    // Of the loss there is one: what the prediction keeps of such a size comes first, the rest is for the moment.
+    if (in_forward && result_.part == RunPart::kLossPart) {
+      const auto found = expected_.find(on_grain(block.size));
+      if (found == expected_.end()) return Pile::kActivations;
+      std::int64_t kept = 0;
+      std::int64_t passing = 0;
+      for (const ExpectedTensor& tensor : found->second)
+        (tensor.pile == Pile::kTemporary ? passing : kept) += tensor.count;
+      if (passing > 0 && kept_of_size_[on_grain(block.size)]++ >= kept) return Pile::kTemporary;
+    }
     return Pile::kActivations;
   }
 
@@ -491,9 +501,10 @@ class Attributor {
   std::map<std::int64_t, std::vector<ExpectedTensor>> expected_;
   std::map<std::int64_t, std::int64_t> base_, loaded_, backward_births_;
   std::set<std::int64_t> sizes_;
-  std::vector<std::int64_t> leaves_backward_;  // allocations of other parts before each event
+  std::vector<std::int32_t> leaves_backward_;  // allocations of other parts before each event
   std::int64_t first_backward_ = -1;           // after the moment
   std::map<std::string, std::int64_t> sites_, sites_freed_;
+  std::map<std::int64_t, std::int64_t> kept_of_size_;
   std::int64_t period_begin_ =
       -1;  // the layer of the failure; of the one before, what became of each request
   std::map<std::pair<std::int32_t, std::int64_t>, std::vector<bool>> before_;

@@ -105,7 +105,12 @@ class Diagnosing {
     }
     look_at_snapshot();
     std::vector<Finding> of_text;
-    if (result_.has_failure) of_text = findings_of_failure(result_.failure, question_);
+    // An event of a snapshot is not proven a second time by its own numbers.
+    const bool said_in_words =
+        std::any_of(question_.evidence.begin(), question_.evidence.end(),
+                    [](const Evidence& one) { return !one.moments && !one.failures.empty(); });
+    if (result_.has_failure && (said_in_words || !has_snapshot_))
+      of_text = findings_of_failure(result_.failure, question_);
     const bool device =
         !result_.has_failure || result_.failure.kind == MemoryFailure::Kind::kDeviceAllocator;
     if (device) join(result_.findings, std::move(snapshot_findings_), 1);

@@ -127,12 +127,13 @@ class FailureRules {
   void fragmentation(std::int64_t cached, std::int64_t free) {
     if (cached + free < tried_ || cached < tried_ / 4) return;
     const double ratio = static_cast<double>(cached) / static_cast<double>(tried_);
-    const std::int64_t held = allocated_.value_or(0) + cached;
+    const std::int64_t held = allocated_.value_or(0) + cached + free;
     const double share =
-        static_cast<double>(cached) / static_cast<double>(std::max<std::int64_t>(held, 1));
+        static_cast<double>(cached + free) / static_cast<double>(std::max<std::int64_t>(held, 1));
     double certainty = ratio >= 2 ? 0.75 : ratio >= 1 ? 0.66 : 0.52;
     // A small request beside a little cache: the device is full, and whatever asks next fails.
-    if (share < 0.02) certainty = 0.35;
+    if (share < 0.08) certainty = 0.42;
+    if (share < 0.04) certainty = 0.29;
     add(Cause::kFragmentation, certainty,
         ratio >= 1
             ? fmt::format(
@@ -245,14 +246,15 @@ class FailureRules {
     if (!shape) return;
     const std::string words =
         fmt::format("{} = {}, {}", print(Bytes(tried_)), shape->words, shape->meaning);
+    // A number alone is often a coincidence: a frame elsewhere beats it.
+    const bool elsewhere = origin_.role != StackRole::kLoss && !failure_.frames.empty();
+    const double alone = failure_.frames.empty() ? 0.5 : elsewhere ? 0.25 : 0.75;
+    const bool eager = of_run && question_.job->training.attention == AttentionKernel::kEager;
     if (shape->kind == ShapeKind::kLogitsShape)
-      add(Cause::kLogits,
-          of_run                             ? 0.78
-          : origin_.role == StackRole::kLoss ? 0.75
-                                             : 0.5,
-          words, shape->bytes);
+      add(Cause::kLogits, of_run ? 0.45 : alone, words, shape->bytes);
     else if (shape->kind == ShapeKind::kScoresShape)
-      add(Cause::kAttentionScores, 0.78, words, shape->bytes);
+      add(Cause::kAttentionScores, eager && tried_ >= 64 * kMebi ? 0.78 : 0.28, words,
+          shape->bytes);
     else
       add(Cause::kActivations, 0.4, words, shape->bytes);
   }

@@ -212,7 +212,9 @@ class SnapshotRules {
     // In accumulation and pipelines one backward frees all; what outlives an optimizer step is kept.
     if (kept < whole_ / 25 || attribution_.steps_before < 1) return;
     add(Cause::kLeakOrKeptGraph,
-        std::min(0.95, 0.75 + static_cast<double>(kept) / static_cast<double>(whole_)),
+        kept >= wanted_ && attribution_.steps_before > 1
+            ? 0.96
+            : std::min(0.95, 0.75 + static_cast<double>(kept) / static_cast<double>(whole_)),
         fmt::format("{} of forward tensors are older than this step and still alive", gib(kept)),
         kept);
   }
@@ -353,7 +355,10 @@ class SnapshotRules {
             fmt::format("{} of the experts' tensors", gib(topics_.experts)));
     if (topics_.gathered * 4 > whole_)
       add(Cause::kAllGatherOrBucket,
-          std::min(0.9, 0.5 + static_cast<double>(topics_.gathered) / static_cast<double>(whole_)),
+          topics_.gathered > topics_.activations
+              ? std::min(0.9,
+                         0.5 + static_cast<double>(topics_.gathered) / static_cast<double>(whole_))
+              : 0.45,
           fmt::format("{} of gathered parameters and buckets", gib(topics_.gathered)),
           topics_.gathered);
     const double of_all = static_cast<double>(topics_.activations) / static_cast<double>(whole_);
