@@ -83,8 +83,12 @@ const std::vector<Command>& commands() {
        "scripts that launch "
        "them. Nothing is executed. Lists what the files do not say. Every other command takes such "
        "a file in place of a "
-       "run file. Exit 0: imported; 2: not understood.",
-       {"steelyard import job.sbatch",
+       "run file. --check takes folders and files and prints a line for each: what it is read as, "
+       "and "
+       "which keys that may "
+       "change memory were not read. Exit 0: imported; 1: --check found something; 2: not "
+       "understood.",
+       {"steelyard import job.sbatch", "steelyard import --check configs/",
         "steelyard import axolotl.yaml --on 1xrtx-4090 --write run.toml"},
        true,
        import_command},

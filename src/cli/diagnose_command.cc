@@ -11,6 +11,7 @@
 #include "cli/rewritten.h"
 #include "cli/run_input.h"
 #include "diagnose/diagnosis.h"
+#include "evidence/incident.h"
 #include "report/diagnosis_json.h"
 #include "report/diagnosis_text.h"
 #include "report/prediction_json.h"
@@ -52,12 +53,22 @@ int diagnose_command(const Invocation& invocation) {
           "recorder"));
     return refuse(invocation, gathered.problems, "nothing diagnosed");
   }
+  join_incident(gathered.evidence);
   DiagnosisQuestion question;
   std::optional<AgainstRun> against;
+  std::string not_weighed;
   if (const std::string* word = invocation.value("against")) {
     auto run = weigh_against(invocation, *word);
-    if (!run) return refuse(invocation, run.error(), "nothing diagnosed");
-    against.emplace(std::move(*run));
+    if (!run && !run.error().empty() &&
+        (run.error()[0].code == "E100" || run.error()[0].code == "E005"))
+      return refuse(invocation, run.error(), "nothing diagnosed");
+    // A run that is not weighed yet is no reason to say nothing of the evidence.
+    if (run)
+      against.emplace(std::move(*run));
+    else
+      not_weighed = fmt::format(
+          "{} is not compared: {}", *word,
+          run.error().empty() ? std::string("it cannot be weighed") : run.error()[0].message);
   } else {
     for (const std::string& path : gathered.runs) {
       auto run = weigh_against(invocation, path);
@@ -77,6 +88,7 @@ int diagnose_command(const Invocation& invocation) {
                                               : std::string_view(against->input.tool));
   }
   Diagnosis diagnosis = diagnose(question);
+  if (!not_weighed.empty()) diagnosis.notes.push_back(not_weighed);
   for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
   if (invocation.json) {
     answer(document_text(json_of(diagnosis)));

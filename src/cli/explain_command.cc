@@ -158,6 +158,7 @@ int explain_command(const Invocation& invocation) {
 
   const auto job = job_of(document, input->folder);
   if (!job) return refuse(invocation, job.error(), "nothing explained");
+  warn(invocation, warnings_of_import(*input));
   warn(invocation, job->warnings);
   const Explained explained = explain(*job, invocation.words.size() > 1 ? invocation.words[1] : "");
   if (explained.problem) return refuse(invocation, {*explained.problem}, "nothing explained");

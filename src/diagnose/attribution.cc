@@ -56,6 +56,7 @@ class Attributor {
   Attribution run() {
     look_around();
     find_parameters();
+    look_at_last_layer();
     for (const LiveBlock& block : moment_.blocks) {
       AttributedBlock one;
       one.block = block;
@@ -81,6 +82,15 @@ class Attributor {
                : RunPart::kUnknown;
   }
 
+  // The part that the last allocation before an event belongs to.
+  RunPart part_before(std::int64_t event) const {
+    for (std::int64_t at = std::min(event, static_cast<std::int64_t>(events_.size())); at-- > 0;)
+      if (events_[static_cast<std::size_t>(at)].action == RecordedAction::kAlloc &&
+          part_at(at) != RunPart::kUnknown)
+        return part_at(at);
+    return RunPart::kUnknown;
+  }
+
   void look_around() {
     for (const StackOrigin& origin : origins_)
       if (origin.role != StackRole::kNoFrames && origin.role != StackRole::kThread)
@@ -88,7 +98,7 @@ class Attributor {
     const auto at = static_cast<std::int64_t>(moment_.event);
     bool in_step = false;
     leaves_backward_.reserve(events_.size() + 1);
-    std::int64_t others = 0;
+    std::int32_t others = 0;
     for (std::size_t index = 0; index < events_.size(); ++index) {
       leaves_backward_.push_back(others);
       if (events_[index].action != RecordedAction::kAlloc) continue;
@@ -185,11 +195,13 @@ class Attributor {
       case StackRole::kOptimizerState:
         return give(one, Pile::kOptimizerMoments, 2);
       case StackRole::kMaster:
-        return give(one, Pile::kMasterWeights, 2);
+        return give(one, sole_expected_pile(block.size).value_or(Pile::kMasterWeights), 2);
       case StackRole::kGradientBuffer:
-        return give(one, Pile::kGradients, 2);
+        return give(one, sole_expected_pile(block.size).value_or(Pile::kGradients), 2);
       case StackRole::kGather:
-        return give(one, Pile::kCommunication, 2);
+        // What a reduction leaves is the shard of a gradient.
+        if (origin.reduces && is_gradient(block)) return give(one, Pile::kGradients, 2);
+        return give(one, sole_expected_pile(block.size).value_or(Pile::kCommunication), 2);
       case StackRole::kLoad:
         return give(one, Pile::kParameters, 2);
       case StackRole::kSave:
@@ -200,7 +212,7 @@ class Attributor {
       case StackRole::kForward:
       case StackRole::kLoss:
       case StackRole::kEvaluation:
-        return give(one, forward_pile(one, origin), 5);
+        return give(one, forward_pile(one), 5);
       case StackRole::kBackward:
         // What is computed again is kept for the rest of this layer's backward.
         return give(one,
@@ -217,7 +229,7 @@ class Attributor {
     if (const auto pile = sole_expected_pile(block.size)) return give(one, *pile, 3);
   }
 
-  Pile forward_pile(const AttributedBlock& one, const StackOrigin&) const {
+  Pile forward_pile(const AttributedBlock& one) {
     const LiveBlock& block = one.block;
     const RunPart part = result_.part;
     const bool in_forward = part == RunPart::kForward || part == RunPart::kLossPart;
@@ -225,7 +237,77 @@ class Attributor {
     if (in_forward && moment_.kind == DeviceMoment::Kind::kPeak && first_backward_ > 0 &&
         block.dies >= 0 && block.dies < first_backward_)
       return Pile::kTemporary;
+    if (moment_.kind == DeviceMoment::Kind::kFailure && in_forward && freed_a_layer_ago(block))
+      return Pile::kTemporary;
+    // Of the loss there is one: what the prediction keeps of such a size comes first, the rest is for the moment.
+    if (in_forward && result_.part == RunPart::kLossPart) {
+      const auto found = expected_.find(on_grain(block.size));
+      if (found == expected_.end()) return Pile::kActivations;
+      std::int64_t kept = 0;
+      std::int64_t passing = 0;
+      for (const ExpectedTensor& tensor : found->second)
+        (tensor.pile == Pile::kTemporary ? passing : kept) += tensor.count;
+      if (passing > 0 && kept_of_size_[on_grain(block.size)]++ >= kept) return Pile::kTemporary;
+    }
     return Pile::kActivations;
+  }
+
+  // At a failure nothing tells what the blocks of this layer would become, but the layer before does: it made the same
+  // requests, one period earlier, and what was freed since was no activation.
+  bool freed_a_layer_ago(const LiveBlock& block) const {
+    if (period_begin_ < 0 || block.born < period_begin_) return false;
+    const auto found = before_.find({block.stack, block.size});
+    const auto order = order_.find(block.born);
+    if (found == before_.end() || order == order_.end() || order->second >= found->second.size())
+      return false;
+    return found->second[order->second];
+  }
+
+  void look_at_last_layer() {
+    if (moment_.kind != DeviceMoment::Kind::kFailure || moment_.event >= events_.size()) return;
+    const RecordedEvent& failed = events_[moment_.event];
+    if (failed.stack == 0) return;
+    const auto at = static_cast<std::int64_t>(moment_.event);
+    std::int64_t last = -1;
+    std::int64_t first = -1;
+    for (std::int64_t index = at; index-- > 0;) {
+      const RecordedEvent& event = events_[static_cast<std::size_t>(index)];
+      if (event.action != RecordedAction::kAlloc) continue;
+      const RunPart part = parts_[static_cast<std::size_t>(index)];
+      if (part == RunPart::kBackward || part == RunPart::kOptimizerStep) break;
+      if (event.stack != failed.stack || on_grain(event.size) != on_grain(failed.size)) continue;
+      // Requests of one line that follow each other at once belong to one layer.
+      if (last < 0) {
+        if (at - index < 8) continue;
+        last = index;
+      } else if (last - index >= 8) {
+        first = index;
+        break;
+      }
+    }
+    if (last < 0) return;
+    period_begin_ = last + 1;
+    if (first < 0) first = std::max<std::int64_t>(last - (at - last), -1);
+    std::unordered_map<std::int64_t, std::pair<std::pair<std::int32_t, std::int64_t>, std::size_t>>
+        open;
+    std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> now;
+    for (std::int64_t index = first + 1; index < at; ++index) {
+      const RecordedEvent& event = events_[static_cast<std::size_t>(index)];
+      const std::pair key{event.stack, event.size};
+      if (event.action == RecordedAction::kAlloc && index <= last) {
+        auto& fates = before_[key];
+        open[event.address] = {key, fates.size()};
+        fates.push_back(false);
+      } else if (event.action == RecordedAction::kAlloc) {
+        open.erase(event.address);
+        order_[index] = now[key]++;
+      } else if (event.action == RecordedAction::kFreeCompleted) {
+        if (const auto born = open.find(event.address); born != open.end()) {
+          before_[born->second.first][born->second.second] = true;
+          open.erase(born);
+        }
+      }
+    }
   }
 
   std::optional<Pile> sole_expected_pile(std::int64_t size) const {
@@ -419,9 +501,14 @@ class Attributor {
   std::map<std::int64_t, std::vector<ExpectedTensor>> expected_;
   std::map<std::int64_t, std::int64_t> base_, loaded_, backward_births_;
   std::set<std::int64_t> sizes_;
-  std::vector<std::int64_t> leaves_backward_;  // allocations of other parts before each event
+  std::vector<std::int32_t> leaves_backward_;  // allocations of other parts before each event
   std::int64_t first_backward_ = -1;           // after the moment
   std::map<std::string, std::int64_t> sites_, sites_freed_;
+  std::map<std::int64_t, std::int64_t> kept_of_size_;
+  std::int64_t period_begin_ =
+      -1;  // the layer of the failure; of the one before, what became of each request
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<bool>> before_;
+  std::unordered_map<std::int64_t, std::size_t> order_;
   Attribution result_;
 };
 

@@ -105,7 +105,12 @@ class Diagnosing {
     }
     look_at_snapshot();
     std::vector<Finding> of_text;
-    if (result_.has_failure) of_text = findings_of_failure(result_.failure, question_);
+    // An event of a snapshot is not proven a second time by its own numbers.
+    const bool said_in_words =
+        std::any_of(question_.evidence.begin(), question_.evidence.end(),
+                    [](const Evidence& one) { return !one.moments && !one.failures.empty(); });
+    if (result_.has_failure && (said_in_words || !has_snapshot_))
+      of_text = findings_of_failure(result_.failure, question_);
     const bool device =
         !result_.has_failure || result_.failure.kind == MemoryFailure::Kind::kDeviceAllocator;
     if (device) join(result_.findings, std::move(snapshot_findings_), 1);
@@ -247,6 +252,20 @@ std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64
   for (std::size_t index = 1; index < prediction.ranks.size(); ++index)
     if (prediction.ranks[index].device > prediction.ranks[fullest].device) fullest = index;
   return fullest;
+}
+
+std::vector<Suggestion::Edit> settings_that_save(const Job& job) {
+  std::vector<Suggestion::Edit> edits;
+  if (job.recompute.mode != RecomputeMode::kNone)
+    edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "none"});
+  if (job.training.loss != LossKernel::kPlain)
+    edits.push_back({"training.loss", std::string(name_of(job.training.loss)), "plain"});
+  if (job.training.attention != AttentionKernel::kEager)
+    edits.push_back({"training.attention", std::string(name_of(job.training.attention)), "eager"});
+  if (job.training.precision.compute != ElementType::kFloat32)
+    edits.push_back({"training.precision", job.training.precision.name, "fp32"});
+  if (job.adapter) edits.push_back({"adapter.method", "lora", "none"});
+  return edits;
 }
 
 std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question) {

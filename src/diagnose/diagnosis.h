@@ -100,6 +100,9 @@ std::vector<Finding> findings_of_failure(const MemoryFailure& failure,
 std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question);
 void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis);
 
+// The settings of a run that save activations, each as the edit that takes it away.
+std::vector<Suggestion::Edit> settings_that_save(const Job& job);
+
 // Where expected of a rank: index in `prediction.ranks`.
 std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64_t> rank);
 

@@ -13,18 +13,24 @@ namespace {
 
 constexpr std::int64_t kMebi = std::int64_t{1} << 20, kGibi = std::int64_t{1} << 30;
 
-// "train.py:88 training_step" as a frame of a history, so that the same table reads both.
+// "train.py:88 training_step: loss.backward()" as a frame of a history, so that the same table reads both.
 RecordedFrame frame_of(const std::string& text) {
   RecordedFrame frame;
-  const std::size_t blank = text.rfind(' ');
-  const std::string path = text.substr(0, blank);
-  if (blank != std::string::npos) frame.name = text.substr(blank + 1);
-  const std::size_t colon = path.rfind(':');
-  frame.file = path.substr(0, colon);
   frame.line = 1;
-  if (colon != std::string::npos)
-    std::from_chars(path.data() + colon + 1, path.data() + path.size(), frame.line);
-  frame.line = std::max<std::int64_t>(frame.line, 1);
+  for (std::size_t colon = text.find(':'); colon != std::string::npos;
+       colon = text.find(':', colon + 1)) {
+    std::int64_t line = 0;
+    const auto [end, fault] =
+        std::from_chars(text.data() + colon + 1, text.data() + text.size(), line);
+    if (fault != std::errc() || line <= 0 || end == text.data() + text.size() || *end != ' ')
+      continue;
+    frame.file = text.substr(0, colon);
+    frame.line = line;
+    const std::size_t name = static_cast<std::size_t>(end - text.data()) + 1;
+    frame.name = text.substr(name, text.find(": ", name) - name);
+    return frame;
+  }
+  frame.file = text;
   return frame;
 }
 
@@ -121,12 +127,13 @@ class FailureRules {
   void fragmentation(std::int64_t cached, std::int64_t free) {
     if (cached + free < tried_ || cached < tried_ / 4) return;
     const double ratio = static_cast<double>(cached) / static_cast<double>(tried_);
-    const std::int64_t held = allocated_.value_or(0) + cached;
+    const std::int64_t held = allocated_.value_or(0) + cached + free;
     const double share =
-        static_cast<double>(cached) / static_cast<double>(std::max<std::int64_t>(held, 1));
+        static_cast<double>(cached + free) / static_cast<double>(std::max<std::int64_t>(held, 1));
     double certainty = ratio >= 2 ? 0.75 : ratio >= 1 ? 0.66 : 0.52;
     // A small request beside a little cache: the device is full, and whatever asks next fails.
-    if (share < 0.02) certainty = 0.35;
+    if (share < 0.08) certainty = 0.42;
+    if (share < 0.04) certainty = 0.29;
     add(Cause::kFragmentation, certainty,
         ratio >= 1
             ? fmt::format(
@@ -148,7 +155,8 @@ class FailureRules {
     if (own && allocated_ && cached) {
       const std::int64_t outside = *own - *allocated_ - *cached;
       if (outside < kGibi / 2) return;
-      const bool large = outside > 3 * kGibi || (capacity && outside * 6 > *capacity);
+      const bool large = outside > 3 * kGibi ||
+                         (capacity && outside > kGibi + kGibi / 4 && outside * 6 > *capacity);
       add(Cause::kNcclOrContext, large && outside > tried_ ? 0.72 : 0.3,
           fmt::format(
               "{} of this process are outside PyTorch's allocator (context, NCCL, libraries)",
@@ -203,7 +211,8 @@ class FailureRules {
             tried_);
         break;
       case StackRole::kLoss:
-        add(Cause::kLogits, 0.72, asked + " in the loss" + site, tried_);
+        add(Cause::kLogits, question_.job != nullptr ? 0.45 : 0.72, asked + " in the loss" + site,
+            tried_);
         break;
       case StackRole::kForward:
       case StackRole::kBackward:
@@ -237,14 +246,15 @@ class FailureRules {
     if (!shape) return;
     const std::string words =
         fmt::format("{} = {}, {}", print(Bytes(tried_)), shape->words, shape->meaning);
+    // A number alone is often a coincidence: a frame elsewhere beats it.
+    const bool elsewhere = origin_.role != StackRole::kLoss && !failure_.frames.empty();
+    const double alone = failure_.frames.empty() ? 0.5 : elsewhere ? 0.25 : 0.75;
+    const bool eager = of_run && question_.job->training.attention == AttentionKernel::kEager;
     if (shape->kind == ShapeKind::kLogitsShape)
-      add(Cause::kLogits,
-          of_run                             ? 0.78
-          : origin_.role == StackRole::kLoss ? 0.75
-                                             : 0.5,
-          words, shape->bytes);
+      add(Cause::kLogits, of_run ? 0.45 : alone, words, shape->bytes);
     else if (shape->kind == ShapeKind::kScoresShape)
-      add(Cause::kAttentionScores, 0.78, words, shape->bytes);
+      add(Cause::kAttentionScores, eager && tried_ >= 64 * kMebi ? 0.78 : 0.28, words,
+          shape->bytes);
     else
       add(Cause::kActivations, 0.4, words, shape->bytes);
   }
@@ -311,20 +321,53 @@ class FailureRules {
     if (states * 4 > all * 3)
       say(Cause::kModelTooLarge, states, 0.66, "parameters, gradients and optimizer state");
     if (activations * 5 > all * 2) say(Cause::kActivations, activations, 0.6, "activations");
-    // More is allocated than the run ever should: something is kept, longer, or not as it was set.
     const RankPrediction& rank = question_.prediction->ranks[index];
-    if (allocated_ &&
-        *allocated_ > rank.allocated.value().value() + rank.allocated.value().value() / 5)
-      add(Cause::kLeakOrKeptGraph, 0.5,
-          fmt::format("{} allocated where the run needs {} at its peak: something is kept, longer "
-                      "than said, or a setting had no effect",
-                      print(Bytes(*allocated_)), print(rank.allocated)),
-          *allocated_ - rank.allocated.value().value());
+    if (allocated_) more_than_predicted(rank, now);
     // Right after the first step the moments are new.
     if (failure_.step && *failure_.step <= 2 && moments * 6 > all && allocated_ &&
         *allocated_ + tried_ > rank.first_step.allocated.value().value())
       say(Cause::kOptimizerStateFirstStep, moments, 0.6,
           "optimizer state, new since the first step");
+  }
+
+  // More is allocated than the run ever needs: something is kept, or not as it was set.
+  void more_than_predicted(const RankPrediction& rank, Phase now) {
+    const std::int64_t most = std::max(rank.allocated, rank.first_step.allocated).value().value();
+    std::int64_t here = 0;
+    std::int64_t gradients = 0;
+    for (const PhasePrediction& phase : rank.phases) {
+      if (phase.phase == now) here = phase.allocated.value().value();
+      gradients = std::max(gradients, phase.piles[Pile::kGradients].value().value());
+    }
+    const std::int64_t beyond = *allocated_ - here;
+    if (now == Phase::kForward && gradients * 10 > *allocated_ && beyond * 10 > gradients * 6 &&
+        beyond < gradients + gradients / 4) {
+      add(Cause::kGradients, 0.84,
+          fmt::format("{} allocated where forward needs {}: the difference is the gradients' {}",
+                      print(Bytes(*allocated_)), print(Bytes(here)), print(Bytes(gradients))),
+          beyond);
+      return;
+    }
+    const std::int64_t needed = *allocated_ + tried_ / 2;
+    if (needed * 10 < most * 11) return;
+    for (const Suggestion::Edit& edit : settings_that_save(*question_.job)) {
+      const auto other = question_.rewritten ? question_.rewritten({edit}) : std::nullopt;
+      if (!other) continue;
+      const Prediction without = estimate(*other);
+      const std::int64_t then = without.peak.allocated.value().value();
+      if (then * 10 < most * 12 || *allocated_ > then + then / 10) continue;
+      add(Cause::kSettingIgnored, 0.82,
+          fmt::format("{} allocated where {} = {} allows {}; without it {} are expected",
+                      print(Bytes(*allocated_)), edit.key, edit.from, print(Bytes(most)),
+                      print(Bytes(then))),
+          *allocated_ - most);
+      return;
+    }
+    add(Cause::kLeakOrKeptGraph, 0.8,
+        fmt::format(
+            "{} allocated where the run needs {} at its peak: something is kept from earlier steps",
+            print(Bytes(*allocated_)), print(Bytes(most))),
+        *allocated_ - most);
   }
 
   const MemoryFailure& failure_;

@@ -70,6 +70,14 @@ class SnapshotRules {
     return shape_of({size - 511, size}, *question_.job);
   }
 
+  // As many blocks of half a weight's bytes as there are such weights, made where the weights are used.
+  static bool is_copy_of_weights(const BlockGroup& group,
+                                 const std::map<std::int64_t, std::int64_t>& parameters) {
+    const auto weights = parameters.find(2 * group.size);
+    if (weights == parameters.end() || group.size < (std::int64_t{1} << 16)) return false;
+    return group.count * 10 >= weights->second * 3 && group.count * 10 <= weights->second * 11;
+  }
+
   void sort_topics() {
     topics_.states = pile(Pile::kParameters) + pile(Pile::kGradients) + pile(Pile::kMasterWeights) +
                      pile(Pile::kOptimizerMoments);
@@ -204,7 +212,9 @@ class SnapshotRules {
     // In accumulation and pipelines one backward frees all; what outlives an optimizer step is kept.
     if (kept < whole_ / 25 || attribution_.steps_before < 1) return;
     add(Cause::kLeakOrKeptGraph,
-        std::min(0.95, 0.75 + static_cast<double>(kept) / static_cast<double>(whole_)),
+        kept >= wanted_ && attribution_.steps_before > 1
+            ? 0.96
+            : std::min(0.95, 0.75 + static_cast<double>(kept) / static_cast<double>(whole_)),
         fmt::format("{} of forward tensors are older than this step and still alive", gib(kept)),
         kept);
   }
@@ -239,18 +249,23 @@ class SnapshotRules {
       }
     }
     if (compared == 0 || longer * 2 < compared) return;
-    add(Cause::kLongestBatch, 0.88,
+    add(Cause::kLongestBatch, 0.93,
         fmt::format(
             "the same lines allocate up to {:.1f} times what they did in all {} steps before",
             growth, std::max<std::int64_t>(attribution_.steps_before, 1)));
   }
 
   void by_part() {
+    if (moment_.kind == DeviceMoment::Kind::kState) return by_state();
     const StackRole role = attribution_.failing.role;
     const std::string site =
         attribution_.failing.site.empty() ? "" : " at " + attribution_.failing.site;
     switch (attribution_.part) {
       case RunPart::kLoading:
+        if (role == StackRole::kMaster)
+          add(Cause::kMasterWeights, 0.9,
+              fmt::format("{} requested for 32-bit copies of the weights{}", gib(wanted_), site),
+              wanted_);
         add(Cause::kLoadFullModel, 0.86,
             fmt::format("{} {} while the model is loaded{}", gib(moment_.live),
                         failed_ ? "were live" : "live at the peak", site),
@@ -272,6 +287,23 @@ class SnapshotRules {
       default:
         break;
     }
+  }
+
+  // Without a history the places of the live blocks are all there is.
+  void by_state() {
+    std::int64_t loaded = 0;
+    std::int64_t served = 0;
+    for (const BlockGroup& group : attribution_.groups) {
+      if (group.role == StackRole::kLoad) loaded += group.total();
+      if (group.role == StackRole::kEvaluation || group.origin.cache) served += group.total();
+    }
+    if (loaded * 5 > whole_ * 4)
+      add(Cause::kLoadFullModel, 0.92,
+          fmt::format("{} of {} were made while the model was loaded", gib(loaded), gib(whole_)),
+          loaded);
+    if (served * 10 > whole_)
+      add(Cause::kEvaluationOrGenerationCache, 0.84,
+          fmt::format("{} made in evaluation or generation are kept", gib(served)), served);
   }
 
   void optimizer_step(StackRole role, const std::string& site) {
@@ -323,7 +355,10 @@ class SnapshotRules {
             fmt::format("{} of the experts' tensors", gib(topics_.experts)));
     if (topics_.gathered * 4 > whole_)
       add(Cause::kAllGatherOrBucket,
-          std::min(0.9, 0.5 + static_cast<double>(topics_.gathered) / static_cast<double>(whole_)),
+          topics_.gathered > topics_.activations
+              ? std::min(0.9,
+                         0.5 + static_cast<double>(topics_.gathered) / static_cast<double>(whole_))
+              : 0.45,
           fmt::format("{} of gathered parameters and buckets", gib(topics_.gathered)),
           topics_.gathered);
     const double of_all = static_cast<double>(topics_.activations) / static_cast<double>(whole_);
@@ -346,9 +381,13 @@ class SnapshotRules {
                       gib(whole_)),
           topics_.states);
     const std::int64_t gradients = pile(Pile::kGradients);
-    if ((part == RunPart::kForward || part == RunPart::kLossPart) && gradients * 8 > whole_ &&
-        (question_.job == nullptr || question_.job->training.gradient_accumulation == 1) &&
-        attribution_.steps_before >= 1)
+    if (gradients * 5 > whole_ * 2 &&
+        gradients > pile(Pile::kParameters) + pile(Pile::kOptimizerMoments))
+      add(Cause::kGradients, 0.9,
+          fmt::format("{} of {} are gradients", gib(gradients), gib(whole_)), gradients);
+    else if ((part == RunPart::kForward || part == RunPart::kLossPart) && gradients * 8 > whole_ &&
+             (question_.job == nullptr || question_.job->training.gradient_accumulation == 1) &&
+             attribution_.steps_before >= 1)
       add(Cause::kGradients, 0.82,
           fmt::format("{} of gradients are alive during forward", gib(gradients)), gradients);
   }
@@ -375,6 +414,16 @@ class SnapshotRules {
           fmt::format("{} of parameters where the layout has {} on a rank", gib(measured),
                       gib(parameters)),
           measured);
+    // States alone do not fit: it would have died of them sooner or later.
+    std::int64_t states = 0;
+    for (const PhasePrediction& phase : rank.phases)
+      for (const Pile one : {Pile::kParameters, Pile::kMasterWeights, Pile::kOptimizerMoments})
+        if (phase.phase == Phase::kOptimizer) states += phase.piles[one].value().value();
+    const std::int64_t usable = question_.prediction->usable.value().value();
+    if (states > usable && attribution_.part != RunPart::kSaving &&
+        attribution_.part != RunPart::kEvaluating)
+      add(Cause::kModelTooLarge, attribution_.part == RunPart::kLoading ? 0.9 : 0.7,
+          fmt::format("the run's states alone need {} of {}", gib(states), gib(usable)), states);
     ignored_setting(activations);
   }
 
@@ -384,16 +433,7 @@ class SnapshotRules {
     if (!question_.rewritten || measured * 10 < predicted * 14 || measured * 10 < whole_ ||
         (part != RunPart::kForward && part != RunPart::kLossPart && part != RunPart::kBackward))
       return;
-    const Job& job = *question_.job;
-    std::vector<Suggestion::Edit> tries;
-    if (job.recompute.mode != RecomputeMode::kNone)
-      tries.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "none"});
-    if (job.training.loss != LossKernel::kPlain)
-      tries.push_back({"training.loss", std::string(name_of(job.training.loss)), "plain"});
-    if (job.training.attention != AttentionKernel::kEager)
-      tries.push_back(
-          {"training.attention", std::string(name_of(job.training.attention)), "eager"});
-    for (const Suggestion::Edit& edit : tries) {
+    for (const Suggestion::Edit& edit : settings_that_save(*question_.job)) {
       const auto other = question_.rewritten({edit});
       if (!other) continue;
       const Prediction without = estimate(*other);

@@ -153,14 +153,25 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
 }
 
 std::string cause_text(const CauseFacts& facts, const Style& style) {
+  constexpr int kLabel = 15;
+  Style narrow = style;
+  narrow.width = style.width - kLabel;
   std::string text =
       painted(style, Ink::kStrong, facts.name) + "   " + std::string(facts.title) + "\n";
-  text += wrapped(style, "  " + std::string(facts.what), 2) + "\n";
-  for (const auto& [word, sentence] : {std::pair{"proof", facts.proof},
-                                       {"check first", facts.counter},
-                                       {"decides", facts.experiment},
-                                       {"helps", facts.remedy}})
-    text += wrapped(style, fmt::format("  {:<12} {}", word, sentence), 15) + "\n";
+  const auto say = [&](std::string_view label, const std::string& sentence) {
+    std::string lines = wrapped(narrow, sentence, 0);
+    for (std::size_t at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1))
+      if (at + 1 < lines.size()) lines.insert(at + 1, std::string(kLabel, ' '));
+    text += padded_right("  " + std::string(label), kLabel) + lines + "\n";
+  };
+  say("is", std::string(facts.what));
+  say("proof", std::string(facts.proof));
+  say("check first", std::string(facts.counter));
+  say("decides", std::string(facts.experiment));
+  say("helps", std::string(facts.remedy));
+  for (int pile = 0; pile < kPileCount; ++pile)
+    if (name_of(static_cast<Pile>(pile)) == facts.name)
+      say("of a run", fmt::format("steelyard explain RUN {}", facts.name));
   return text;
 }
 
