@@ -52,6 +52,8 @@ const std::vector<Flag>& flags() {
       {"policy", 0, kValue, "FILE", "", "gate",
        "what is refused, how much must stay free, which device a partition has"},
       {"slurm-plugin", 0, kSwitch, "", "", "gate", "print a job_submit.lua that asks this command"},
+      {"against", 0, kValue, "RUN", "", "diagnose",
+       "the run that the evidence belongs to: a run file or launch file"},
       {"snapshot", 0, kValue, "FILE", "", "weigh",
        "write the first two steps as a memory snapshot, which pytorch.org/memory_viz shows"},
       {"rank", 0, kValue, "N", "", "weigh", "whose snapshot; absent: the rank of the peak"},

@@ -74,7 +74,8 @@ void say_model(ConfigReader& reading, const Value& value) {
   if (quantisation_in_name(name)) return reading.say("model", name, value);
   if (const auto preset = preset_of_hub_id(name)) return reading.say("model", *preset, value);
   if (find_preset(name)) return reading.say("model", name, value);
-  const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../");
+  const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../") ||
+                    name.find("${") != std::string::npos;
   if (!path)
     if (const auto like = preset_like(name)) {
       reading.say("model", std::string(*like), value);

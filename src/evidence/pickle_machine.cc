@@ -4,10 +4,10 @@
 #include <cstring>
 #include <string>
 
-#include "formats/pickle.h"
-#include "formats/pickle_input.h"
-#include "formats/pickle_opcode.h"
-#include "formats/pickle_stack.h"
+#include "evidence/pickle.h"
+#include "evidence/pickle_input.h"
+#include "evidence/pickle_opcode.h"
+#include "evidence/pickle_stack.h"
 
 namespace steelyard {
 namespace {

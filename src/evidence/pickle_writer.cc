@@ -1,9 +1,9 @@
-#include "formats/pickle_writer.h"
+#include "evidence/pickle_writer.h"
 
 #include <cstring>
 #include <limits>
 
-#include "formats/pickle_opcode.h"
+#include "evidence/pickle_opcode.h"
 
 namespace steelyard {
 namespace {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "formats/pickle.h"
-#include "formats/pickle_input.h"
+#include "evidence/pickle.h"
+#include "evidence/pickle_input.h"
 
 namespace steelyard {
 

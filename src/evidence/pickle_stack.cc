@@ -1,4 +1,4 @@
-#include "formats/pickle_stack.h"
+#include "evidence/pickle_stack.h"
 
 #include <fmt/format.h>
 

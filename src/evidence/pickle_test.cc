@@ -1,11 +1,11 @@
 // Pickles as Python writes them, byte by byte; and what is refused of them.
-#include "formats/pickle.h"
+#include "evidence/pickle.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "formats/pickle_writer.h"
+#include "evidence/pickle_writer.h"
 
 namespace steelyard {
 namespace {

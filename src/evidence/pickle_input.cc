@@ -1,12 +1,12 @@
-#include "formats/pickle_input.h"
+#include "evidence/pickle_input.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <utility>
 
-#include "formats/pickle.h"
-#include "formats/pickle_opcode.h"
+#include "evidence/pickle.h"
+#include "evidence/pickle_opcode.h"
 
 namespace steelyard {
 namespace {

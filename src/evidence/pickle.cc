@@ -1,4 +1,4 @@
-#include "formats/pickle.h"
+#include "evidence/pickle.h"
 
 namespace steelyard {
 
