@@ -204,6 +204,18 @@ bool read_deepspeed_launcher(Words words, Launch& launch) {
   return read_script(split.rest, launch);
 }
 
+// Of torchtune's own configurations, "llama3_1/8B_lora": found where its checkout is around the script.
+std::optional<Value> torchtune_configuration(Launch& launch, const Value& name) {
+  const auto problems = static_cast<std::ptrdiff_t>(launch.into.problems.size());
+  for (const char* folder : {"recipes/configs/", "configs/"}) {
+    Value file = Value::string(folder + name.as_string() + ".yaml");
+    file.set_mark(name.mark());
+    if (auto document = named_document(launch, file)) return document;
+    launch.into.problems.erase(launch.into.problems.begin() + problems, launch.into.problems.end());
+  }
+  return std::nullopt;
+}
+
 bool read_tune(Words words, Launch& launch) {
   const Split split = launcher_options(words, {"standalone"});
   if (split.options.find("nproc_per_node") != nullptr || split.options.find("nnodes") != nullptr)
@@ -216,6 +228,12 @@ bool read_tune(Words words, Launch& launch) {
   if (file != nullptr && file->is_array() && !file->items().empty()) file = &file->items().front();
   if (file == nullptr || !file->is_string() ||
       !(file->as_string().ends_with(".yaml") || file->as_string().ends_with(".yml"))) {
+    if (file != nullptr && file->is_string())
+      if (auto document = torchtune_configuration(launch, *file)) {
+        lay_over_assignments(*document, split.rest.subspan(1));
+        read_torchtune(*document, launch, recipe);
+        return true;
+      }
     launch.into.problems.push_back({Severity::kError, "E601", "a recipe's configuration by name",
                                     split.rest.front().place(), "the file is torchtune's own",
                                     "tune cp NAME FILE writes it"});
