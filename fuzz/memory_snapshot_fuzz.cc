@@ -8,7 +8,7 @@
 
 #include "allocator/replay_history.h"
 #include "formats/memory_snapshot.h"
-#include "formats/pickle.h"
+#include "evidence/pickle.h"
 #include "quantity/checked.h"
 
 namespace {

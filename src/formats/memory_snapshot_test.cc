@@ -9,7 +9,7 @@
 #include <string>
 
 #include "allocator/replay_history.h"
-#include "formats/pickle_writer.h"
+#include "evidence/pickle_writer.h"
 
 namespace steelyard {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "allocator/request_sizes.h"
 #include "formats/memory_snapshot.h"
-#include "formats/pickle.h"
+#include "evidence/pickle.h"
 
 namespace steelyard {
 namespace {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "formats/memory_snapshot.h"
-#include "formats/pickle_writer.h"
+#include "evidence/pickle_writer.h"
 
 namespace steelyard {
 namespace {

@@ -9,7 +9,10 @@
 #include "formats/launch/arguments.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/llama_factory.h"
+#include "formats/launch/programs.h"
 #include "formats/launch/shell.h"
+#include "formats/launch/torchtune_configs.h"
 
 namespace steelyard {
 namespace {
@@ -202,6 +205,18 @@ bool read_deepspeed_launcher(Words words, Launch& launch) {
   return read_script(split.rest, launch);
 }
 
+// Of torchtune's own configurations, "llama3_1/8B_lora": found where its checkout is around the script.
+std::optional<Value> torchtune_configuration(Launch& launch, const Value& name) {
+  const auto problems = static_cast<std::ptrdiff_t>(launch.into.problems.size());
+  for (const char* folder : {"recipes/configs/", "configs/"}) {
+    Value file = Value::string(folder + name.as_string() + ".yaml");
+    file.set_mark(name.mark());
+    if (auto document = named_document(launch, file)) return document;
+    launch.into.problems.erase(launch.into.problems.begin() + problems, launch.into.problems.end());
+  }
+  return std::nullopt;
+}
+
 bool read_tune(Words words, Launch& launch) {
   const Split split = launcher_options(words, {"standalone"});
   if (split.options.find("nproc_per_node") != nullptr || split.options.find("nnodes") != nullptr)
@@ -212,16 +227,29 @@ bool read_tune(Words words, Launch& launch) {
   const Arguments arguments = read_arguments(split.rest.subspan(1));
   const Value* file = arguments.flags.find("config");
   if (file != nullptr && file->is_array() && !file->items().empty()) file = &file->items().front();
-  if (file == nullptr || !file->is_string() ||
-      !(file->as_string().ends_with(".yaml") || file->as_string().ends_with(".yml"))) {
-    launch.into.problems.push_back({Severity::kError, "E601", "a recipe's configuration by name",
-                                    split.rest.front().place(), "the file is torchtune's own",
-                                    "tune cp NAME FILE writes it"});
+  if (file == nullptr || !file->is_string()) {
+    launch.into.problems.push_back({Severity::kError,
+                                    "E601",
+                                    "a recipe without a configuration",
+                                    split.rest.front().place(),
+                                    "--config names it",
+                                    {}});
     return true;
   }
-  if (auto document = named_document(launch, *file)) {
+  const std::string& name = file->as_string();
+  const bool is_file = name.ends_with(".yaml") || name.ends_with(".yml");
+  // A checkout of torchtune has the file itself; else what is known of it.
+  std::optional<Value> document =
+      is_file ? named_document(launch, *file) : torchtune_configuration(launch, *file);
+  if (!is_file && !document) document = torchtune_config(name);
+  if (document) {
     lay_over_assignments(*document, split.rest.subspan(1));
     read_torchtune(*document, launch, recipe);
+  } else if (!is_file) {
+    launch.into.problems.push_back(
+        {Severity::kError, "E601",
+         fmt::format("torchtune has no configuration {} that is known", name), file->place(),
+         "tune ls lists its own, tune cp NAME FILE writes one", torchtune_config_help(name)});
   }
   return true;
 }
@@ -230,6 +258,8 @@ bool read_llama_factory_cli(Words words, Launch& launch) {
   // v1 has a command for each stage.
   if (words.size() < 2 || !is_one_of(words[0].as_string(), {"train", "sft", "dpo", "rm"}))
     return false;
+  if (begins_like_a_flag(words[1]))
+    return read_llama_factory_flags(words[0], words.subspan(1), launch);
   const auto document = named_document(launch, words[1]);
   if (!document) return true;
   Value whole = *document;
@@ -241,7 +271,7 @@ bool read_llama_factory_cli(Words words, Launch& launch) {
 
 bool is_program(std::string_view word) {
   const std::string name = base_name(word);
-  return is_python(name) ||
+  return is_python(name) || is_training_command(name) ||
          is_one_of(name, {"torchrun", "accelerate", "deepspeed", "axolotl", "llamafactory-cli",
                           "trl", "tune", "bash", "sh", "torchrun.sh"});
 }
@@ -274,6 +304,7 @@ bool read_command_line(Words words, Launch& launch) {
     return !rest.empty() && rest.front().as_string() == "run" && read_tune(rest.subspan(1), launch);
   if (name == "trl") return read_trl(rest, launch);
   if (name == "llamafactory-cli") return read_llama_factory_cli(rest, launch);
+  if (is_training_command(name)) return read_program(words[at], rest, launch);
   if (name == "axolotl")
     return !rest.empty() && rest.front().as_string() == "train" &&
            read_program(words[at], rest.subspan(1), launch);

@@ -4,9 +4,21 @@
 
 #include "formats/launch/formats.h"
 #include "formats/launch/launch.h"
+#include "formats/launch/open_instruct.h"
 
 namespace steelyard {
+
+#define DOCUMENT(id) extern const DocumentFormat id##_document;
+#include "formats/launch/document_formats.def"
+#undef DOCUMENT
+
 namespace {
+
+#define DOCUMENT(id) &id##_document,
+constexpr const DocumentFormat* kOwnFiles[] = {
+#include "formats/launch/document_formats.def"
+};
+#undef DOCUMENT
 
 bool has_any(const Value& document, std::initializer_list<std::string_view> paths) {
   return std::any_of(paths.begin(), paths.end(),
@@ -108,6 +120,8 @@ constexpr DocumentFormat kFormats[] = {
     {"llama-factory", "LLaMA-Factory YAML", is_llama_factory, read_llama_factory, "llama-factory"},
     {"megatron", "Megatron-LM arguments", is_megatron, read_megatron_document, "megatron"},
     {"llama-factory-v1", "LLaMA-Factory v1 YAML", is_llama_factory_v1, read_llama_factory_v1},
+    {"open-instruct", "open-instruct (Trainer-like arguments)", is_open_instruct_yaml,
+     read_open_instruct_yaml},
     {"trl", "Trainer arguments", is_trainer, read_trainer, "accelerate", Says::kFlags},
 };
 
@@ -117,12 +131,19 @@ std::span<const DocumentFormat> document_formats() { return kFormats; }
 
 std::string_view format_of(const Value& document) {
   if (!document.is_table()) return {};
+  for (const DocumentFormat* format : kOwnFiles)
+    if (format->is_this(document)) return format->name;
   for (const DocumentFormat& format : kFormats)
     if (format.is_this(document)) return format.name;
   return {};
 }
 
 bool read_format(std::string_view name, const Value& document, Launch& launch) {
+  for (const DocumentFormat* format : kOwnFiles)
+    if (format->name == name) {
+      format->read(document, launch);
+      return true;
+    }
   for (const DocumentFormat& format : kFormats)
     if (format.name == name) {
       format.read(document, launch);

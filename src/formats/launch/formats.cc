@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace steelyard {
 namespace {
 
@@ -103,6 +105,14 @@ void conclude(Launch& launch) {
                          "Trainer copies the model to every device unless told");
   if (reading.has("training.precision")) return;
   const std::string engine = word_of(*reading.said("engine"));
+  // DeepSpeed gives all weights one type, whatever a script loads.
+  const bool taken = std::any_of(into.unsaid.begin(), into.unsaid.end(), [](const Unsaid& unsaid) {
+    return unsaid.key == "adapter.base" && unsaid.taken == "fp32";
+  });
+  if (engine == "deepspeed" && taken) {
+    remove_path(into.run, "adapter.base");
+    std::erase_if(into.unsaid, [](const Unsaid& unsaid) { return unsaid.key == "adapter.base"; });
+  }
   if (engine == "megatron") {
     const std::string word = word_of(launch.mixed);
     const std::string precision = word == "bf16"   ? "bf16-mixed-fp32-gradients"
@@ -123,9 +133,11 @@ void conclude(Launch& launch) {
   if (mixed == "fp8") precision = "fp8-delayed";
   if (mixed == "no" && halves && engine != "deepspeed") precision = "bf16-pure";
   const Value& at = mixed == "no" ? launch.load : launch.mixed;
-  if (at.is_null())
-    reading.take_default("training.precision", Value::string(precision),
-                         "neither bf16 nor fp16 is said");
+  const std::string source = at.place().source;  // "<why>" of what a format takes by itself
+  if (at.is_null() || (source.starts_with("<") && at.place().line == 0))
+    reading.take_default(
+        "training.precision", Value::string(precision),
+        at.is_null() ? "neither bf16 nor fp16 is said" : source.substr(1, source.size() - 2));
   else
     reading.say("training.precision", precision, at);
 }

@@ -6,6 +6,7 @@
 
 #include "document/read.h"
 #include "model/catalogue.h"
+#include "model/name_expression.h"
 #include "model/stored_quantisation.h"
 
 namespace steelyard {
@@ -44,12 +45,9 @@ void read_optim(ConfigReader& reading, std::string_view path) {
   if (value == nullptr) return;
   const std::string name = lower(word_of(*value));
   const auto ours = ours_of(kOptim, name);
-  if (!ours) {
-    reading.refuse(*value, fmt::format("{}: the optimizer \"{}\" is not known", path, name),
-                   "its states cannot be counted",
-                   "steelyard list optimizers names those that are");
-    return;
-  }
+  if (!ours)
+    return reading.unweighed(*value, fmt::format("{} {}", path, name),
+                             "the states of this optimizer are not known here");
   const std::size_t slash = ours->find('/');
   reading.say("training.optimizer", ours->substr(0, slash), *value);
   if (slash + 1 < ours->size())
@@ -76,7 +74,8 @@ void say_model(ConfigReader& reading, const Value& value) {
   if (quantisation_in_name(name)) return reading.say("model", name, value);
   if (const auto preset = preset_of_hub_id(name)) return reading.say("model", *preset, value);
   if (find_preset(name)) return reading.say("model", name, value);
-  const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../");
+  const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../") ||
+                    name.find("${") != std::string::npos;
   if (!path)
     if (const auto like = preset_like(name)) {
       reading.say("model", std::string(*like), value);
@@ -200,6 +199,9 @@ void read_targets(ConfigReader& reading, std::string_view path, std::string_view
   if (value->is_string() && (value->as_string() == all || value->as_string() == "all-linear" ||
                              value->as_string() == "all"))
     return reading.say("adapter.target_modules", "all-linear", *value);
+  // A string is one regular expression to PEFT; names and commas alone are a list of somebody's own parser.
+  if (value->is_string() && is_name_expression(value->as_string()))
+    return reading.say("adapter.target_modules", *value, *value);
   Value list = Value::array();
   if (value->is_array()) {
     list = *value;
@@ -223,7 +225,7 @@ void write_targets(ConfigWriter& writing, std::string_view path, std::string_vie
   if (targets == nullptr) return;
   if (targets->is_string() && targets->as_string() == "all-linear")
     writing.put(path, all, "modules that get an adapter");
-  else if (targets->is_string())
+  else if (targets->is_string() && !is_name_expression(targets->as_string()))
     writing.put(path, Value::array({*targets}), "modules that get an adapter");
   else
     writing.put(path, *targets, "modules that get an adapter");
@@ -245,7 +247,19 @@ void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view 
   const Value* value = reading.take(path);
   if (value == nullptr || value->is_bool()) return;
   if (value->is_table()) return read_deepspeed(*value, launch);
-  if (const auto text = named_file(launch, *value)) {
+  const auto problems = static_cast<std::ptrdiff_t>(launch.into.problems.size());
+  const auto text = named_file(launch, *value);
+  if (!text) {
+    // What the file says is not known; who runs is, and the rest is read.
+    launch.into.problems.erase(launch.into.problems.begin() + problems, launch.into.problems.end());
+    reading.say("engine", "deepspeed", *value);
+    reading.lacks("parallel.zero_stage",
+                  fmt::format("{} says it, and is not here", word_of(*value)));
+    return reading.warn(*value, fmt::format("cannot read {}", word_of(*value)),
+                        "ZeRO's stage, offload and precision stand in it, and are not known",
+                        "--zero-stage and --precision say them, or give the file");
+  }
+  {
     ReadValue document = read_json(
         text->as_string(), text->mark().source ? text->mark().source->name : word_of(*value));
     if (!document) {

@@ -11,7 +11,7 @@ namespace steelyard {
 namespace {
 
 // The launcher's stages: a file below conf/training is `training` of the whole.
-constexpr std::string_view kStages[] = {
+constexpr std::string_view kLauncherStages[] = {
     "training.",     "peft.",    "fine_tuning.", "prompt_learning.", "adapter_learning.",
     "ia3_learning.", "rlhf_rm.", "rlhf_ppo.",    "steerlm_reg.",
 };
@@ -43,7 +43,7 @@ Value References::resolved(const Value& value, std::string_view section, int dep
       path.erase(0, dots);
       if (!table.empty()) path = fmt::format("{}.{}", table, path);
     } else if (document_.at(path) == nullptr) {
-      for (const std::string_view stage : kStages)
+      for (const std::string_view stage : kLauncherStages)
         if (path.starts_with(stage)) path.erase(0, stage.size());
     }
     const Value* target = document_.at(path);

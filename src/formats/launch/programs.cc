@@ -6,11 +6,26 @@
 
 #include "document/read.h"
 #include "formats/launch/arguments.h"
+#include "formats/launch/deepspeed_chat.h"
+#include "formats/launch/hugging_face_scripts.h"
+#include "formats/launch/llama_factory.h"
 #include "formats/launch/megatron_program.h"
 #include "formats/launch/nemo_program.h"
+#include "formats/launch/open_instruct.h"
 
 namespace steelyard {
+
+#define PROGRAM(id) extern const TrainingProgram id##_program;
+#include "formats/launch/training_programs.def"
+#undef PROGRAM
+
 namespace {
+
+#define PROGRAM(id) &id##_program,
+constexpr const TrainingProgram* kNamed[] = {
+#include "formats/launch/training_programs.def"
+};
+#undef PROGRAM
 
 // --- torchtitan --------------------------------------------------------------------------------------------
 bool is_torchtitan(const ProgramCall& call) { return call.name.starts_with("torchtitan"); }
@@ -82,16 +97,29 @@ bool read_configuration(const ProgramCall& call, Launch& launch) {
     lay_over_assignments(whole, arguments.words);
     if (format.empty()) format = format_of(whole).empty() ? "trl" : format_of(whole);
   }
+  if (format == "trl") say_method_of_script(call.name, call.program, launch);
   return read_format(format, whole, launch);
 }
 
+// --- LLaMA-Factory by flags ----------------------------------------------------------------------------------
+bool is_llama_factory_script(const ProgramCall& call) {
+  const Value flags = read_arguments(call.words).flags;
+  const Value* stage = flags.find("stage");
+  static constexpr std::string_view kStages = "pt=|sft=|rm=|ppo=|dpo=|kto=|orpo=";
+  return call.name == "train_bash" || call.name.ends_with("llamafactory.launcher") ||
+         flags.find("finetuning_type") != nullptr ||
+         (stage != nullptr && ours_of(kStages, word_of(*stage)));
+}
+
+bool read_llama_factory_script(const ProgramCall& call, Launch& launch) {
+  return read_llama_factory_flags(call.program, call.words, launch);
+}
+
+// Flags of TrainingArguments beside those that scripts with a loop of their own have, too.
 bool has_trainer_flags(const ProgramCall& call) {
-  static constexpr std::string_view kTrainer[] = {"per_device_train_batch_size",
-                                                  "model_name_or_path",
-                                                  "gradient_accumulation_steps",
-                                                  "deepspeed",
-                                                  "fsdp",
-                                                  "use_peft"};
+  static constexpr std::string_view kTrainer[] = {
+      "per_device_train_batch_size", "model_name_or_path", "use_peft",      "fsdp",
+      "lr_scheduler_type",           "logging_steps",      "save_strategy", "report_to"};
   const Value flags = read_arguments(call.words).flags;
   return std::any_of(std::begin(kTrainer), std::end(kTrainer),
                      [&](std::string_view key) { return flags.find(key) != nullptr; });
@@ -101,7 +129,9 @@ bool read_trainer_flags(const ProgramCall& call, Launch& launch) {
   Value flags = read_arguments(call.words).flags;
   flags.set_mark(call.program.mark());
   launch.into.formats.emplace_back("Trainer arguments");
+  say_method_of_script(call.name, call.program, launch);
   read_hugging_face(flags, launch, "trainer");
+  refuse_flags_of_others(launch);
   return true;
 }
 
@@ -112,15 +142,28 @@ constexpr TrainingProgram kPrograms[] = {
     {"NeMo", is_nemo_launcher, read_nemo_launcher},
     {"NeMo", is_nemo_program, read_nemo_program},
     {"Megatron-LM", is_megatron_program, read_megatron_program},
+    {"mason", is_mason, read_mason},
+    {"open-instruct", is_open_instruct, read_open_instruct},
+    {"DeepSpeed-Chat", is_deepspeed_chat, read_deepspeed_chat},
     // By what it is given.
     {"a configuration file", has_configuration, read_configuration},
+    {"LLaMA-Factory", is_llama_factory_script, read_llama_factory_script},
     {"Megatron-LM", has_megatron_flags, read_megatron_program},
+    {"scripts on Trainer", is_hugging_face_script, read_hugging_face_script},
+    {"DeepSpeed's file", is_script_with_deepspeed_file, read_script_with_deepspeed_file},
     {"Trainer", has_trainer_flags, read_trainer_flags},
 };
 
 }  // namespace
 
 std::span<const TrainingProgram> training_programs() { return kPrograms; }
+std::span<const TrainingProgram* const> named_programs() { return kNamed; }
+
+bool is_training_command(std::string_view word) {
+  return std::any_of(std::begin(kNamed), std::end(kNamed), [&](const TrainingProgram* program) {
+    return ours_of(program->commands, word).has_value();
+  });
+}
 
 void lay_over_document(Value& base, const Value& top) {
   for (const Value::Member& member : top.members()) {
@@ -147,6 +190,8 @@ bool read_program(const Value& program, std::span<const Value> words, Launch& la
   for (const Value& word : words)
     if (!word.as_string().empty()) kept.push_back(word);
   const ProgramCall call{program, kept, name};
+  for (const TrainingProgram* row : named_programs())
+    if (row->is_this(call)) return row->read(call, launch);
   for (const TrainingProgram& row : training_programs())
     if (row.is_this(call)) return row.read(call, launch);
   launch.into.problems.push_back({Severity::kWarning,

@@ -27,10 +27,15 @@ struct TrainingProgram {
   bool (*is_this)(const ProgramCall& call);
   // False: it trains nothing.
   bool (*read)(const ProgramCall& call, Launch& launch);
+  std::string_view commands = {};  // its own, which need no python before them: "swift|megatron"
 };
 
 // In the order in which they are asked; those that go by a program's name stand before those that go by its flags.
 std::span<const TrainingProgram> training_programs();
+// Those with a file of their own (training_programs.def), asked first: each goes by a name that is its own.
+std::span<const TrainingProgram* const> named_programs();
+// A command of one of these: `swift`, `litgpt`.
+bool is_training_command(std::string_view word);
 
 // The later document over the earlier one, table by table.
 void lay_over_document(Value& base, const Value& top);
