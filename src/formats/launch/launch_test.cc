@@ -134,6 +134,9 @@ Value random_run(std::string_view target, Dice& dice) {
   if (target == "axolotl" && run.at("adapter.method") == nullptr &&
       (precision == "bf16-autocast" || (engine == "fsdp2" && precision == "bf16-mixed")))
     put(run, "training.precision", std::string("bf16-pure"));
+  // And LLaMA-Factory keeps the checkpoint's 16 bits beside an adapter.
+  if (target == "llama-factory" && run.at("adapter.method") != nullptr && precision == "fp32")
+    put(run, "training.precision", std::string("bf16-pure"));
   return run;
 }
 
