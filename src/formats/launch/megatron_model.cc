@@ -61,7 +61,7 @@ void read_megatron_model(ConfigReader& reading) {
     return reading.count(flag);
   };
   const auto size = [&](std::string_view key, const Value* value) {
-    if (value == nullptr) return;
+    if (value == nullptr || reading.asks("model", *value)) return;
     if (const auto count = count_of(*value))
       put(key, Value::integer(*count), value);
     else
