@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t kMostScript = std::size_t{4} << 20;
 constexpr int kMostCommands = 20'000;
+constexpr int kDeepestRun = 600;                 // blocks that run inside of others
+constexpr std::size_t kMostBranches = 512;       // of one if
 constexpr int kMostTurns = 64;                   // of one loop
 constexpr int kFewCommands = kMostCommands / 4;  // with more, loops end after one turn
 
@@ -95,6 +97,15 @@ ShellReader::Flow ShellReader::run_text(Text& text) {
 // Statements with && and || and | between them go together.
 ShellReader::Flow ShellReader::run(const ShellBlock& block) {
   using Joint = ShellStatement::Joint;
+  struct Leave {
+    int& nested;
+    ~Leave() { --nested; }
+  } leave{++nested_};
+  if (nested_ > kDeepestRun) {
+    refuse(place(at_), fmt::format("nested more than {} deep", kDeepestRun),
+           "functions and branches inside of others");
+    return Flow::kExit;
+  }
   std::size_t at = 0;
   while (at < block.size() && !refused_) {
     std::size_t upto = at + 1;
@@ -183,6 +194,10 @@ ShellReader::Flow ShellReader::run_if(const ShellStatement& statement, std::size
   const auto& blocks = statement.blocks;
   const std::size_t condition = 2 * branch;
   if (condition >= blocks.size()) return Flow::kNext;
+  if (branch > kMostBranches) {
+    refuse(place(statement.at), fmt::format("more than {} branches", kMostBranches), "of one if");
+    return Flow::kExit;
+  }
   if (condition + 1 == blocks.size()) return run(blocks[condition]);
   cause_.clear();
   if (const Flow flow = run(blocks[condition]); flow != Flow::kNext) return flow;

@@ -256,6 +256,7 @@ class ShellReader {
   int remarked_ = 0;   // values in remarks
   int depth_ = 0;      // scripts and functions inside of others
   int expanding_ = 0;  // expansions inside expansions
+  int nested_ = 0;     // blocks inside of blocks, as they run
   int files_read_ = 0;
 
   BranchedMap<ShellVariable> variables_;
