@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ struct SaidKey {
 // One call of the program, understood.
 struct Invocation {
   const Command* command = nullptr;
-  std::vector<std::string> words;  // what is not a flag
+  std::vector<std::string> words;                  // what is not a flag
+  std::optional<std::vector<std::string>> behind;  // the words behind --: a script's own
   std::map<std::string, std::vector<std::string>, std::less<>> flags;
   std::vector<SaidKey> keys;  // in the order of the run file
   Style style;                // of stdout

@@ -63,7 +63,7 @@ int compare_command(const Invocation& invocation) {
   std::vector<Weighed> weighed;
   Diagnostics problems;
   for (const std::string& word : invocation.words) {
-    auto input = read_run(word);
+    auto input = read_run(word, invocation);
     if (!input) {
       problems.insert(problems.end(), input.error().begin(), input.error().end());
       continue;

@@ -148,7 +148,7 @@ int explain_command(const Invocation& invocation) {
                                         "steelyard list errors names them all")},
                   "");
 
-  const auto input = read_run(word);
+  const auto input = read_run(word, invocation);
   if (!input) return refuse(invocation, input.error(), "nothing explained");
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));

@@ -25,7 +25,7 @@ int export_command(const Invocation& invocation) {
   // A file of TRL's can be changed; no new one is written for it.
   if (!is_export_target(target) && target != "trl")
     return refuse(invocation, {unknown_target(target)}, "nothing exported");
-  const auto input = read_run(word);
+  const auto input = read_run(word, invocation);
   if (!input) return refuse(invocation, input.error(), "nothing exported");
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));

@@ -150,7 +150,7 @@ int export_own_file(const Invocation& invocation, const RunInput& input, const V
   Diagnostics problems = new_problems(input, wanted);
   if (!problems.empty()) return refuse(invocation, problems, "nothing exported");
   const Patched patched = patch_launch(source_name_of(input.word), *input.imported, wanted,
-                                       launch_context_of(input.word));
+                                       launch_context_of(input.word, input.given));
   if (!patched.problems.empty()) return refuse(invocation, patched.problems, "nothing exported");
   for (const std::string& key : patched.left_out)
     remark(fmt::format("left out: {}: no key of these files says it\n", key));

@@ -122,7 +122,7 @@ struct Answer {
 
 tl::expected<Answer, Diagnostics> judge(const Invocation& invocation, const std::string& word,
                                         const Policy& policy) {
-  const auto input = read_run(word);
+  const auto input = read_run(word, invocation);
   if (!input) return tl::unexpected(input.error());
   Value document = input->document;
   // What the cluster knows and the script does not: a partition's devices.

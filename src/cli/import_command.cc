@@ -80,7 +80,9 @@ int import_command(const Invocation& invocation) {
   const std::string& word = invocation.words.front();
   const auto text = configuration_text(word);
   if (!text) return refuse(invocation, text.error(), "nothing imported");
-  Imported imported = import_file(word, *text);
+  const auto given = for_scripts(invocation);
+  if (!given) return refuse(invocation, given.error(), "nothing imported");
+  Imported imported = import_file(word, *text, *given);
   lay_over(imported.run, edits_of(invocation.keys));
   if (imported.failed()) return refuse(invocation, imported.problems, "nothing imported");
   const std::string folder = launch_context_of(word).folder;

@@ -336,7 +336,7 @@ int plan_command(const Invocation& invocation) {
   if (invocation.has("published")) return answer_published(invocation);
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "plan takes one run file or model");
-  const auto input = read_run(invocation.words.front());
+  const auto input = read_run(invocation.words.front(), invocation);
   if (!input) return refuse(invocation, input.error(), "nothing planned");
   warn(invocation, warnings_of_import(*input));
   Value document = input->document;

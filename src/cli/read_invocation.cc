@@ -204,6 +204,13 @@ std::vector<std::string> with_plain_switches(const Command& command,
   return plain;
 }
 
+// Whether its runs may be scripts, which are given words and variables.
+bool takes_scripts(const Command& command) {
+  return std::any_of(flags().begin(), flags().end(), [&](const Flag& flag) {
+    return flag.name == "env" && belongs(flag, command.name);
+  });
+}
+
 }  // namespace
 
 Diagnostic command_line_problem(std::string code, std::string message, std::string help) {
@@ -228,8 +235,18 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
     app.add_option("--on", said.on)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     add_keys(app, said);
   }
+  // What stands behind -- is the script's, where a run stands before it: weigh run.sh -- 8 16.
+  std::vector<std::string> mine = arguments;
+  std::optional<std::vector<std::string>> behind;
+  if (const auto mark = std::find(mine.begin(), mine.end(), "--");
+      mark != mine.end() && takes_scripts(command) &&
+      std::any_of(mine.begin(), mark,
+                  [](const std::string& word) { return !word.starts_with("-"); })) {
+    behind.emplace(mark + 1, mine.end());
+    mine.erase(mark, mine.end());
+  }
   try {
-    const std::vector<std::string> plain = with_plain_switches(command, arguments);
+    const std::vector<std::string> plain = with_plain_switches(command, mine);
     std::vector<std::string> reversed(plain.rbegin(), plain.rend());
     app.parse(reversed);
   } catch (const CLI::ArgumentMismatch& fault) {
@@ -250,6 +267,7 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
   Invocation invocation;
   invocation.command = &command;
   invocation.words = said.words;
+  invocation.behind = std::move(behind);
   for (const auto& [flag, count] : said.switches)
     if (count > 0)
       invocation.flags[std::string(flag->name)] =

@@ -74,6 +74,28 @@ tl::expected<std::string, std::string> read_file_for_core(const std::string& pat
                             : std::string("cannot be read"));
 }
 
+// A file that a launch file names: below its folder, below the folder where the command was started, or where --root
+// points; neither above them nor a device, a fifo or a link that leads out.
+tl::expected<std::string, std::string> read_named_file(const std::string& path,
+                                                       const std::vector<std::string>& roots) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::path file = fs::canonical(path, failed);
+  if (failed) return tl::unexpected(std::string("no such file"));
+  const bool within = std::any_of(roots.begin(), roots.end(), [&](const std::string& root) {
+    std::error_code unknown;
+    const fs::path folder = fs::canonical(root.empty() ? "." : root, unknown);
+    if (unknown || folder == folder.root_path()) return false;
+    return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
+           folder.end();
+  });
+  if (!within)
+    return tl::unexpected(
+        std::string("it is outside of the folders that are read: --root FOLDER names its own"));
+  if (!fs::is_regular_file(file, failed)) return tl::unexpected(std::string("it is no file"));
+  return read_file_for_core(path);
+}
+
 // Where the "x" of "8 x H100" stands; nothing in front of "h100". A count below nothing is still a count, and refused as one.
 std::size_t sign_of_count(std::string_view device) {
   std::size_t at = device.starts_with('-') ? 1 : 0;
@@ -132,10 +154,65 @@ tl::expected<std::string, Diagnostics> configuration_text(const std::string& wor
   return std::move(*text);
 }
 
-LaunchContext launch_context_of(const std::string& word) {
+tl::expected<ForScripts, Diagnostics> for_scripts(const Invocation& invocation) {
+  ForScripts given;
+  Diagnostics problems;
+  const auto say = [&](std::string_view line, const std::string& where) {
+    if (line.starts_with("export ")) line.remove_prefix(7);
+    const std::size_t sign = line.find('=');
+    const std::string name(line.substr(0, sign));
+    if (sign == std::string_view::npos || name.empty() ||
+        name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") !=
+            std::string::npos) {
+      problems.push_back(command_line_problem(
+          "E005", fmt::format("{}: \"{}\" is no variable", where, printable(line)),
+          "NAME=VALUE is one"));
+      return;
+    }
+    std::string_view value = line.substr(sign + 1);
+    if (value.size() > 1 && (value.front() == '"' || value.front() == '\'') &&
+        value.back() == value.front())
+      value = value.substr(1, value.size() - 2);
+    given.environment.insert_or_assign(name, Value::string(std::string(value)));
+  };
+  const auto all_of = [&](const char* flag) {
+    const auto found = invocation.flags.find(flag);
+    return found == invocation.flags.end() ? std::vector<std::string>{} : found->second;
+  };
+  for (const std::string& file : all_of("env-file")) {
+    const auto text = read_input(file, kConfigurationFile);
+    if (!text) {
+      problems.push_back(text.error());
+      continue;
+    }
+    std::string_view rest = *text;
+    while (!rest.empty()) {
+      std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+      while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+      if (!line.empty() && line.front() != '#') say(line, file);
+      if (problems.size() > 8) break;
+    }
+  }
+  for (const std::string& one : all_of("env")) say(one, "--env");
+  given.roots = all_of("root");
+  given.arguments = invocation.behind;
+  if (!problems.empty()) return tl::unexpected(std::move(problems));
+  return given;
+}
+
+LaunchContext launch_context_of(const std::string& word, const ForScripts& given) {
   const std::string path = is_launch_command(word) ? "" : word;
   LaunchContext context;
-  context.read_file = read_file_for_core;
+  std::vector<std::string> roots = given.roots;
+  roots.emplace_back(".");
+  if (path != "-" && !path.empty())
+    roots.push_back(std::filesystem::path(path).parent_path().string());
+  context.read_file = [roots](const std::string& name) { return read_named_file(name, roots); };
+  context.environment = given.environment;
+  context.arguments = given.arguments;
+  context.roots = given.roots;
   context.folder = path == "-" ? "" : std::filesystem::path(path).parent_path().string();
   return context;
 }
@@ -144,11 +221,18 @@ std::string source_name_of(const std::string& path) {
   return path == "-" ? "<stdin>" : is_launch_command(path) ? "<command>" : path;
 }
 
-Imported import_file(const std::string& path, std::string_view text) {
-  return import_launch(text, source_name_of(path), launch_context_of(path));
+Imported import_file(const std::string& path, std::string_view text, const ForScripts& given) {
+  return import_launch(text, source_name_of(path), launch_context_of(path, given));
 }
 
-tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
+tl::expected<RunInput, Diagnostics> read_run(const std::string& word,
+                                             const Invocation& invocation) {
+  const auto given = for_scripts(invocation);
+  if (!given) return tl::unexpected(given.error());
+  return read_run(word, *given);
+}
+
+tl::expected<RunInput, Diagnostics> read_run(const std::string& word, const ForScripts& given) {
   namespace fs = std::filesystem;
   std::error_code failed;
   const bool standard_input = word == "-";
@@ -170,7 +254,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   if (!text) return tl::unexpected(text.error());
   const std::string source = source_name_of(word);
   if (is_launch_file(*text, source)) {
-    Imported imported = import_file(word, *text);
+    Imported imported = import_file(word, *text, given);
     if (imported.failed()) return tl::unexpected(std::move(imported.problems));
     RunInput input;
     input.tool = target_of(imported);
@@ -179,6 +263,7 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
                  : is_command   ? word.substr(0, word.find(' '))
                                 : printable(fs::path(word).stem().string());
     input.document = imported.run;
+    input.given = given;
     input.imported = std::make_shared<const Imported>(std::move(imported));
     input.folder = standard_input || is_command ? "" : fs::path(word).parent_path().string();
     return input;

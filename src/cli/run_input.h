@@ -7,6 +7,7 @@
 // Flags are laid over it: the later word wins, and errors name the flag.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,14 @@
 
 namespace steelyard {
 
+// What the user's flags give to scripts: --env, --env-file, --root and the words behind --.
+struct ForScripts {
+  std::map<std::string, Value, std::less<>> environment = {};
+  std::optional<std::vector<std::string>> arguments = {};
+  std::vector<std::string> roots = {};
+};
+tl::expected<ForScripts, Diagnostics> for_scripts(const Invocation& invocation);
+
 struct RunInput {
   std::string tool;    // whose configuration it was, as `export` names it; empty: a run file
   std::string word;    // as typed
@@ -32,19 +41,22 @@ struct RunInput {
   bool toml = false;   // `text` can be edited in place
   std::string folder;  // relative paths of the document start here
   std::shared_ptr<const Imported> imported;  // of a launch file: what was read, and where
+  ForScripts given;                          // to the script
 };
 
 // The text of a configuration; a problem when it cannot be read, or is larger than any.
 tl::expected<std::string, Diagnostics> configuration_text(const std::string& word);
 
 // How a launch file reads the files that it names, and what its own is called.
-LaunchContext launch_context_of(const std::string& path);
+LaunchContext launch_context_of(const std::string& path, const ForScripts& given = {});
 std::string source_name_of(const std::string& path);
 
 // A launch configuration as a run file; other files that it names are read beside it.
-Imported import_file(const std::string& path, std::string_view text);
+Imported import_file(const std::string& path, std::string_view text, const ForScripts& given = {});
 
-tl::expected<RunInput, Diagnostics> read_run(const std::string& word);
+tl::expected<RunInput, Diagnostics> read_run(const std::string& word, const ForScripts& given = {});
+// The same with what the command's flags give to scripts.
+tl::expected<RunInput, Diagnostics> read_run(const std::string& word, const Invocation& invocation);
 
 // What is to know of a launch file that was read: keys that were not understood, branches that were not followed.
 Diagnostics warnings_of_import(const RunInput& input);

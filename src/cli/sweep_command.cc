@@ -97,7 +97,7 @@ int sweep_command(const Invocation& invocation) {
     return refuse_words(invocation, "sweep takes one run file or model");
   const auto axes = axes_of(invocation);
   if (!axes) return refuse(invocation, axes.error(), "nothing weighed");
-  const auto input = read_run(invocation.words.front());
+  const auto input = read_run(invocation.words.front(), invocation);
   if (!input) return refuse(invocation, input.error(), "nothing weighed");
   warn(invocation, warnings_of_import(*input));
   Value document = input->document;

@@ -118,7 +118,7 @@ int weigh_command(const Invocation& invocation) {
     return refuse_words(
         invocation,
         fmt::format("weigh takes one run file or model, not also \"{}\"", invocation.words[1]));
-  const auto input = read_run(invocation.words.front());
+  const auto input = read_run(invocation.words.front(), invocation);
   if (!input) return refuse(invocation, input.error(), "nothing weighed");
 
   const auto used = used_stacks(invocation, false);

@@ -235,6 +235,15 @@ void refuse_unweighed_keys(Draft& draft) {
   for (std::size_t i = 0; i < setting->texts.size(); ++i) {
     const std::string& text = setting->texts[i];
     const std::size_t colon = text.find(": ");
+    // A key that an import asks for, and that may have been said since.
+    if (const Key* key = find_key_by_path(text.substr(0, colon)); key != nullptr) {
+      if (draft.settings().find(key->id) == nullptr)
+        draft.refuse_at(said.is_array() ? said.items()[i].place() : said.place(), "E642",
+                        fmt::format("{} is not known", key->path),
+                        colon == std::string::npos ? "it decides" : text.substr(colon + 2),
+                        fmt::format("{} says it", key->flag));
+      continue;
+    }
     draft.refuse_at(said.is_array() ? said.items()[i].place() : said.place(), "E642",
                     fmt::format("not weighed: {}", text.substr(0, colon)),
                     colon == std::string::npos ? "it changes memory, and its rule is not known here"

@@ -7,6 +7,7 @@
 #include "document/quoting.h"
 #include "document/read.h"
 #include "formats/launch/mapping.h"
+#include "formats/launch/shell.h"
 
 namespace steelyard {
 namespace {
@@ -152,7 +153,9 @@ Arguments read_arguments(std::span<const Value> words, bool dotted) {
     }
     std::vector<Value> values;
     for (; i < words.size() && !is_flag(words[i].as_string()); ++i)
-      values.push_back(argument_value(words[i].as_string(), words[i].mark()));
+      // A variable behind the value, as $MORE_WORDS: without it there is none.
+      if (values.empty() || only_hole(words[i].as_string()).empty())
+        values.push_back(argument_value(words[i].as_string(), words[i].mark()));
     Value value = Value::boolean(true);
     if (values.size() == 1) {
       value = std::move(values.front());

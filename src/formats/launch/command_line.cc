@@ -33,6 +33,12 @@ bool is_python(std::string_view word) {
   return name.starts_with("python") || name == "pypy";
 }
 
+bool more_scripts(Words words) {
+  return std::any_of(words.begin(), words.end(), [](const Value& word) {
+    return is_file_of(word, {".py"}) || word.as_string() == "-m" || word.as_string() == "--module";
+  });
+}
+
 // The launcher's own options end at its first word that is none: the script.
 struct Split {
   Value options = Value::table();
@@ -51,7 +57,10 @@ Split launcher_options(Words words, std::initializer_list<std::string_view> swit
                name.find_first_not_of('-') == std::string::npos ? 0 : name.find_first_not_of('-'));
     std::replace(name.begin(), name.end(), '-', '_');
     if (is_one_of(name, switches)) continue;
-    if (i < words.size()) own.push_back(words[i++]);
+    // A value that is empty is not there: the next flag is no value, nor is the only script.
+    if (i < words.size() && !begins_like_a_flag(words[i]) &&
+        !(is_file_of(words[i], {".py"}) && !more_scripts(words.subspan(i + 1))))
+      own.push_back(words[i++]);
   }
   split.options = read_arguments(own).flags;
   split.rest = words.subspan(i);
@@ -213,6 +222,7 @@ std::optional<Value> torchtune_configuration(Launch& launch, const Value& name) 
     file.set_mark(name.mark());
     if (auto document = named_document(launch, file)) return document;
     launch.into.problems.erase(launch.into.problems.begin() + problems, launch.into.problems.end());
+    launch.into.asked.erase(file.as_string());
   }
   return std::nullopt;
 }
@@ -276,57 +286,8 @@ bool is_program(std::string_view word) {
                           "trl", "tune", "bash", "sh", "torchrun.sh"});
 }
 
-}  // namespace
-
-bool read_command_line(Words words, Launch& launch) {
-  if (++launch.depth > 16) return false;
-  struct Leave {
-    int& depth;
-    ~Leave() { --depth; }
-  } leave{launch.depth};
-  // env, srun, mpirun, numactl, singularity exec ...: what they start comes after their own words.
-  std::size_t at = 0;
-  while (at < words.size() && !is_program(words[at].as_string())) ++at;
-  if (at == words.size()) return false;
-  const std::string name = base_name(words[at].as_string());
-  const std::string starter = at == 0 ? "" : base_name(words[0].as_string());
-  if (at > 0 && is_one_of(starter, {"echo", "printf", "export", "which", "pip", "conda", "cd", "ls",
-                                    "cat", "mkdir", "source", "git", "apt", "rm", "cp"}))
-    return false;
-  if (starter == "srun") launch.into.formats.emplace_back("srun");
-  const Words rest = words.subspan(at + 1);
-  if (name == "torchrun") return read_torchrun(rest, launch);
-  if (name == "accelerate")
-    return !rest.empty() && rest.front().as_string() == "launch" &&
-           read_accelerate_launch(rest.subspan(1), launch);
-  if (name == "deepspeed") return read_deepspeed_launcher(rest, launch);
-  if (name == "tune")
-    return !rest.empty() && rest.front().as_string() == "run" && read_tune(rest.subspan(1), launch);
-  if (name == "trl") return read_trl(rest, launch);
-  if (name == "llamafactory-cli") return read_llama_factory_cli(rest, launch);
-  if (is_training_command(name)) return read_program(words[at], rest, launch);
-  if (name == "axolotl")
-    return !rest.empty() && rest.front().as_string() == "train" &&
-           read_program(words[at], rest.subspan(1), launch);
-  if (name == "bash" || name == "sh") {
-    for (std::size_t i = 0; i + 1 < rest.size(); ++i)
-      if (rest[i].as_string().starts_with("-") &&
-          rest[i].as_string().find('c') != std::string::npos) {
-        const ShellScript inner =
-            read_shell(rest[i + 1].as_string(),
-                       rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "",
-                       launch.environment == nullptr ? ShellEnvironment{} : *launch.environment);
-        for (const Diagnostic& problem : inner.problems)
-          if (problem.severity == Severity::kError) add_problem(launch.into.problems, problem);
-        for (const ShellCommand& command : inner.commands) {
-          std::vector<Value> placed = command.words;
-          for (Value& word : placed) word.set_mark(rest[i + 1].mark());
-          if (read_command_line(placed, launch)) return true;
-        }
-      }
-    return false;
-  }
-  // python: a module that launches, or what trains.
+// Behind `python`: a module that launches, or what trains.
+bool read_python(Words rest, Launch& launch) {
   std::size_t i = 0;
   while (i < rest.size() && rest[i].as_string().starts_with("-") && rest[i].as_string() != "-m")
     ++i;
@@ -352,6 +313,76 @@ bool read_command_line(Words words, Launch& launch) {
            text.starts_with("--model") || text.starts_with("stages=[");
   });
   return trains && read_program(rest[i], after, launch);
+}
+
+// uv run train.py, srun ./pretrain.py: a script that is started by its name.
+bool read_started_script(Words words, Launch& launch) {
+  static constexpr std::string_view kStarters[] = {"srun",    "uv",     "poetry", "conda",
+                                                   "pixi",    "mpirun", "hatch",  "mpiexec",
+                                                   "numactl", "env",    "pdm"};
+  if (words.empty()) return false;
+  const std::string first = base_name(words.front().as_string());
+  const bool starts =
+      std::find(std::begin(kStarters), std::end(kStarters), first) != std::end(kStarters);
+  for (std::size_t at = 0; at < words.size() && (at == 0 || starts); ++at)
+    if (is_file_of(words[at], {".py"}) && words.size() > at + 1)
+      return read_python(words.subspan(at), launch);
+  return false;
+}
+
+}  // namespace
+
+bool read_command_line(Words words, Launch& launch) {
+  if (++launch.depth > 16) return false;
+  struct Leave {
+    int& depth;
+    ~Leave() { --depth; }
+  } leave{launch.depth};
+  // env, srun, mpirun, numactl, singularity exec ...: what they start comes after their own words.
+  std::size_t at = 0;
+  while (at < words.size() && !is_program(words[at].as_string())) ++at;
+  if (at == words.size()) return read_started_script(words, launch);
+  const std::string name = base_name(words[at].as_string());
+  const std::string starter = at == 0 ? "" : base_name(words[0].as_string());
+  const bool runs = at > 1 && words[1].as_string() == "run";  // conda run
+  if (at > 0 && !runs &&
+      is_one_of(starter, {"echo", "printf", "export", "which", "pip", "conda", "cd", "ls", "cat",
+                          "tee", "grep", "mkdir", "source", "git", "apt", "rm", "cp"}))
+    return false;
+  if (starter == "srun") launch.into.formats.emplace_back("srun");
+  const Words rest = words.subspan(at + 1);
+  if (name == "torchrun") return read_torchrun(rest, launch);
+  if (name == "accelerate")
+    return !rest.empty() && rest.front().as_string() == "launch" &&
+           read_accelerate_launch(rest.subspan(1), launch);
+  if (name == "deepspeed") return read_deepspeed_launcher(rest, launch);
+  if (name == "tune")
+    return !rest.empty() && rest.front().as_string() == "run" && read_tune(rest.subspan(1), launch);
+  if (name == "trl") return read_trl(rest, launch);
+  if (name == "llamafactory-cli") return read_llama_factory_cli(rest, launch);
+  if (is_training_command(name)) return read_program(words[at], rest, launch);
+  if (name == "axolotl")
+    return !rest.empty() && rest.front().as_string() == "train" &&
+           read_program(words[at], rest.subspan(1), launch);
+  if (name == "bash" || name == "sh") {
+    for (std::size_t i = 0; i + 1 < rest.size(); ++i)
+      if (rest[i].as_string().starts_with("-") &&
+          rest[i].as_string().find('c') != std::string::npos) {
+        const ShellScript inner =
+            read_shell(rest[i + 1].as_string(),
+                       rest[i + 1].mark().source ? rest[i + 1].mark().source->name : "",
+                       {launch.environment == nullptr ? ShellEnvironment{} : *launch.environment});
+        for (const Diagnostic& problem : inner.problems)
+          if (problem.severity == Severity::kError) add_problem(launch.into.problems, problem);
+        for (const ShellCommand& command : inner.commands) {
+          std::vector<Value> placed = command.words;
+          for (Value& word : placed) word.set_mark(rest[i + 1].mark());
+          if (read_command_line(placed, launch)) return true;
+        }
+      }
+    return false;
+  }
+  return read_python(rest, launch);
 }
 
 }  // namespace steelyard

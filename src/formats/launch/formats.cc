@@ -24,7 +24,8 @@ LaunchSource::Language language_of(std::string_view name) {
 
 // Where a file that is named may lie: beside the one that names it, or in a folder above (names are often relative to the
 // repository's root), or where the command runs; an absolute name of another machine beside it.
-std::vector<std::string> places_of(const std::string& name, const std::string& folder) {
+std::vector<std::string> places_of(const std::string& name, const std::string& folder,
+                                   const std::vector<std::string>& roots) {
   std::vector<std::string> places;
   if (name.starts_with("/")) {
     places.push_back(name);
@@ -39,6 +40,7 @@ std::vector<std::string> places_of(const std::string& name, const std::string& f
     above.resize(slash == std::string::npos ? 0 : slash);
   }
   places.push_back(name);
+  for (const std::string& root : roots) places.push_back(fmt::format("{}/{}", root, name));
   return places;
 }
 
@@ -55,15 +57,27 @@ bool is_too_large(const Value& document, Imported& into) {
   return true;
 }
 
+std::optional<ShellFile> script_file(Launch& launch, const std::string& name) {
+  if (!launch.read_file || name.empty()) return std::nullopt;
+  for (const std::string& place : places_of(name, launch.folder, launch.roots))
+    if (auto text = launch.read_file(place)) {
+      launch.into.sources[place] = {*text, LaunchSource::Language::kShell};
+      return ShellFile{place, std::move(*text)};
+    }
+  return std::nullopt;
+}
+
 std::optional<Value> named_file(Launch& launch, const Value& at) {
   const std::string name = word_of(at);
   const auto refuse = [&](std::string_view why) {
-    launch.into.problems.push_back({Severity::kError,
+    // What it would say is asked for; the rest is read.
+    launch.into.problems.push_back({Severity::kWarning,
                                     "E100",
                                     fmt::format("cannot read {}: {}", name, why),
                                     at.place(),
-                                    "named here",
+                                    "named here: what it says is not read",
                                     {}});
+    ask(launch.into, name, fmt::format("a file that cannot be read: {}", why), at.mark());
     return std::nullopt;
   };
   const std::size_t slash = name.rfind('/');
@@ -73,13 +87,14 @@ std::optional<Value> named_file(Launch& launch, const Value& at) {
       launch.into.sources[text.mark().source->name] = {text.as_string(), language_of(name)};
       return text;
     }
-  if (name.find("${") != std::string::npos)
-    return refuse("its name is a variable that nobody sets");
+  if (const auto why = launch.unwritten.find(name); why != launch.unwritten.end())
+    return refuse(why->second);
+  if (has_hole(name)) return refuse(reason_of_hole(name, launch.into));
   if (!launch.read_file) return refuse("other files are not read here");
   if (++launch.depth > 16) return refuse("files that name each other");
   tl::expected<std::string, std::string> text = tl::unexpected(std::string("no such file"));
   std::string path;
-  for (const std::string& place : places_of(name, launch.folder)) {
+  for (const std::string& place : places_of(name, launch.folder, launch.roots)) {
     path = place;
     text = launch.read_file(path);
     if (text) break;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,12 @@ struct Launch {
   std::string folder;
   std::map<std::string, Value, std::less<>> files;  // that the script writes itself
   const ShellEnvironment* environment = nullptr;    // of the command that is read
+  std::vector<std::string> roots;                   // where named files may lie, too
+  ShellEnvironment given;                           // by the user, for the script
+  std::optional<std::vector<std::string>>
+      arguments;  // $1, $2, ... of the script; absent: nobody says
+  std::map<std::string, std::string, std::less<>>
+      unwritten;  // by the script, with what is not known: why
   int depth = 0;
 
   // Stacks on Hugging Face's Trainer: mixed precision and the type in which weights are loaded are said in
@@ -34,6 +41,9 @@ struct Launch {
 constexpr std::int64_t kMostLaunchValues = 20'000;
 // Says so, when a document has more.
 bool is_too_large(const Value& document, Imported& into);
+
+// A script or template that a script names.
+std::optional<ShellFile> script_file(Launch& launch, const std::string& name);
 
 // A file that another one names, as text; a problem at `at` when there is none.
 std::optional<Value> named_file(Launch& launch, const Value& at);

@@ -10,6 +10,7 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/heavy_keys.h"
 #include "formats/launch/launch.h"
+#include "formats/launch/programs.h"
 #include "formats/launch/python_script.h"
 #include "formats/launch/shell.h"
 
@@ -189,16 +190,64 @@ void read_remarks(const ShellScript& script, Imported& into) {
   }
 }
 
+// Why a variable of the script is not known, and what supplies it.
+std::string reason_of(const std::string& variable, const ShellHole& hole, const Imported& into) {
+  if (hole.cause.empty())
+    return variable == "arithmetic"
+               ? hole.what
+               : fmt::format("${} is {}: --env {}=VALUE", variable, hole.what, variable);
+  const std::string cause = reason_of_hole(fmt::format("${{{}}}", hole.cause), into);
+  return variable == "arithmetic" ? cause : fmt::format("${} depends on it: {}", variable, cause);
+}
+
+bool same_words(const ShellCommand& one, const ShellCommand& other) {
+  return std::equal(one.words.begin(), one.words.end(), other.words.begin(), other.words.end(),
+                    [](const Value& a, const Value& b) { return a.as_string() == b.as_string(); });
+}
+
+// CUDA_VISIBLE_DEVICES=0,1: where neither launcher nor file says how many.
+void count_visible_devices(const ShellCommand& command, Imported& into) {
+  const bool assumed = std::any_of(into.unsaid.begin(), into.unsaid.end(), [](const Unsaid& one) {
+    return one.key == "cluster.devices" && one.why.starts_with("a script");
+  });
+  if (into.run.at("cluster.devices") != nullptr && !assumed) return;
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+    const auto said = command.environment.find(name);
+    if (said == command.environment.end()) continue;
+    const std::string list = word_of(said->second);
+    if (list.empty() || has_hole(list)) continue;
+    const Value none = Value::table();
+    ConfigReader(none, "launcher", into)
+        .say("cluster.devices", Value::integer(1 + std::count(list.begin(), list.end(), ',')),
+             said->second);
+    return;
+  }
+}
+
 void read_script_text(std::string_view text, std::string_view name, Launch& launch) {
-  ShellScript script = read_shell(text, name);
+  ShellContext context;
+  context.environment = launch.given;
+  context.arguments = launch.arguments;
+  context.read_file = [&launch](const std::string& file) { return script_file(launch, file); };
+  context.is_known_program = is_training_command;
+  ShellScript script = read_shell(text, name, context);
   Imported& into = launch.into;
   if (!script.directives.members().empty()) into.formats.emplace_back("sbatch script");
   for (Diagnostic& problem : script.problems) add_problem(into.problems, std::move(problem));
   if (into.failed()) return;
   launch.files = script.files;
-  bool launched = false;
-  for (const ShellCommand& command : script.commands) {
-    if (command.words.empty()) continue;
+  launch.unwritten = script.unwritten;
+  for (const auto& [variable, hole] : script.holes)
+    into.holes[variable] = reason_of(variable, hole, into);
+  const ShellCommand* launched = nullptr;
+  // What may not run comes after what does.
+  std::vector<const ShellCommand*> commands;
+  for (const bool sure : {true, false})
+    for (const ShellCommand& command : script.commands)
+      if (command.condition.has_value() != sure && !command.words.empty())
+        commands.push_back(&command);
+  for (const ShellCommand* one : commands) {
+    const ShellCommand& command = *one;
     if (command.words.size() > static_cast<std::size_t>(kMostLaunchValues)) {
       into.problems.push_back({Severity::kError,
                                "E103",
@@ -208,29 +257,43 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
                                {}});
       return;
     }
-    if (launched) {
+    if (launched != nullptr) {
       // A second launch in one script is another run.
       Launch second;
       second.read_file = launch.read_file;
       second.folder = launch.folder;
+      second.roots = launch.roots;
       // Lent and not copied: a script may have thousands of commands and megabytes of files.
       std::swap(second.files, launch.files);
       second.environment = &command.environment;
-      const bool also = read_command_line(command.words, second);
+      const bool also = !same_words(command, *launched) && read_command_line(command.words, second);
       std::swap(second.files, launch.files);
       if (!also) continue;
-      into.problems.push_back({Severity::kWarning,
-                               "E602",
-                               "a second launch in one script",
-                               command.words.front().place(),
-                               "only the first is read",
-                               {}});
+      if (command.condition && launched->condition)
+        into.problems.push_back({Severity::kWarning,
+                                 "E602",
+                                 "a condition that is not known here",
+                                 *launched->condition,
+                                 "of the launches that it decides about, the first is read",
+                                 {}});
+      else
+        into.problems.push_back({Severity::kWarning,
+                                 "E602",
+                                 "a second launch in one script",
+                                 command.words.front().place(),
+                                 "only the first is read",
+                                 {}});
       break;
     }
     launch.environment = &command.environment;
-    launched = read_command_line(command.words, launch);
+    const std::size_t formats = into.formats.size();
+    if (read_command_line(command.words, launch))
+      launched = &command;
+    else
+      into.formats.resize(formats);
   }
-  if (!launched)
+  if (launched != nullptr) count_visible_devices(*launched, into);
+  if (launched == nullptr)
     into.problems.push_back({Severity::kError,
                              "E604",
                              "nothing in this script launches a training",
@@ -286,6 +349,9 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
   Launch launch;
   launch.read_file = context.read_file;
   launch.folder = context.folder;
+  launch.given = context.environment;
+  launch.roots = context.roots;
+  launch.arguments = context.arguments;
   const Form form = form_of(text, name);
   // A script in Python is read, and never written.
   if (form != Form::kPython)
@@ -323,6 +389,7 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
     }
   }
   conclude(launch);
+  settle_asked(launch.into);
   warn_of_heavy_keys(launch.into);
   refuse_what_says_nothing(launch.into, name);
   // Sections in the order of a run file, with what stands at the top first.

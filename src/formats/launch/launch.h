@@ -13,6 +13,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -29,6 +30,10 @@ namespace steelyard {
 struct LaunchContext {
   ReadFile read_file;  // of files that are named; absent: none can be read
   std::string folder;  // relative names start here
+  // What a script is given: variables, and its own words ($1, $2, ...); absent: nobody says.
+  std::map<std::string, Value, std::less<>> environment = {};
+  std::optional<std::vector<std::string>> arguments = {};
+  std::vector<std::string> roots = {};  // relative names are also looked for below these
 };
 
 // Whether this text is somebody's launch configuration, and not a run file or a model's config.json.

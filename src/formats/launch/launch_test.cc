@@ -9,7 +9,6 @@
 #include "document/read.h"
 #include "document/render.h"
 #include "formats/launch/arguments.h"
-#include "formats/launch/shell.h"
 
 namespace steelyard {
 namespace {
@@ -201,77 +200,6 @@ INSTANTIATE_TEST_SUITE_P(Targets, RoundTrip,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
-
-TEST(Shell, VariablesArraysAndArithmeticAreFollowed) {
-  const ShellScript script = read_shell(
-      "G=8\nN=${NNODES:-2}\nW=$((G * N))\nA=(--a 1 # no\n  --b \"two words\")\nA+=(--w $W)\n"
-      "torchrun --nnodes $N train.py \"${A[@]}\" --data $DATA\n",
-      "job.sh");
-  ASSERT_EQ(script.commands.size(), 1U);
-  std::string words;
-  for (const Value& word : script.commands[0].words) words += word.as_string() + "|";
-  EXPECT_EQ(words, "torchrun|--nnodes|2|train.py|--a|1|--b|two words|--w|16|--data|${DATA}|");
-  EXPECT_EQ(script.commands[0].words[4].place().line, 4);
-}
-
-std::string words_of(const ShellCommand& command) {
-  std::string words;
-  for (const Value& word : command.words) words += word.as_string() + "|";
-  return words;
-}
-
-TEST(Shell, TestsThatAreJoinedAreFollowed) {
-  const auto taken = [](const std::string& condition) {
-    const ShellScript script = read_shell(
-        "A=${3:-\"MOCK\"}\nif " + condition + "; then\necho yes\nelse\necho no\nfi\n", "job.sh");
-    return script.commands.empty() ? "unknown" : script.commands[0].words[1].as_string();
-  };
-  EXPECT_EQ(taken("[[ \"$A\" == \"MOCK\" ]] || [[ -z \"$A\" ]]"), "yes");
-  EXPECT_EQ(taken("[[ -z $A ]] || [ $A = MOCK ]"), "yes");
-  EXPECT_EQ(taken("[[ $A == MOCK && -z $A ]]"), "no");
-  EXPECT_EQ(taken("[[ $A == MOCK || $NOBODY == 1 ]]"), "yes");  // what decides alone decides
-  EXPECT_EQ(taken("[[ $A == MOCK && $NOBODY == 1 ]]"), "unknown");
-  EXPECT_EQ(taken("[[ $A == other && $NOBODY == 1 ]]"), "no");
-  EXPECT_EQ(taken("[[ $A == MOCK ]] && ! [[ -z $A ]]"), "yes");
-}
-
-TEST(Shell, AnArrayInATextHasBlanksBetween) {
-  const ShellScript script = read_shell(
-      "A=(--a 1)\nA=(\n \"${A[@]}\"\n --b 2\n)\nC=\"run ${A[@]} --c 3\"\n$C\n", "job.sh");
-  ASSERT_EQ(script.commands.size(), 1U);
-  EXPECT_EQ(words_of(script.commands[0]), "run|--a|1|--b|2|--c|3|");
-}
-
-TEST(Shell, TheJobThatAScriptSubmitsIsRead) {
-  const ShellScript script = read_shell(
-      "N=4\nexport E=1\nsbatch <<END\n#!/bin/bash\n#SBATCH --nodes=$N\nsrun train "
-      "\\$SLURM_NNODES\nEND\n",
-      "submit.sh");
-  ASSERT_EQ(script.commands.size(), 2U);
-  EXPECT_EQ(words_of(script.commands[1]), "srun|train|4|");
-  ASSERT_NE(script.directives.find("nodes"), nullptr);
-  EXPECT_EQ(script.directives.find("nodes")->as_integer(), 4);
-}
-
-TEST(Shell, ConstantConditionsDecide) {
-  const std::string text =
-      "TP=2\nif [ $TP -gt 1 ]; then\nA=yes\nelse\nA=no\nfi\nif [ -n \"$X\" ]; then B=1; fi\nrun $A "
-      "$B\n";
-  const ShellScript script = read_shell(text, "job.sh");
-  ASSERT_EQ(script.commands.size(), 1U);
-  EXPECT_EQ(script.commands[0].words[1].as_string(), "yes");
-  EXPECT_EQ(script.commands[0].words[2].as_string(), "${B}");
-  ASSERT_EQ(script.problems.size(), 1U);
-  EXPECT_EQ(script.problems[0].place.line, 7);
-}
-
-TEST(Shell, NothingGrowsBeyondReason) {
-  std::string text = "A=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n";
-  for (int i = 0; i < 60; ++i) text += "A=$A$A\n";
-  text += "torchrun $A\n";
-  const ShellScript script = read_shell(text, "job.sh");
-  EXPECT_FALSE(script.problems.empty());
-}
 
 TEST(Import, ConflictsBetweenFilesAreErrors) {
   const Imported imported = import_launch(

@@ -135,9 +135,53 @@ const Value* ConfigReader::take(std::string_view path) {
   return value->is_null() ? nullptr : value;
 }
 
+std::string reason_of_hole(std::string_view word, const Imported& into) {
+  const std::size_t from = std::min(word.find("${"), word.size());
+  const std::string name(
+      word.substr(std::min(from + 2, word.size()),
+                  std::min(word.find('}', from), word.size()) - std::min(from + 2, word.size())));
+  if (const auto known = into.holes.find(name); known != into.holes.end()) return known->second;
+  if (name == "command") return "what a command prints";
+  if (name == "arithmetic" || name == "expression") return "an expression that is not known here";
+  if (!name.empty() && name.find_first_not_of("0123456789#") == std::string::npos)
+    return fmt::format("${} is not given: -- VALUE ... behind the script", name);
+  return fmt::format("${} is not given: --env {}=VALUE", name, name);
+}
+
+void ask(Imported& into, std::string_view key, std::string why, const Mark& at) {
+  into.asked.emplace(std::string(key), Asked{std::move(why), at});
+}
+
+void settle_asked(Imported& into) {
+  if (into.asked.count("model") > 0) remove_path(into.run, "model");
+  Value list = Value::array({});
+  if (const Value* before = into.run.at("training.unweighed")) list = *before;
+  const std::size_t many = list.items().size();
+  for (const auto& [key, asked] : into.asked) {
+    if (find_key_by_path(key) != nullptr && into.run.at(key) != nullptr) continue;
+    std::erase_if(into.unsaid, [&](const Unsaid& unsaid) { return unsaid.key == key; });
+    into.unsaid.push_back({key, "", asked.why});
+    // A run without a model is asked for one as it is.
+    if (key == "model" || key == "cluster.device" || key == "cluster.devices") continue;
+    Value text = Value::string(fmt::format("{}: {}", key, asked.why));
+    text.set_mark(asked.at);
+    if (list.mark().source == nullptr) list.set_mark(asked.at);
+    list.items().push_back(std::move(text));
+  }
+  if (list.items().size() == many) return;
+  const Place place = list.place();
+  set_path(into.run, "training.unweighed", std::move(list), place);
+}
+
+bool ConfigReader::asks(std::string_view ours, const Value& value) {
+  if (!value.is_string() || !has_hole(value.as_string())) return false;
+  ask(into_, ours, reason_of_hole(value.as_string(), into_), value.mark());
+  return true;
+}
+
 std::optional<bool> ConfigReader::truth(std::string_view path) {
   const Value* value = take(path);
-  if (value == nullptr) return std::nullopt;
+  if (value == nullptr || asks(path, *value)) return std::nullopt;
   const std::optional<bool> truth = truth_of(*value);
   if (!truth && word_of(*value) != "auto")
     refuse(*value, fmt::format("{} is not true or false", path), "expected true or false");
@@ -151,12 +195,9 @@ const Value* ConfigReader::on(std::string_view path) {
 
 std::optional<std::int64_t> ConfigReader::count(std::string_view path) {
   const Value* value = take(path);
-  if (value == nullptr || word_of(*value) == "auto") return std::nullopt;
+  if (value == nullptr || word_of(*value) == "auto" || asks(path, *value)) return std::nullopt;
   const std::optional<std::int64_t> count = count_of(*value);
-  if (!count && value->is_string() && has_hole(value->as_string()))
-    into_.unsaid.push_back(
-        {std::string(path), "", fmt::format("{} is set by nobody here", shown(*value))});
-  else if (!count)
+  if (!count)
     refuse(*value, fmt::format("{} is not a whole number", path), "expected a whole number");
   return count;
 }
@@ -164,6 +205,8 @@ std::optional<std::int64_t> ConfigReader::count(std::string_view path) {
 std::optional<std::string> ConfigReader::word(std::string_view path) {
   const Value* value = take(path);
   if (value == nullptr) return std::nullopt;
+  if (value->is_string() && !only_hole(value->as_string()).empty() && asks(path, *value))
+    return std::nullopt;
   return word_of(*value);
 }
 
@@ -192,19 +235,16 @@ void ConfigReader::rows(std::span<const Row> rows) {
       return true;
     });
     if (value != nullptr && word_of(*value) == "auto") value = nullptr;
-    // A variable that nobody set stands in the run file as it is: it is asked for, and refused where it is needed.
-    if (value != nullptr && value->is_string() && has_hole(value->as_string()) &&
-        find_key_by_path(row.ours) != nullptr) {
-      lacks(row.ours, fmt::format("{} is set by nobody here", shown(*value)));
-      say(row.ours, *value, *value);
-      continue;
-    }
     if (value == nullptr) {
       if (!row.absent.empty())
         take_default(row.ours, typed_value(row.absent),
                      fmt::format("{} says nothing of {}", format_, row.theirs));
       continue;
     }
+    const Key* key = find_key_by_path(row.ours);
+    const bool is_text = row.words.empty() && (key == nullptr || key->kind == KeyKind::kText ||
+                                               key->kind == KeyKind::kModel);
+    if (!(is_text && only_hole(word_of(*value)).empty()) && asks(row.ours, *value)) continue;
     if (!row.words.empty()) {
       const auto ours = ours_of(row.words, word_of(*value));
       if (!ours) {
@@ -220,7 +260,6 @@ void ConfigReader::rows(std::span<const Row> rows) {
       }
       continue;
     }
-    const Key* key = find_key_by_path(row.ours);
     if (key != nullptr && (key->kind == KeyKind::kCount || key->kind == KeyKind::kSequence)) {
       if (const auto number = count_of(*value))
         say(row.ours, Value::integer(*number), *value);
@@ -241,6 +280,7 @@ void ConfigReader::rows(std::span<const Row> rows) {
 
 void ConfigReader::say(std::string_view ours, Value value, const Value& at) {
   value.set_mark(at.mark());
+  if (value.is_string() && !only_hole(value.as_string()).empty() && asks(ours, value)) return;
   if (const Value* before = into_.run.at(ours)) {
     const bool was_default =
         std::erase_if(into_.unsaid, [&](const Unsaid& unsaid) { return unsaid.key == ours; }) > 0;
@@ -257,7 +297,7 @@ void ConfigReader::say(std::string_view ours, Value value, const Value& at) {
 }
 
 void ConfigReader::take_default(std::string_view ours, Value value, std::string_view why) {
-  if (has(ours)) return;
+  if (has(ours) || into_.asked.count(ours) > 0) return;
   Place place;
   place.source = fmt::format("<{}>", why);
   value.set_mark(mark_of(place));

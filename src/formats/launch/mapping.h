@@ -53,6 +53,12 @@ struct Unsaid {
   std::string why;    // "Hugging Face's default"
 };
 
+// What decides something and is a variable that nobody sets, or stands in a file that is not here.
+struct Asked {
+  std::string why;  // "$TP is not given: --env TP=VALUE"
+  Mark at;
+};
+
 // One document of theirs as it was read: a file, or the flags of a command as a table.
 struct LaunchDocument {
   std::string format;  // of its reader: "axolotl", "trainer", "deepspeed", "launcher", ...
@@ -73,7 +79,10 @@ struct Imported {
       formats;  // "sbatch script", "torchrun", ...: what was recognised, in order
   std::vector<Unsaid> unsaid;
   std::vector<Unsaid> taken;  // what neither the files nor their formats say, and weighing takes
-  Diagnostics problems;       // errors, and what to know
+  std::map<std::string, Asked, std::less<>> asked;  // by our key, or by theirs where it has none
+  std::map<std::string, std::string, std::less<>>
+      holes;  // variables of the script that are not known, beside those that nobody sets: why
+  Diagnostics problems;             // errors, and what to know
   std::vector<std::string> unread;  // "lora_enable": kept, and may change memory (heavy_keys.h)
   std::set<std::string, std::less<>>
       idle;  // "axolotl.lora_r": kept, and known to change nothing of this run
@@ -83,6 +92,13 @@ struct Imported {
 
   bool failed() const;
 };
+
+// "$TP is not given: --env TP=VALUE": of the first variable in the word that is not known.
+std::string reason_of_hole(std::string_view word, const Imported& into);
+// Notes that a key is asked for, for import's list and for whoever weighs without it.
+void ask(Imported& into, std::string_view key, std::string why, const Mark& at);
+// What was asked for and said by nobody since: into `unsaid`, and into the run, which is refused by that name.
+void settle_asked(Imported& into);
 
 // Each word of a list, or of a text: `mlp moe_act`, `mlp,moe_act`, `[mlp moe_act]`; of nothing none.
 std::vector<Value> words_of(const Value* value);
@@ -120,6 +136,9 @@ class ConfigReader {
   void lacks(std::string_view ours, std::string_view why);
   bool has(std::string_view ours) const { return into_.run.at(ours) != nullptr; }
   const Value* said(std::string_view ours) const { return into_.run.at(ours); }
+
+  // Whether a value is a variable that nobody sets: then its key is asked for.
+  bool asks(std::string_view ours, const Value& value);
 
   void refuse(const Value& at, std::string message, std::string label, std::string help = {});
   // Changes memory, and its rule is not known: the run file says so, and is refused by that name when it is weighed. The key

@@ -223,6 +223,16 @@ void read_spec(ConfigReader& reading) {
   reading.unweighed(*spec, "spec", "layers of somebody's own");
 }
 
+// Sizes that a variable says which nobody set: the model is asked for, by name or by that variable.
+bool asks_for_sizes(ConfigReader& reading) {
+  bool asked = false;
+  for (const char* flag : {"num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size",
+                           "num_query_groups", "num_key_value_heads", "kv_channels", "num_experts",
+                           "moe_ffn_hidden_size", "max_position_embeddings"})
+    if (const Value* value = reading.take(flag)) asked |= reading.asks("model", *value);
+  return asked;
+}
+
 void put_attention(ConfigReader& reading, const Shape& shape, std::string_view family,
                    ModelTable& model) {
   if (shape.latent) {
@@ -321,6 +331,7 @@ void read_megatron_model(ConfigReader& reading) {
   const Value* hidden = reading.take("hidden_size");
   if (layers == nullptr && hidden == nullptr) return;
   const Value& at = layers == nullptr ? *hidden : *layers;
+  if (asks_for_sizes(reading)) return;
   Shape shape;
   read_flags(reading, shape);
   const std::string family(family_of(shape));

@@ -14,63 +14,66 @@ constexpr int kMostDirectives = 1000;  // and remarks
 
 }  // namespace
 
-ShellScript ShellReader::read(const ShellEnvironment& environment) {
-  for (const auto& [name, value] : environment) set(name, word_of(value), 0);
-  read_directives();
-  statements();
-  return std::move(script_);
+std::size_t ShellReader::place(std::size_t at) const {
+  if (now_ == nullptr) return 0;
+  if (now_->places.empty()) return now_->base + std::min(at, text_.size());
+  return now_->places[std::min(at, now_->places.size() - 1)];
 }
 
-Mark ShellReader::mark_of(std::size_t at, std::size_t length) const {
-  at = std::min(at, text_.size());
-  const auto line = std::lower_bound(line_ends_.begin(), line_ends_.end(), at);
-  const std::size_t number = static_cast<std::size_t>(line - line_ends_.begin());
-  const std::size_t start = number == 0 ? 0 : line_ends_[number - 1] + 1;
+Mark ShellReader::mark_of(std::size_t place, std::size_t length) const {
   Mark mark;
-  mark.source = source_;
+  auto found = std::upper_bound(texts_.begin(), texts_.end(), place,
+                                [](std::size_t at, const Text& text) { return at < text.base; });
+  if (found == texts_.begin()) return mark;
+  const Text& text = *std::prev(found);
+  const std::size_t at = std::min(place - text.base, text.text.size());
+  const auto line = std::lower_bound(text.line_ends.begin(), text.line_ends.end(), at);
+  const std::size_t number = static_cast<std::size_t>(line - text.line_ends.begin());
+  const std::size_t start = number == 0 ? 0 : text.line_ends[number - 1] + 1;
+  mark.source = text.source;
   mark.line = static_cast<int>(number) + 1;
   mark.column = static_cast<int>(at - start) + 1;
   mark.length = static_cast<int>(std::max<std::size_t>(1, std::min<std::size_t>(length, 200)));
   return mark;
 }
 
-void ShellReader::note(std::size_t at, std::string message, std::string label) {
+void ShellReader::note(std::size_t place, std::string message, std::string label) {
   add_problem(script_.problems, {Severity::kWarning,
                                  "E602",
                                  std::move(message),
-                                 mark_of(at, 1).place(),
+                                 mark_of(place, 1).place(),
                                  std::move(label),
                                  {}});
 }
 
-void ShellReader::refuse(std::size_t at, std::string message, std::string label) {
+void ShellReader::refuse(std::size_t place, std::string message, std::string label) {
   if (!refused_)
     add_problem(script_.problems, {Severity::kError,
                                    "E103",
                                    std::move(message),
-                                   mark_of(at, 1).place(),
+                                   mark_of(place, 1).place(),
                                    std::move(label),
                                    {}});
   refused_ = true;
-  at_ = text_.size();
 }
 
-void ShellReader::read_directives() {
+void ShellReader::read_directives(const Text& read_text) {
+  const std::string_view text = read_text.text;
   std::size_t at = 0;
   bool commands = false;
   int read = 0;
-  while (at < text_.size() && read < kMostDirectives) {
-    const std::size_t end = std::min(text_.find('\n', at), text_.size());
-    std::string_view line = text_.substr(at, end - at);
+  while (at < text.size() && read < kMostDirectives) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
     const std::size_t first = line.find_first_not_of(" \t");
     if (line.starts_with("#SBATCH") && !commands) {
       ++read;
-      directive(line.substr(7), at + 7);
+      directive(line.substr(7), read_text.base + at + 7);
     } else if (first != std::string_view::npos && line[first] != '#') {
       commands = true;
     } else if (first != std::string_view::npos) {
-      read += remark(line.substr(first), at + first);
+      read += remark(line.substr(first), read_text.base + at + first);
     }
     at = end + 1;
   }
@@ -134,7 +137,7 @@ std::string_view ShellReader::unquoted(std::string_view word) {
 int ShellReader::remark(std::string_view line, std::size_t at) {
   static constexpr std::string_view kMark = "# steelyard: ";
   if (!line.starts_with(kMark)) return 0;
-  const ReadValue read = read_toml(line.substr(kMark.size()), source_->name);
+  const ReadValue read = read_toml(line.substr(kMark.size()), name_);
   if (!read) return 1;
   const std::function<void(const Value&, const std::string&)> place = [&](const Value& table,
                                                                           const std::string& path) {
@@ -153,12 +156,6 @@ int ShellReader::remark(std::string_view line, std::size_t at) {
   };
   place(*read, "");
   return 1;
-}
-
-void ShellReader::set(const std::string& name, std::string_view text, std::size_t at) {
-  Letters letters;
-  for (const char c : text) letters.add(c, at, true);
-  variables_[name] = {{std::move(letters)}, false};
 }
 
 // What Slurm sets for a job of these directives.
