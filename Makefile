@@ -9,13 +9,15 @@
 #               on the CPU; each engine's own loop starts them as rank 0 of 8 on a device of paper (truth/launched), its peak
 #               beside weigh's; then a Slurm of one machine refuses a job that would not fit (make verify-exports,
 #               verify-paper, verify-slurm); docs/launched.md is the table
+# make verify-diagnose   lets real PyTorch die of memory 300 times on a device of paper and holds `diagnose` against the planted
+#               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build judge test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm format docs rebase clean
+.PHONY: run build judge test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -121,6 +123,17 @@ verify-paper: build verify-engines
 verify-slurm: build
 	@cmake/install.sh slurm
 	python3 tests/verify/verify_slurm.py --binary $(STEELYARD)
+
+# DeepSpeed is installed without its kernels: they are compiled on a device.
+TRUTH := build/truth
+TRUTH_PIP = $(TRUTH)/bin/pip install --quiet --disable-pip-version-check
+verify-diagnose: build
+	python3 -m venv $(TRUTH)
+	grep -v '^deepspeed' truth/requirements.txt > $(TRUTH)/requirements.txt
+	$(TRUTH_PIP) --requirement $(TRUTH)/requirements.txt setuptools wheel
+	DS_BUILD_OPS=0 $(TRUTH_PIP) --no-build-isolation $$(grep '^deepspeed' truth/requirements.txt)
+	$(TRUTH)/bin/python truth/deaths/make.py build/deaths --each 4
+	python3 truth/deaths/score.py $(STEELYARD) build/deaths --write docs/deaths.md
 
 # 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
 mutations:

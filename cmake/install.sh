@@ -3,7 +3,7 @@
 # On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
 set -eu
 
-build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev"
+build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev zlib1g-dev"
 test="libgtest-dev clang-tidy clang-format"
 web="emscripten node-acorn"
 fuzz="clang libclang-rt-dev"

@@ -53,6 +53,7 @@ int plan_command(const Invocation& invocation);
 int explain_command(const Invocation& invocation);
 int sweep_command(const Invocation& invocation);
 int compare_command(const Invocation& invocation);
+int diagnose_command(const Invocation& invocation);
 int import_command(const Invocation& invocation);
 int export_command(const Invocation& invocation);
 int gate_command(const Invocation& invocation);

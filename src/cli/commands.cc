@@ -64,6 +64,16 @@ const std::vector<Command>& commands() {
         "--batch"},
        true,
        compare_command},
+      {"diagnose",
+       "EVIDENCE|FOLDER... [flags]",
+       "after an out-of-memory error: which pile, since when, proven, and what to change",
+       "EVIDENCE is a memory snapshot, a log, an error text, memory statistics, a profiler trace or "
+       "a flight recorder; a FOLDER is all of one run. --against RUN holds it against the "
+       "prediction of a run file or launch file; one that lies in the folder is found. Nothing in a "
+       "file is executed. Exit 0: no failure; 1: a finding; 2: not readable.",
+       {"steelyard diagnose oom.txt", "steelyard diagnose oom.pickle --against run.toml"},
+       true,
+       diagnose_command},
       {"import",
        "LAUNCH-FILE [flags]",
        "a launch configuration as a run file, each value with its line",
@@ -73,8 +83,12 @@ const std::vector<Command>& commands() {
        "scripts that launch "
        "them. Nothing is executed. Lists what the files do not say. Every other command takes such "
        "a file in place of a "
-       "run file. Exit 0: imported; 2: not understood.",
-       {"steelyard import job.sbatch",
+       "run file. --check takes folders and files and prints a line for each: what it is read as, "
+       "and "
+       "which keys that may "
+       "change memory were not read. Exit 0: imported; 1: --check found something; 2: not "
+       "understood.",
+       {"steelyard import job.sbatch", "steelyard import --check configs/",
         "steelyard import axolotl.yaml --on 1xrtx-4090 --write run.toml"},
        true,
        import_command},

@@ -76,7 +76,10 @@ int compare_command(const Invocation& invocation) {
   }
   if (!problems.empty()) return refuse(invocation, problems, "nothing compared");
 
-  for (const Weighed& one : weighed) warn(invocation, one.job->warnings);
+  for (std::size_t i = 0; i < weighed.size(); ++i) {
+    warn(invocation, warnings_of_import(inputs[i]));
+    warn(invocation, weighed[i].job->warnings);
+  }
   // Two files of one name are told apart by their folders.
   const bool alike = inputs[0].name == inputs[1].name;
   const Compared before{alike ? inputs[0].word : inputs[0].name, *weighed[0].job,

@@ -9,11 +9,13 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "diagnose/cause.h"
 #include "document/edit_distance.h"
 #include "model/catalogue.h"
 #include "predict/explain.h"
 #include "report/derivation.h"
 #include "report/device_help.h"
+#include "report/diagnosis_text.h"
 #include "report/environment_help.h"
 #include "report/error_codes.h"
 #include "report/key_help.h"
@@ -38,6 +40,17 @@ bool explain_word(const Invocation& invocation, const std::string& word) {
   const Style& style = invocation.style;
   if (const ErrorCode* code = find_error_code(word)) {
     print(invocation, error_code_text(*code, style), json_of(*code));
+    return true;
+  }
+  if (const CauseFacts* cause = find_cause(word)) {
+    const nlohmann::ordered_json json = {{"cause", std::string(cause->name)},
+                                         {"title", std::string(cause->title)},
+                                         {"what", std::string(cause->what)},
+                                         {"proof", std::string(cause->proof)},
+                                         {"counter", std::string(cause->counter)},
+                                         {"experiment", std::string(cause->experiment)},
+                                         {"remedy", std::string(cause->remedy)}};
+    print(invocation, cause_text(*cause, style), json);
     return true;
   }
   if (const Rule* rule = find_rule(word)) {
@@ -145,6 +158,7 @@ int explain_command(const Invocation& invocation) {
 
   const auto job = job_of(document, input->folder);
   if (!job) return refuse(invocation, job.error(), "nothing explained");
+  warn(invocation, warnings_of_import(*input));
   warn(invocation, job->warnings);
   const Explained explained = explain(*job, invocation.words.size() > 1 ? invocation.words[1] : "");
   if (explained.problem) return refuse(invocation, {*explained.problem}, "nothing explained");

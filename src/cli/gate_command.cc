@@ -105,6 +105,14 @@ std::string in_gib(Bytes bytes) {
   return fmt::format("{:.1f}", static_cast<double>(number(bytes)) / (1024.0 * 1024.0 * 1024.0));
 }
 
+std::vector<std::string> unread_keys(const RunInput& input) {
+  std::vector<std::string> names;
+  for (const std::string& name :
+       input.imported == nullptr ? std::vector<std::string>{} : input.imported->unread)
+    names.push_back(printable(name));
+  return names;
+}
+
 // One job's answer, or why it is not weighed.
 struct Answer {
   bool refused = false;
@@ -153,6 +161,9 @@ tl::expected<Answer, Diagnostics> judge(const Invocation& invocation, const std:
   if (const std::string lacks = host_sentence(*weighed.job, prediction.host_of_node);
       !lacks.empty())
     said.line += "; " + lacks;
+  // A verdict of a job that was not read whole says so.
+  const std::vector<std::string> unread = unread_keys(*input);
+  if (!unread.empty()) said.line += fmt::format("; not read: {}", fmt::join(unread, ", "));
   if (crowded && prediction.verdict != Verdict::kDoesNotFit)
     said.line += fmt::format("; {:.1f} must stay free", policy.headroom_gib);
   if (said.refused && deaths.empty()) {
@@ -176,6 +187,7 @@ tl::expected<Answer, Diagnostics> judge(const Invocation& invocation, const std:
                    {"high_bytes", number(prediction.peak.high)},
                    {"usable_bytes", number(prediction.usable)},
                    {"line", said.line}};
+  if (!unread.empty()) said.document["not_read"] = unread;
   if (!deaths.empty()) said.document["stops_at_start"] = json_of(deaths)["problems"];
   return said;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_status.h"
+#include "cli/import_check.h"
 #include "cli/outlet.h"
 #include "cli/output_file.h"
 #include "cli/problems.h"
@@ -73,6 +74,7 @@ void complete(Imported& imported, const std::string& folder) {
 }  // namespace
 
 int import_command(const Invocation& invocation) {
+  if (invocation.has("check")) return import_check(invocation);
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "import what: one launch configuration");
   const std::string& word = invocation.words.front();

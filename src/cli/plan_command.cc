@@ -338,6 +338,7 @@ int plan_command(const Invocation& invocation) {
     return refuse_words(invocation, "plan takes one run file or model");
   const auto input = read_run(invocation.words.front());
   if (!input) return refuse(invocation, input.error(), "nothing planned");
+  warn(invocation, warnings_of_import(*input));
   Value document = input->document;
   use_canonical_keys(document);
   const auto used = used_stacks(invocation, true);

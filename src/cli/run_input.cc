@@ -55,8 +55,11 @@ RunInput model_input(const std::string& word) {
 }
 
 tl::unexpected<Diagnostics> unreadable(const std::string& word, std::string_view why) {
-  return tl::unexpected(
-      Diagnostics{command_line_problem("E100", fmt::format("cannot read {}: {}", word, why))});
+  // A folder of somebody's machine often ends in the model's public name.
+  const auto model = preset_named_in(word);
+  return tl::unexpected(Diagnostics{command_line_problem(
+      "E100", fmt::format("cannot read {}: {}", word, why),
+      model ? fmt::format("its last part names {}, which is known by that name", *model) : "")});
 }
 
 tl::expected<std::string, std::string> read_file_for_core(const std::string& path) {
@@ -193,6 +196,10 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word) {
   input.text = std::move(*text);
   input.folder = standard_input ? "" : fs::path(word).parent_path().string();
   return input;
+}
+
+Diagnostics warnings_of_import(const RunInput& input) {
+  return input.imported == nullptr ? Diagnostics{} : input.imported->problems;
 }
 
 KeyEdit edit_of(std::string_view key, std::string_view text, std::string_view source) {

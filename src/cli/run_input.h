@@ -46,6 +46,9 @@ Imported import_file(const std::string& path, std::string_view text);
 
 tl::expected<RunInput, Diagnostics> read_run(const std::string& word);
 
+// What is to know of a launch file that was read: keys that were not understood, branches that were not followed.
+Diagnostics warnings_of_import(const RunInput& input);
+
 // The keys that the flags said, as edits of the document.
 std::vector<KeyEdit> edits_of(const std::vector<SaidKey>& keys);
 void lay_over(Value& document, const std::vector<KeyEdit>& edits);

@@ -99,6 +99,7 @@ int sweep_command(const Invocation& invocation) {
   if (!axes) return refuse(invocation, axes.error(), "nothing weighed");
   const auto input = read_run(invocation.words.front());
   if (!input) return refuse(invocation, input.error(), "nothing weighed");
+  warn(invocation, warnings_of_import(*input));
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));
   const bool largest = invocation.has("largest");

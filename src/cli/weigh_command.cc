@@ -40,10 +40,19 @@ struct Answered {
   }
 };
 
+// What was not read of a launch file stands before what its run itself is warned of.
+void warn_first(Prediction& prediction, const Diagnostics& warnings) {
+  std::vector<std::string> texts;
+  for (const Diagnostic& warning : warnings)
+    texts.push_back(warning.more > 0 ? fmt::format("and {} more", warning.more) : warning.message);
+  prediction.warnings.insert(prediction.warnings.begin(), texts.begin(), texts.end());
+}
+
 Answered answered(Value document, const RunInput& input, bool suggestions_wanted) {
   Answered result;
   result.weighed = weigh_document(document, input.folder);
   result.document = std::move(document);
+  if (result.weighed.prediction) warn_first(*result.weighed.prediction, warnings_of_import(input));
   if (suggestions_wanted && result.weighed.prediction)
     result.suggestions = suggest(
         *result.weighed.job, *result.weighed.prediction,
@@ -192,6 +201,7 @@ int weigh_command(const Invocation& invocation) {
   const auto budget = budget_asked(invocation, job, prediction);
   if (!budget) return refuse(invocation, budget.error(), "nothing weighed");
 
+  warn(invocation, warnings_of_import(*input));
   warn(invocation, job.warnings);
   if (invocation.json || brief) {
     auto json = json_of(job, prediction, asked.suggestions, brief);

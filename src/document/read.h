@@ -21,7 +21,9 @@ using ReadValue = tl::expected<Value, Diagnostics>;
 ReadValue read_json(std::string_view text, std::string_view source_name);
 ReadValue read_toml(std::string_view text, std::string_view source_name);
 // What engines' own files are written in; plain words are typed as PyYAML types them.
-ReadValue read_yaml(std::string_view text, std::string_view source_name);
+// `repeated`: a key that stands twice is a warning there, and the later one counts, as PyYAML has it; absent: an error.
+ReadValue read_yaml(std::string_view text, std::string_view source_name,
+                    Diagnostics* repeated = nullptr);
 
 // JSON when the name ends in .json or the text opens with a brace, else TOML.
 ReadValue read_document(std::string_view text, std::string_view source_name);

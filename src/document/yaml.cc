@@ -318,7 +318,17 @@ void YamlReader::add(Value& table, RepeatedKeys& keys, std::vector<Value>& merge
       merged.push_back(std::move(value));
     return;
   }
-  if (keys.repeats(table, key)) {
+  const bool repeats = keys.repeats(table, key);
+  if (repeats && repeated_ != nullptr) {
+    Value::Member& there = *table.member(key);
+    add_problem(*repeated_, {Severity::kWarning, "E102", fmt::format("\"{}\" is given twice", key),
+                             mark.place(), fmt::format("first on line {}", there.key_mark.line),
+                             "the later one counts"});
+    there.key_mark = std::move(mark);
+    there.value = std::move(value);
+    return;
+  }
+  if (repeats) {
     if (is_full(problems_, Severity::kError))
       count_problem(problems_, Severity::kError);
     else
@@ -339,7 +349,7 @@ void YamlReader::merge(Value& table, RepeatedKeys& keys, const std::vector<Value
   }
 }
 
-ReadValue read_yaml(std::string_view text, std::string_view source_name) {
+ReadValue read_yaml(std::string_view text, std::string_view source_name, Diagnostics* repeated) {
   const auto source = source_of(source_name, text);
   const auto refuse = [&](const char* code, std::string message) {
     return tl::unexpected(Diagnostics{
@@ -350,6 +360,7 @@ ReadValue read_yaml(std::string_view text, std::string_view source_name) {
                                       kMaximumConfigurationBytes >> 20));
   if (text.find('\0') != std::string_view::npos) return refuse("E101", "not text: a zero byte");
   YamlReader reader(source);
+  reader.take_the_later(repeated);
   try {
     Value root = reader.read();
     if (!reader.problems().empty()) return tl::unexpected(std::move(reader.problems()));

@@ -47,6 +47,8 @@ class YamlReader {
 
   Value read();
   Diagnostics& problems() { return problems_; }
+  // Keys that stand twice are told there, and the later one counts.
+  void take_the_later(Diagnostics* repeated) { repeated_ = repeated; }
 
   Place place_of(std::size_t at) const;
 
@@ -148,6 +150,7 @@ class YamlReader {
   mutable std::size_t line_end_ = 0;
   std::map<std::string, Value> anchors_;
   Diagnostics problems_;
+  Diagnostics* repeated_ = nullptr;
   std::size_t counted_upto_ = 0;
   int line_ = 1;
   int counted_line_ = 0;

@@ -259,8 +259,8 @@ class TraceReader {
     if (times_.collectives.size() > 256) times_.collectives.erase(times_.collectives.begin());
   }
 
-  TraceDeviceMemory* memory_of(std::int64_t device) {
-    for (TraceDeviceMemory& memory : times_.memory)
+  ProfiledMemory* memory_of(std::int64_t device) {
+    for (ProfiledMemory& memory : times_.memory)
       if (memory.device == device) return &memory;
     if (times_.memory.size() >= kMostDevices) return nullptr;
     times_.memory.push_back({});
@@ -291,7 +291,7 @@ class TraceReader {
       evidence_.failures.push_back(std::move(failure));
       return;
     }
-    TraceDeviceMemory* const memory = memory_of(device);
+    ProfiledMemory* const memory = memory_of(device);
     if (memory == nullptr) return;
     ++memory->events;
     if (allocated) {
@@ -335,7 +335,7 @@ class TraceReader {
       evidence_.why_incomplete = "no GPU activity recorded: the profiler saw the host alone";
     }
     for (MemoryFailure& failure : evidence_.failures) failure.rank = evidence_.rank;
-    for (const TraceDeviceMemory& memory : times_.memory) {
+    for (const ProfiledMemory& memory : times_.memory) {
       MemoryReading reading;
       reading.source = "profiler trace";
       reading.rank = evidence_.rank;

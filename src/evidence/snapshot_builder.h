@@ -49,7 +49,10 @@ class SnapshotBuilder {
     Kind kind = Kind::kNothing;
   };
 
-  explicit SnapshotBuilder(std::size_t bytes) : most_values_(bytes + (1U << 20U)) {}
+  explicit SnapshotBuilder(std::size_t bytes) : most_values_(bytes + (1U << 20U)) {
+    // An event takes more than a hundred bytes: growing by doubling would hold it twice. What is not used is never touched.
+    if (bytes > (std::size_t{64} << 20)) events_.reserve(bytes / 72);
+  }
 
   static Value integer(std::int64_t number) { return {number, 0, Kind::kInteger}; }
   static Value truth(bool yes) { return {yes ? 1 : 0, 0, Kind::kBool}; }

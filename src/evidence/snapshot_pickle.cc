@@ -27,10 +27,12 @@ class SnapshotPickle {
         most_remembered_(bytes.size() / 16 + kFewValues) {}
 
   tl::expected<MemoryHistory, Diagnostics> run() && {
+    if (input_.bytes().size() > (std::size_t{64} << 20)) memo_.reserve(input_.bytes().size() / 72);
     if (input_.is_pickle())
       while (!input_.ended()) step(input_.opcode());
     if (input_.problems().empty() && !ended_well_) input_.stop("the pickle ends without a value");
     if (!input_.problems().empty()) return tl::unexpected(std::move(input_.problems()));
+    memo_ = {};
     MemoryHistory history = builder_.finish(stack_.back());
     if (!builder_.fault().empty()) {
       Diagnostic problem;

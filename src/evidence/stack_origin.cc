@@ -34,6 +34,8 @@ enum FrameSign : std::uint32_t {
   kSignCache = 1U << 20U,
   kSignWrapper = 1U << 21U,  // of PyTorch or an engine: never the owner's own line
   kSignForward = 1U << 22U,
+  kSignReduce = 1U << 23U,  // gradients on their way from ranks to shards
+  kSignFlatten = 1U << 24U,
 };
 
 struct FrameRule {
@@ -45,6 +47,10 @@ struct FrameRule {
 // Facts of the frameworks' own files: PyTorch 2.0 to 2.11, transformers 4 and 5, DeepSpeed 0.14 to 0.18, Megatron-LM,
 // bitsandbytes, PEFT, Apex.
 constexpr std::array kFrameRules = {
+    FrameRule{"", "=_flatten_dense_tensors", kSignFlatten},
+    FrameRule{"torch/distributed/fsdp/", "foreach_reduce", kSignReduce},
+    FrameRule{"torch/distributed/fsdp/", "_reduce_grad", kSignReduce},
+    FrameRule{"torch/distributed/fsdp/", "post_backward", kSignReduce},
     FrameRule{"torch/optim/", "_init_group", kSignStep | kSignMakesState},
     FrameRule{"torch/optim/optimizer.py", "=wrapper", kSignStep | kSignWrapper},
     FrameRule{"torch/optim/optimizer.py", "=_use_grad", kSignStep | kSignWrapper},
@@ -121,13 +127,15 @@ constexpr std::array kFrameRules = {
     FrameRule{"", "save_checkpoint", kSignSave},
     FrameRule{"", "save_pretrained", kSignSave},
     FrameRule{"", "=save_model", kSignSave},
-    FrameRule{"", "full_state_dict", kSignSave},
+    FrameRule{"", "full_state", kSignSave},
+    FrameRule{"torch/distributed/fsdp/_unshard_param_utils.py", "", kSignSave},
     FrameRule{"", "_zero3_consolidated", kSignSave},
     FrameRule{"torch/nn/modules/module.py", "=state_dict", kSignSave},
 
     FrameRule{"transformers/generation/", "", kSignEvaluation},
     FrameRule{"", "=generate", kSignEvaluation},
-    FrameRule{"", "=evaluate", kSignEvaluation},
+    FrameRule{"", "evaluat", kSignEvaluation},
+    FrameRule{"", "predictions", kSignEvaluation},
     FrameRule{"", "=evaluation_loop", kSignEvaluation},
     FrameRule{"", "=prediction_step", kSignEvaluation},
     FrameRule{"", "=validate", kSignEvaluation},
@@ -154,9 +162,7 @@ constexpr std::array kFrameRules = {
     FrameRule{"torch/distributed/fsdp/", "", kSignWrapper},
     FrameRule{"torch/distributed/distributed_c10d.py", "", kSignGather | kSignWrapper},
     FrameRule{"torch/distributed/_functional_collectives.py", "", kSignGather | kSignWrapper},
-    FrameRule{"torch/nn/parallel/distributed.py", "=__init__", kSignGradBuffer},
-    FrameRule{"torch/nn/parallel/distributed.py", "_ddp_init_helper", kSignGradBuffer},
-    FrameRule{"torch/nn/parallel/distributed.py", "_build", kSignGradBuffer},
+    FrameRule{"torch/nn/parallel/distributed.py", "=__init__", kSignGather},
     FrameRule{"torch/nn/parallel/", "", kSignWrapper},
     FrameRule{"torch/nn/parallel/comm.py", "broadcast_coalesced", kSignReplicate},
     FrameRule{"deepspeed/runtime/zero/partition_parameters.py", "all_gather", kSignGather},
@@ -276,6 +282,7 @@ StackRole role_of(std::uint32_t all, std::uint32_t inner, std::uint32_t outermos
   if ((all & kSignMakesState) != 0) return StackRole::kOptimizerState;
   if ((all & kSignSave) != 0) return StackRole::kSave;
   if ((all & kSignEvaluation) != 0) return StackRole::kEvaluation;
+  if ((all & kSignFlatten) != 0 && (inner & kSignMaster) != 0) return StackRole::kLoad;
   if ((inner & kSignMaster) != 0) return StackRole::kMaster;
   if ((inner & kSignGradBuffer) != 0) return StackRole::kGradientBuffer;
   if ((inner & kSignReplicate) != 0) return StackRole::kLoad;
@@ -286,7 +293,7 @@ StackRole role_of(std::uint32_t all, std::uint32_t inner, std::uint32_t outermos
   if ((inner & kSignLoad) != 0) return StackRole::kLoad;
   if ((inner & kSignLoss) != 0) return StackRole::kLoss;
   if ((all & kSignLoad) != 0 && (all & kSignForward) == 0) return StackRole::kLoad;
-  if ((all & (kSignForward | kSignGenerated)) != 0) return StackRole::kForward;
+  if ((all & (kSignForward | kSignGenerated | kSignDequantise)) != 0) return StackRole::kForward;
   return StackRole::kOther;
 }
 
@@ -329,6 +336,7 @@ std::vector<StackOrigin> stack_origins(const MemoryHistory& history) {
     origin.experts = (all & kSignExperts) != 0;
     origin.generated = (all & kSignGenerated) != 0;
     origin.replicates = (inner & kSignReplicate) != 0;
+    origin.reduces = (all & kSignReduce) != 0;
     origin.cache = (all & kSignCache) != 0;
   }
   return origins;

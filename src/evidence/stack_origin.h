@@ -45,6 +45,7 @@ struct StackOrigin {
   bool norm = false;
   bool generated = false;   // by torch.compile: the module is lost
   bool replicates = false;  // DataParallel's copies of parameters
+  bool reduces = false;     // gradients to their shards
   bool cache = false;       // keys and values of generation
   std::string site;         // the owner's own line: "model.py:88 forward"
 };

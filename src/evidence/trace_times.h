@@ -21,7 +21,7 @@ struct TraceStep {
   std::int64_t number = 0;
   double seconds = 0.0;  // of the host: the first may be partial, and the device may lag
 };
-struct TraceDeviceMemory {
+struct ProfiledMemory {
   std::int64_t device = 0;
   Bytes peak_allocated, peak_reserved;
   std::int64_t events = 0;
@@ -39,7 +39,7 @@ struct TraceTimes {
   double span_seconds = 0.0, busy_seconds = 0.0, communication_seconds = 0.0, exposed_seconds = 0.0,
          idle_seconds = 0.0;
   std::vector<TraceStep> steps;
-  std::vector<TraceDeviceMemory> memory;
+  std::vector<ProfiledMemory> memory;
   std::map<std::string, TraceCollective> collectives;  // by operation
   std::optional<Bytes> device_total;
   std::int64_t kernels = 0;

@@ -7,38 +7,10 @@
 
 #include "document/edit_distance.h"
 #include "job/keys.h"
+#include "job/slipped.h"
 
 namespace steelyard {
 namespace {
-
-// One slip of a letter: swapped with its neighbour, left out, doubled, or changed to one beside it on the keyboard.
-// Digits are spared: 7b for 8b is another model, not a slip.
-std::string slipped(std::string word, std::mt19937& random) {
-  const auto pick = [&](std::size_t count) {
-    return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
-  };
-  for (int attempt = 0; attempt < 50; ++attempt) {
-    const std::size_t at = pick(word.size());
-    const bool letter = word[at] >= 'a' && word[at] <= 'z';
-    if (!letter) continue;
-    switch (pick(4)) {
-      case 0:
-        if (at + 1 >= word.size() || word[at] == word[at + 1] ||
-            !(word[at + 1] >= 'a' && word[at + 1] <= 'z'))
-          continue;
-        std::swap(word[at], word[at + 1]);
-        return word;
-      case 1:
-        return word.erase(at, 1);
-      case 2:
-        return word.insert(at, 1, word[at]);
-      default:
-        word[at] = static_cast<char>(word[at] == 'z' ? 'y' : word[at] + 1);
-        return word;
-    }
-  }
-  return word;
-}
 
 struct Tally {
   int first = 0, all = 0;

@@ -39,6 +39,14 @@ std::string name_in(std::string_view path) {
                                                      : std::string(last);
 }
 
+// A folder of somebody's machine often ends in the model's public name.
+std::string suggestion_of(std::string_view path) {
+  const auto preset = preset_named_in(path);
+  return preset
+             ? fmt::format("its last part names {}: --model {} weighs that one", *preset, *preset)
+             : std::string();
+}
+
 std::optional<ModelChoice> read_config(const Value& config, std::string name,
                                        Diagnostics& problems) {
   auto architecture = read_architecture(config, std::move(name), problems);
@@ -65,17 +73,36 @@ tl::expected<ConfigFile, std::string> find_config(const std::string& path,
   return tl::unexpected(text.error());
 }
 
+// A folder of another machine that ends in a public checkpoint's name, ${HOME}/models/Qwen2.5-7B-Instruct, has its shape: said as
+// a warning, because what lies there may have been changed.
+std::optional<ModelChoice> by_last_part(const Value& value, Diagnostics& problems) {
+  std::string_view path = value.as_string();
+  while (path.ends_with("/")) path.remove_suffix(1);
+  if (path.find('/') == std::string_view::npos || path.ends_with(".json")) return std::nullopt;
+  const std::string_view last = path.substr(path.rfind('/') + 1);
+  const auto preset = preset_like(last);
+  if (!preset) return std::nullopt;
+  Diagnostics ignored;
+  auto found = find_model(*preset, value.place(), ignored);
+  if (!found) return std::nullopt;
+  problems.push_back(
+      {Severity::kWarning, "E308", fmt::format("{}: this folder is not here", path.substr(0, 200)),
+       value.place(), fmt::format("weighed as {}, which its last part names", *preset),
+       "--model says another: a name, a config.json or its folder"});
+  return ModelChoice{std::move(found->architecture),
+                     fmt::format("{} (by the folder's name)", *preset), true,
+                     quantisation_in_name(last)};
+}
+
 std::optional<ModelChoice> read_file_config(const Value& value, const ReadFile& read_file,
                                             const std::string& folder, Diagnostics& problems) {
   const std::string path = path_from(folder, value);
   auto file = find_config(path, read_file);
   if (!file) {
-    problems.push_back({Severity::kError,
-                        "E100",
-                        fmt::format("{}: {}", path, file.error()),
-                        value.place(),
-                        "expected a config.json or the folder that holds it",
-                        {}});
+    if (auto choice = by_last_part(value, problems)) return choice;
+    problems.push_back({Severity::kError, "E100", fmt::format("{}: {}", path, file.error()),
+                        value.place(), "expected a config.json or the folder that holds it",
+                        suggestion_of(value.as_string())});
     return std::nullopt;
   }
   auto config = read_json(file->text, file->path);
@@ -110,6 +137,10 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
     return std::nullopt;
   }
 
+  // A variable that nobody set: a folder of somebody's machine.
+  const bool hole = written.find("${") != std::string::npos;
+  if (hole)
+    if (auto choice = by_last_part(value, problems)) return choice;
   Diagnostics unknown;
   if (auto found = find_model(written, value.place(), unknown)) {
     problems.insert(problems.end(), unknown.begin(), unknown.end());
@@ -120,6 +151,10 @@ std::optional<ModelChoice> choose_model(const Value& value, const ReadFile& read
   if (read_file) {
     if (find_config(path_from(folder, value), read_file))
       return read_file_config(value, read_file, folder, problems);
+    // Two parts are a hub's name.
+    const bool path = std::count(written.begin(), written.end(), '/') > 1;
+    if (path)
+      if (auto choice = by_last_part(value, problems)) return choice;
   }
   problems.insert(problems.end(), unknown.begin(), unknown.end());
   return std::nullopt;

@@ -9,37 +9,11 @@
 
 #include "document/edit_distance.h"
 #include "job/device_choice.h"
+#include "job/slipped.h"
 #include "model/catalogue.h"
 
 namespace steelyard {
 namespace {
-
-bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
-
-// One letter swapped with its neighbour, left out, doubled or changed. Digits are another model.
-std::string slipped(std::string word, std::mt19937& random) {
-  const auto pick = [&](std::size_t count) {
-    return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
-  };
-  for (int attempt = 0; attempt < 50; ++attempt) {
-    const std::size_t at = pick(word.size());
-    if (!is_letter(word[at])) continue;
-    switch (pick(4)) {
-      case 0:
-        if (at + 1 >= word.size() || word[at] == word[at + 1] || !is_letter(word[at + 1])) continue;
-        std::swap(word[at], word[at + 1]);
-        return word;
-      case 1:
-        return word.erase(at, 1);
-      case 2:
-        return word.insert(at, 1, word[at]);
-      default:
-        word[at] = static_cast<char>(word[at] == 'z' ? 'y' : word[at] + 1);
-        return word;
-    }
-  }
-  return word;
-}
 
 TEST(ProductNames, SlipsFindThePresetThatWasMeant) {
   const std::vector<std::string_view> names = preset_names();

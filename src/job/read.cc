@@ -32,6 +32,32 @@ namespace {
 
 bool is_error(const Diagnostic& problem) { return problem.severity == Severity::kError; }
 
+// A table without vocab_size, as launch files of Megatron-LM give it: the tokenizer's own size is said beside it.
+Value with_vocabulary(const Draft& draft, Value model) {
+  const Setting* said = draft.settings().find(KeyId::kVocabularySize);
+  if (said == nullptr || !model.is_table()) return model;
+  Value rows = Value::integer(said->count);
+  rows.set_mark(said->member->value.mark());
+  set_path(model, "vocab_size", std::move(rows), said->member->value.place());
+  return model;
+}
+
+// What is asked for beside a table of a model, and what says it.
+void check_vocabulary(Draft& draft, Diagnostics& problems) {
+  const Setting* said = draft.settings().find(KeyId::kVocabularySize);
+  for (Diagnostic& problem : problems)
+    if (said == nullptr && problem.code == "E302" &&
+        problem.message.find("\"vocab_size\" is missing") != std::string::npos)
+      problem.help = "the tokenizer decides it: --vocab-size N says how many entries it has";
+  if (said == nullptr || draft.job().model == nullptr) return;
+  if (draft.job().model->vocabulary != said->count)
+    draft.refuse(KeyId::kVocabularySize, "E213",
+                 fmt::format("vocabulary_size {} beside a model of {}", said->count,
+                             draft.job().model->vocabulary),
+                 "the model says its own",
+                 "model = {...}, a table of config.json's keys, takes another");
+}
+
 std::optional<ModelChoice> take_model(Draft& draft, const JobContext& context,
                                       Diagnostics& problems) {
   const Setting* setting = draft.settings().find(KeyId::kModel);
@@ -43,9 +69,11 @@ std::optional<ModelChoice> take_model(Draft& draft, const JobContext& context,
           "model = \"llama-3.1-8b\" names one; `steelyard list models` shows the known ones");
     return std::nullopt;
   }
-  auto choice = choose_model(setting->member->value, context.read_file, context.folder, problems);
+  const Value model = with_vocabulary(draft, setting->member->value);
+  auto choice = choose_model(model, context.read_file, context.folder, problems);
+  if (choice) draft.job().model = choice->architecture;
+  check_vocabulary(draft, problems);
   if (!choice) return std::nullopt;
-  draft.job().model = choice->architecture;
   if (!choice->understood.empty()) {
     const bool guessed = choice->architecture->guessed;
     draft.assume(KeyId::kModel, guessed ? "a guess" : choice->architecture->name,

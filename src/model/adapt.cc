@@ -97,8 +97,9 @@ std::vector<std::string> adaptable_modules(const Architecture& architecture) {
 
 namespace {
 
-// The tensors of routed experts: three of each, or two of all.
+// The tensors of routed experts: three of each, two where there is no gate, or two of all.
 std::vector<int> tensors_of(const ExpertMlp& mlp) {
+  if (!mlp.gated) return {mlp.up_index, mlp.down_index};
   if (mlp.gate_index >= 0) return {mlp.gate_index, mlp.up_index, mlp.down_index};
   return {mlp.gate_up_index, mlp.down_index};
 }

@@ -198,6 +198,8 @@ struct ExpertMlp {
   std::int64_t experts_per_token = 0;
   std::int64_t width = 0;  // of one expert
   Activation activation = Activation::kSilu;
+  bool gated =
+      true;  // false: `up` and `down` alone, act(up) between them (Megatron-LM without --swiglu)
   bool expert_biases = false;
   Linear router;
   bool router_in_float32 = false;  // casts the hidden states to fp32 first (deepseek, glm4_moe)
@@ -207,6 +209,7 @@ struct ExpertMlp {
   std::optional<Linear> shared_gate;  // qwen2_moe: a sigmoid of [1, h] multiplies the shared output
   int gate_up_index = -1, down_index = -1;  // fused tensors, or
   int gate_index = -1, up_index = -1;       // per-expert tensors (copies = experts)
+  int up_bias_index = -1;                   // of experts without a gate
   int gate_up_bias_index = -1, down_bias_index = -1;
   // llama4 in transformers: every expert runs over every token (its scores are zero where it was
   // not chosen).

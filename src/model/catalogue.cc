@@ -11,6 +11,7 @@
 #include "document/read.h"
 #include "model/guess.h"
 #include "model/read.h"
+#include "model/stored_quantisation.h"
 
 namespace steelyard {
 namespace {
@@ -85,11 +86,7 @@ std::optional<FoundModel> read_found(std::string_view name, std::string understo
 
 // What tuned, quantised and republished checkpoints keep of the name of the one whose shape they have, without its owner:
 // "unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit" is a llama-3.1-8b.
-std::string plain_name(std::string_view written) {
-  std::string name(written.substr(written.rfind('/') + 1));
-  std::transform(name.begin(), name.end(), name.begin(), lower);
-  constexpr std::string_view kOwner = "meta-";
-  if (name.starts_with(kOwner)) name.erase(0, kOwner.size());
+std::string without_endings(std::string name) {
   constexpr std::array<std::string_view, 14> kEnds = {
       "-bnb-4bit", "-unsloth", "-fp16", "-bf16", "-2507", "-instruct", "-thinking",
       "-chat",     "-it",      "-base", "-hf",   "-pt",   "-deduped",  "-1m"};
@@ -104,6 +101,18 @@ std::string plain_name(std::string_view written) {
     name.resize(name.size() - end->size());
     end = kEnds.begin();
   }
+  return name;
+}
+
+std::string plain_name(std::string_view written) {
+  std::string name(written.substr(written.rfind('/') + 1));
+  std::transform(name.begin(), name.end(), name.begin(), lower);
+  constexpr std::string_view kOwner = "meta-";
+  if (name.starts_with(kOwner)) name.erase(0, kOwner.size());
+  // Behind "-gptq" only how it was quantised is said: llama-2-7b-aqlm-2bit-1x16-hf.
+  if (const std::size_t at = quantisation_word_in(name); at != std::string::npos && at > 0)
+    name.resize(at - 1);
+  name = without_endings(std::move(name));
   for (const std::string_view word : {"-instruct-", "-chat-", "-base-"})  // before a version
     if (const std::size_t at = name.find(word); at != std::string::npos)
       name.erase(at, word.size() - 1);
@@ -141,6 +150,19 @@ std::optional<std::string_view> preset_but_for_a_dash(std::string_view written) 
   return found;
 }
 
+// Where a checkpoint that nobody knows by name can be read: "owner/name" alone is a hub's.
+std::string config_address(std::string_view written) {
+  const bool hub = std::count(written.begin(), written.end(), '/') == 1 &&
+                   written.find_first_of(" :\\$") == std::string_view::npos &&
+                   written.front() != '/' && written.back() != '/' && written.front() != '.';
+  return hub ? fmt::format(
+                   "its shape is in https://huggingface.co/{}/resolve/main/config.json: save it "
+                   "and "
+                   "give its path as the model; ",
+                   written)
+             : std::string();
+}
+
 void refuse_name(std::string_view written, const Place& place, Diagnostics& diagnostics) {
   std::vector<std::string_view> names = preset_names();
   const std::size_t presets = names.size();
@@ -149,6 +171,11 @@ void refuse_name(std::string_view written, const Place& place, Diagnostics& diag
       if (const auto id = hub_id_in(file.text); !id.empty()) names.push_back(id);
   const auto near = nearest_products(written, names, MustKeep::kNumbers);
   std::string help = near.empty() ? std::string() : did_you_mean("model", near) + "; ";
+  if (near.empty())
+    if (const auto base = preset_named_in(written))
+      help = fmt::format("its name has {} in it: --model {} if it is a fine-tune of that shape; ",
+                         *base, *base);
+  help += config_address(written);
   help += fmt::format(
       "accepted are the {} names of `steelyard list models`, their hub names, a config.json or its "
       "folder, a table of its keys, or a size as in \"7B\"",
@@ -213,6 +240,26 @@ std::optional<std::string_view> preset_like(std::string_view written) {
     if (!id.empty() && plain_name(id) == plain) return found(file);
   }
   return std::nullopt;
+}
+
+std::optional<std::string_view> preset_named_in(std::string_view written) {
+  while (written.ends_with("/")) written.remove_suffix(1);
+  if (written.ends_with("/config.json"))
+    written.remove_suffix(std::string_view("/config.json").size());
+  if (const auto whole = preset_like(written.substr(written.rfind('/') + 1))) return whole;
+  std::string name(written.substr(written.rfind('/') + 1));
+  std::transform(name.begin(), name.end(), name.begin(), lower);
+  const auto ends_a_word = [&](std::size_t at) {
+    return at >= name.size() || name[at] == '-' || name[at] == '_';
+  };
+  std::optional<std::string_view> longest;
+  for (const std::string_view preset : preset_names())
+    for (std::size_t at = name.find(preset); at != std::string::npos;
+         at = name.find(preset, at + 1))
+      if ((at == 0 || ends_a_word(at - 1)) && ends_a_word(at + preset.size()) &&
+          (!longest || preset.size() > longest->size()))
+        longest = preset;
+  return longest;
 }
 
 std::optional<std::string> hub_id_of_link(std::string_view link) {

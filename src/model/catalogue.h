@@ -47,6 +47,10 @@ std::optional<std::string_view> preset_of_hub_id(std::string_view hub_id);
 // file names ("same_shape").
 std::optional<std::string_view> preset_like(std::string_view written);
 
+// The preset whose name stands in the last part of a path or name, between dashes: "qwen3-8b" of
+// "Skywork-Reward-V2-Qwen3-8B". To be suggested and never taken: its head or vocabulary may be others.
+std::optional<std::string_view> preset_named_in(std::string_view written);
+
 // "meta-llama/Llama-3.1-8B" of a link in any form (blob, resolve, tree, raw, with or without the
 // scheme), or nothing.
 std::optional<std::string> hub_id_of_link(std::string_view link);

@@ -35,6 +35,18 @@ int add_separate_expert_matrix(Tensors& tensors, std::string_view name, Checked 
   return add_tensor(tensors, std::move(tensor));
 }
 
+int add_separate_expert_bias(Tensors& tensors, std::string_view name, Checked width, TensorCut cut,
+                             std::int64_t experts) {
+  ParameterTensor tensor;
+  tensor.name = joined(name, ".bias");
+  tensor.shape = {width.value()};
+  tensor.role = TensorRole::kBias;
+  tensor.cut = cut;
+  tensor.routed_expert = true;
+  tensor.copies = experts;
+  return add_tensor(tensors, std::move(tensor));
+}
+
 int add_fused_expert_tensor(Tensors& tensors, std::string name, std::vector<std::int64_t> shape,
                             TensorRole role, TensorCut cut) {
   ParameterTensor tensor;
@@ -208,12 +220,22 @@ DenseMlp add_plain_mlp(Tensors& tensors, std::string_view up, std::string_view d
 ExpertMlp add_separate_experts(Tensors& tensors, Checked hidden, const ExpertOptions& options,
                                const ExpertNames& names) {
   ExpertMlp mlp = begin_experts(tensors, hidden, options);
-  mlp.gate_index = add_separate_expert_matrix(tensors, names.gate, hidden, options.width,
-                                              TensorCut::kRows, mlp.experts);
+  mlp.gated = options.gated;
+  if (options.gated)
+    mlp.gate_index = add_separate_expert_matrix(tensors, names.gate, hidden, options.width,
+                                                TensorCut::kRows, mlp.experts);
   mlp.up_index = add_separate_expert_matrix(tensors, names.up, hidden, options.width,
                                             TensorCut::kRows, mlp.experts);
+  const bool biased = options.biases && !options.gated;
+  mlp.expert_biases = biased;
+  if (biased)
+    mlp.up_bias_index =
+        add_separate_expert_bias(tensors, names.up, options.width, TensorCut::kRows, mlp.experts);
   mlp.down_index = add_separate_expert_matrix(tensors, names.down, options.width, hidden,
                                               TensorCut::kColumns, mlp.experts);
+  if (biased)
+    mlp.down_bias_index =
+        add_separate_expert_bias(tensors, names.down, hidden, TensorCut::kReplicated, mlp.experts);
   return mlp;
 }
 

@@ -99,6 +99,8 @@ struct ExpertOptions {
   std::string_view router = "mlp.gate";
   bool router_bias = false;
   Activation activation = Activation::kSilu;
+  bool gated = true;    // false: no gate matrix
+  bool biases = false;  // of up and down, for experts without a gate
 };
 // Experts as releases store them, one by one: tensor names hold a `*` for the number of the expert.
 struct ExpertNames {

@@ -53,6 +53,19 @@ std::optional<StoredQuantisation> stored_quantisation(const Value& config) {
   return stored;
 }
 
+std::size_t quantisation_word_in(std::string_view name) {
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = std::min(name.find_first_of("-_.", at), name.size());
+    const std::string part = lower(name.substr(at, end - at));
+    if (part == "bnb" || part == "nf4" ||
+        std::any_of(kInNames.begin(), kInNames.end(),
+                    [&](const auto& known) { return known.first == part; }))
+      return at;
+    at = end + 1;
+  }
+  return std::string_view::npos;
+}
+
 std::optional<StoredQuantisation> quantisation_in_name(std::string_view model) {
   const std::string name = lower(model.substr(model.rfind('/') + 1));
   StoredQuantisation stored;

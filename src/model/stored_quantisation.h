@@ -29,6 +29,8 @@ struct StoredQuantisation {
 
 // Nothing where the weights have 16 bits or more.
 std::optional<StoredQuantisation> stored_quantisation(const Value& config);
+// Where the first word of a quantisation begins in a name ("llama-2-7b-gptq": 11); npos: there is none.
+std::size_t quantisation_word_in(std::string_view name);
 std::optional<StoredQuantisation> quantisation_in_name(std::string_view model);
 
 }  // namespace steelyard

@@ -253,6 +253,7 @@ class DispatchedExperts {
   ValueId feed(ValueId rows, ValueId weights, const N& pairs) {
     const N& hidden = c_.sizes.hidden;
     const N matrix = experts_ * hidden * width_;
+    if (!mlp_.gated) return feed_without_gate(rows, weights, pairs, matrix);
     const bool packed = mlp_.gate_up_index >= 0;
     const ValueId both = product(
         rows,
@@ -276,6 +277,34 @@ class DispatchedExperts {
     const ValueId output =
         product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs * hidden, pairs);
     return mlp_.expert_biases ? biased(output, weights, pairs * hidden) : output;
+  }
+  // experts.py, TEGroupedMLP.forward, bias_act_func: what no fused kernel takes is an activation, a product with the weights
+  // in their type, and a cast back.
+  ValueId feed_without_gate(ValueId rows, ValueId weights, const N& pairs, const N& matrix) {
+    const ValueId up = product(rows, {mlp_.up_index}, {matrix}, "up", pairs * width_, pairs);
+    const int begin = c_.position();
+    const ValueId activated = c_.pointwise(
+        "activation", up, {kOwner, "act(up)", "op.fused-activation.saved-input"}, {.input = true});
+    const ElementType wide = bits_of(score_type_) > bits_of(type_) ? score_type_ : type_;
+    ValueId inner =
+        graph_.tensor({kOwner, "act(up)·weight", "op.multiply.output"}, pairs * width_, wide, true);
+    Operator weigh;
+    weigh.label = "weigh";
+    weigh.inputs = {activated, weights};
+    weigh.outputs = {inner};
+    weigh.saved = {activated, weights};
+    weigh.backward = {{BackwardStep::kTemporary, 0,
+                       graph_.temporary({kOwner, "gradient of the weights, unreduced",
+                                         "op.multiply.broadcast-backward"},
+                                        pairs * width_, wide)},
+                      kGradient1,
+                      kGradient0};
+    graph_.add(weigh);
+    inner = c_.cast(inner, type_, {kOwner, "act(up)·weight", "op.multiply.output"});
+    if (c_.recomputed.activation) c_.recompute_from(begin, true);
+    const ValueId output = product(inner, {mlp_.down_index}, {matrix}, "expert output",
+                                   pairs * c_.sizes.hidden, pairs);
+    return mlp_.expert_biases ? biased(output, weights, pairs * c_.sizes.hidden) : output;
   }
   // fused_bias_geglu.py, weighted_bias_quick_geglu_impl: both halves are clamped and joined again in front of the kernel.
   ValueId clamped(ValueId both, const N& pairs) {

@@ -25,24 +25,25 @@ def headers():
     raise FileNotFoundError("driver_types.h of the nvidia-cuda-runtime wheel: install the CUDA build of PyTorch")
 
 
-def build():
-    """The library's path; compiled once for each state of its source."""
+def build(name="paper_device.c", called="libcuda.so.1"):
+    """The library's path; compiled once for each state of its source. `called`: the name under which PyTorch finds it."""
     include = headers()
-    source = b"".join((HERE / name).read_bytes() for name in ("paper_device.c", "paper_device_names.h", "crt/host_defines.h"))
+    source = b"".join((HERE / file).read_bytes() for file in (name, "paper_device_names.h", "crt/host_defines.h"))
     key = hashlib.sha256(source + str(include).encode()).hexdigest()[:16]
-    library = Path(tempfile.gettempdir()) / f"steelyard-paper-device-{os.getuid()}-{key}.so"
+    library = Path(tempfile.gettempdir()) / f"steelyard-{Path(name).stem.replace('_', '-')}-{os.getuid()}-{key}.so"
     if not library.exists():
         part = library.with_suffix(f".{os.getpid()}")
         subprocess.run(
             [os.environ.get("CC", "cc"), "-O1", "-w", "-shared", "-fPIC", f"-I{HERE}", f"-I{include}",
-             "-Wl,-soname,libcuda.so.1", "-o", str(part), str(HERE / "paper_device.c"), "-ldl"],
+             f"-Wl,-soname,{called}", "-o", str(part), str(HERE / name), "-ldl"],
             check=True)
         part.replace(library)
     return library
 
 
-def load(device_bytes=None, devices=1):
-    """Puts the paper device where PyTorch looks for CUDA. Does nothing when it is there already."""
+def load(device_bytes=None, devices=1, processes=False):
+    """Puts the paper device where PyTorch looks for CUDA. Does nothing when it is there already. `processes`: NVML is there, too, and
+    says who uses the device."""
     global _loaded
     if _loaded is None:
         if "torch" in sys.modules:
@@ -51,6 +52,8 @@ def load(device_bytes=None, devices=1):
         if device_bytes:
             os.environ["PAPER_DEVICE_BYTES"] = str(device_bytes)
         _loaded = ctypes.CDLL(str(build()), mode=ctypes.RTLD_GLOBAL)
+        if processes:
+            ctypes.CDLL(str(build("paper_nvml.c", "libnvidia-ml.so.1")), mode=ctypes.RTLD_GLOBAL)
     return _loaded
 
 

@@ -45,6 +45,11 @@ static size_t capacity(void) {
   return bytes;
 }
 
+// What is taken of the device beside PyTorch's allocator: by this process (its context, libraries) and by another one.
+static size_t of_the_context(void) { return number_from_environment("PAPER_CONTEXT_BYTES", 0); }
+static size_t of_a_communicator(void) { return number_from_environment("PAPER_COMMUNICATOR_BYTES", 0); }
+API size_t paper_other_process_bytes(void) { return number_from_environment("PAPER_OTHER_PROCESS_BYTES", 0); }
+
 static int devices(void) { return (int)number_from_environment("PAPER_DEVICES", 1); }
 
 API int cudaGetDeviceProperties(struct cudaDeviceProp* p, int device) {
@@ -142,7 +147,14 @@ API const char* cudaGetErrorString(int code) { return code == 2 ? "out of memory
 static const size_t kRangeBytes = (size_t)1 << 45, kAlignment = 2097152;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *range, *next_address;
-static size_t used, most_used;
+static size_t used, most_used;  // by this process without its context
+static size_t communicators;     // how many NCCL has made
+
+API size_t paper_own_process_bytes(void) { return used + of_the_context() + communicators * of_a_communicator(); }
+static size_t free_bytes_now(void) {
+  const size_t taken = paper_own_process_bytes() + paper_other_process_bytes();
+  return taken < capacity() ? capacity() - taken : 0;
+}
 
 typedef struct Block { char* address; size_t bytes; struct Block* next; } Block;
 static Block* table[65536];
@@ -166,7 +178,7 @@ static void* reserve(size_t bytes) {
 
 API int cudaMalloc(void** address, size_t bytes) {
   pthread_mutex_lock(&lock);
-  int full = used + bytes > capacity();
+  int full = bytes > free_bytes_now();
   if (!full) {
     Block* block = malloc(sizeof *block);
     block->address = reserve(bytes);
@@ -198,7 +210,7 @@ API int cudaMallocAsync(void** address, size_t bytes, void* stream) { (void)stre
 API int cudaFreeAsync(void* address, void* stream) { (void)stream; return cudaFree(address); }
 API int cudaMemGetInfo(size_t* free_bytes, size_t* total) {
   *total = capacity();
-  *free_bytes = capacity() - used;
+  *free_bytes = free_bytes_now();
   return 0;
 }
 API size_t paper_device_used(void) { return used; }
@@ -409,7 +421,7 @@ API int cuMemAddressReserve(uintptr_t* address, size_t bytes) {
 }
 API int cuMemCreate(unsigned long long* handle, size_t bytes) {
   pthread_mutex_lock(&lock);
-  int full = used + bytes > capacity();
+  int full = bytes > free_bytes_now();
   if (!full) {
     Piece* piece = malloc(sizeof *piece);
     *piece = (Piece){(unsigned long long)(uintptr_t)new_handle(), bytes, pieces};
@@ -470,6 +482,7 @@ static int new_communicator(void** it, int ranks, int rank) {
   Communicator* made = malloc(sizeof *made);
   *made = (Communicator){ranks, rank};
   *it = made;
+  __sync_fetch_and_add(&communicators, 1);
   return 0;
 }
 typedef struct { char internal[128]; } UniqueId;

@@ -205,7 +205,10 @@ void read_accelerate(const Value& document, Launch& launch) {
       read_deepspeed_key(inner, launch, "deepspeed");
     } else {
       reading.rows(kDeepSpeed);
-      read_clip(reading, "deepspeed_config.gradient_clipping", true);
+      remove_path(launch.into.run, "training.gradient_clip");
+      read_clip(reading, "deepspeed_config.gradient_clipping", false);
+      reading.take_default("training.gradient_clip", Value::boolean(false),
+                           "DeepSpeed clips only where its configuration says gradient_clipping");
     }
   } else if (engine == "MEGATRON_LM") {
     reading.say("engine", "megatron", *type);

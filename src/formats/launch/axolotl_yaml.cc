@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "formats/launch/axolotl_precision.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
@@ -109,9 +110,19 @@ void read_adapter(ConfigReader& reading) {
 }
 
 void read_fsdp(ConfigReader& reading) {
+  // An empty list and an empty table are false to Python: no FSDP (core/builders/base.py).
+  const auto says_nothing = [](const Value* value) {
+    return value == nullptr || value->is_null() ||
+           (value->is_array()   ? value->items().empty()
+            : value->is_table() ? value->members().empty()
+                                : word_of(*value).empty() || word_of(*value) == "false");
+  };
   const Value* config = reading.theirs().find("fsdp_config");
   const Value* words = reading.take("fsdp");
-  if (config == nullptr && words == nullptr) return;
+  if (says_nothing(config) && says_nothing(words)) {
+    reading.take("fsdp_config");
+    return;
+  }
   const FsdpKey key = [&](std::string_view name) -> const Value* {
     if (const Value* value = reading.take(fmt::format("fsdp_config.{}", name))) return value;
     return reading.take(fmt::format("fsdp_config.fsdp_{}", name));
@@ -160,6 +171,12 @@ void read_axolotl(const Value& document, Launch& launch) {
   if (micro == nullptr) reading.lacks("training.micro_batch", "Axolotl needs micro_batch_size");
   read_adapter(reading);
   read_fsdp(reading);
+  if (document.find("optimizer") != nullptr) {
+    read_optim(reading, "optimizer");
+  } else {
+    reading.take_default("training.optimizer", Value::string("adamw"), "Axolotl's default");
+    reading.take_default("training.optimizer_form", Value::string("fused"), "Axolotl's default");
+  }
   read_deepspeed_key(reading, launch, "deepspeed");
   if (const Value* again = reading.take("gradient_checkpointing")) {
     const std::string word = word_of(*again);
@@ -195,12 +212,6 @@ void read_axolotl(const Value& document, Launch& launch) {
     reading.unweighed(*experts, fmt::format("experts_implementation {}", word_of(*experts)),
                       "grouped_mm, transformers' default, is weighed");
   warn_of_compile_mode(reading, "torch_compile_mode");
-  if (document.find("optimizer") != nullptr) {
-    read_optim(reading, "optimizer");
-  } else {
-    reading.take_default("training.optimizer", Value::string("adamw"), "Axolotl's default");
-    reading.take_default("training.optimizer_form", Value::string("fused"), "Axolotl's default");
-  }
   read_clip(reading, "max_grad_norm", true);
   if (document.find("attn_implementation") != nullptr)
     read_attention(reading, "attn_implementation");
@@ -222,30 +233,7 @@ void read_axolotl(const Value& document, Launch& launch) {
                  : norm != nullptr ? *norm
                                    : *rope,
                  "some of Liger's kernels", "weighed with all of them or none: here none");
-  if (const Value* brain = reading.take("bf16")) {
-    if (word_of(*brain) == "auto" || truth_of(*brain).value_or(false) ||
-        word_of(*brain) == "full") {
-      launch.mixed = Value::string("bf16");
-      launch.mixed.set_mark(brain->mark());
-    }
-  } else if (document.find("fp16") == nullptr && document.find("bfloat16") == nullptr &&
-             document.find("float32") == nullptr) {
-    launch.mixed = Value::string("bf16");
-    launch.mixed.set_mark(document.mark());
-  }
-  if (const Value* half = reading.on("fp16")) {
-    launch.mixed = Value::string("fp16");
-    launch.mixed.set_mark(half->mark());
-  }
-  if (const Value* pure = reading.on("bfloat16")) {
-    launch.load = Value::string("bfloat16");
-    launch.load.set_mark(pure->mark());
-  }
-  if (const Value* pure = reading.on("float16")) {
-    launch.load = Value::string("float16");
-    launch.load.set_mark(pure->mark());
-  }
-  reading.on("float32");
+  read_axolotl_precision(reading, launch);
   if (const Value* shard = reading.take("dp_shard_size"); shard != nullptr && shard->is_integer()) {
     const Value* copies = document.find("dp_replicate_size");
     const std::int64_t replicate = copies == nullptr ? 1 : count_of(*copies).value_or(1);
@@ -268,6 +256,7 @@ void read_axolotl(const Value& document, Launch& launch) {
   if (const Value* loss = reading.on("liger_cross_entropy"))
     reading.say("training.loss", "fused", *loss);
   take_known_plugins(reading);
+  warn_of_wide_ends(reading, launch);
   reading.unweighed(unweighed_of_axolotl());
   reading.carry_rest();
 }
@@ -356,9 +345,13 @@ void write_axolotl(ConfigWriter& writing) {
       writing.put(key, Value::boolean(true));
   }
   const HalfPrecision half = half_precision(writing);
-  if (half.load == "bfloat16")
+  // What is trained whole is loaded in 16 bits by `bf16` alone, and stays so under DDP and FSDP2.
+  const bool loads_halves = method.empty() && (engine == "ddp" || engine == "fsdp2");
+  const bool pure = half.load == "bfloat16";
+  if (pure && !loads_halves)
     writing.put("bfloat16", Value::boolean(true), "weights and states in bf16");
-  writing.put("bf16", Value::boolean(half.mixed == "bf16"), "arithmetic in bf16");
+  writing.put("bf16", Value::boolean(half.mixed == "bf16" || (pure && loads_halves)),
+              pure ? "weights, states and arithmetic in bf16" : "arithmetic in bf16");
   writing.put("fp16", Value::boolean(half.mixed == "fp16"));
   refuse_fsdp_alone(writing);
   if (engine == "fsdp1" || engine == "fsdp2") {

@@ -9,6 +9,8 @@
 #include "formats/launch/arguments.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/llama_factory.h"
+#include "formats/launch/programs.h"
 #include "formats/launch/shell.h"
 
 namespace steelyard {
@@ -230,6 +232,8 @@ bool read_llama_factory_cli(Words words, Launch& launch) {
   // v1 has a command for each stage.
   if (words.size() < 2 || !is_one_of(words[0].as_string(), {"train", "sft", "dpo", "rm"}))
     return false;
+  if (begins_like_a_flag(words[1]))
+    return read_llama_factory_flags(words[0], words.subspan(1), launch);
   const auto document = named_document(launch, words[1]);
   if (!document) return true;
   Value whole = *document;
@@ -241,7 +245,7 @@ bool read_llama_factory_cli(Words words, Launch& launch) {
 
 bool is_program(std::string_view word) {
   const std::string name = base_name(word);
-  return is_python(name) ||
+  return is_python(name) || is_training_command(name) ||
          is_one_of(name, {"torchrun", "accelerate", "deepspeed", "axolotl", "llamafactory-cli",
                           "trl", "tune", "bash", "sh", "torchrun.sh"});
 }
@@ -274,6 +278,7 @@ bool read_command_line(Words words, Launch& launch) {
     return !rest.empty() && rest.front().as_string() == "run" && read_tune(rest.subspan(1), launch);
   if (name == "trl") return read_trl(rest, launch);
   if (name == "llamafactory-cli") return read_llama_factory_cli(rest, launch);
+  if (is_training_command(name)) return read_program(words[at], rest, launch);
   if (name == "axolotl")
     return !rest.empty() && rest.front().as_string() == "train" &&
            read_program(words[at], rest.subspan(1), launch);

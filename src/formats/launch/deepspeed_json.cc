@@ -99,6 +99,14 @@ constexpr std::string_view kZeroKeys[] = {"stage",
 constexpr std::string_view kOptimizers =
     "adamw=adamw|adam=adam|lion=lion|muon=muon|adagrad=|lamb=|onebitadam=|sgd=sgd";
 
+// "auto" is filled by whoever launches: a Trainer, Accelerate.
+bool is_auto(const Value& document) {
+  for (const char* path : {"bf16.enabled", "fp16.enabled", "bfloat16.enabled"})
+    if (const Value* value = document.at(path); value != nullptr && word_of(*value) == "auto")
+      return true;
+  return false;
+}
+
 void read_precision(ConfigReader& reading, Launch& launch) {
   const Value& document = reading.theirs();
   const Value* brain = reading.on("bf16.enabled");
@@ -121,8 +129,7 @@ void read_precision(ConfigReader& reading, Launch& launch) {
                 single ? *accumulate : *brain);
   } else if (half != nullptr) {
     reading.say("training.precision", "fp16-mixed", *half);
-  } else if (document.at("bf16") == nullptr && document.at("fp16") == nullptr &&
-             !launch.hugging_face) {
+  } else if (!launch.hugging_face && !is_auto(document)) {
     reading.take_default("training.precision", Value::string("fp32"),
                          "DeepSpeed computes in fp32 unless bf16 or fp16 is enabled");
   }
@@ -206,15 +213,21 @@ void read_deepspeed(const Value& document, Launch& launch) {
       launch.into.unsaid.push_back({"training.optimizer", "", ""});
       reading.say("training.optimizer", *ours, *type);
     } else {
-      reading.refuse(*type, fmt::format("the optimizer \"{}\" is not known", word_of(*type)),
-                     "its states cannot be counted");
+      reading.unweighed(*type, fmt::format("optimizer {}", word_of(*type)),
+                        "the states of this optimizer are not known here");
     }
   }
   const Value* clip = document.at("gradient_clipping");
-  if (clip == nullptr || word_of(*clip) != "auto" || !launch.hugging_face)
-    read_clip(reading, "gradient_clipping", true);
-  else
+  const bool filled = clip != nullptr && word_of(*clip) == "auto" && launch.hugging_face;
+  if (filled) {
     reading.take("gradient_clipping");
+  } else {
+    // The engine clips, by its own file alone: what a Trainer would have clipped by is not asked (runtime/constants.py).
+    remove_path(launch.into.run, "training.gradient_clip");
+    read_clip(reading, "gradient_clipping", false);
+    reading.take_default("training.gradient_clip", Value::boolean(false),
+                         "DeepSpeed clips only where its file says gradient_clipping");
+  }
   if (!launch.hugging_face && !reading.has("training.micro_batch") &&
       !reading.has("training.global_batch"))
     reading.lacks("training.micro_batch", "\"auto\", or not said: the script's arguments decide");

@@ -166,25 +166,6 @@ std::string_view target_of(const Value& run) {
   return "accelerate";
 }
 
-std::string_view target_of(const Imported& imported) {
-  // By the name that a reader gives its format; the file that says most of the run comes last.
-  constexpr std::pair<std::string_view, std::string_view> kWhose[] = {
-      {"Axolotl YAML", "axolotl"},
-      {"LLaMA-Factory YAML", "llama-factory"},
-      {"torchtitan TOML", "torchtitan"},
-      {"nanotron YAML", "nanotron"},
-      {"Megatron-LM arguments", "megatron"},
-      {"DeepSpeed JSON", "deepspeed"},
-      {"Accelerate configuration", "accelerate"},
-      {"accelerate launch", "accelerate"},
-      {"Trainer arguments", "accelerate"}};
-  for (const auto& [format, target] : kWhose)
-    if (std::find(imported.formats.begin(), imported.formats.end(), format) !=
-        imported.formats.end())
-      return target;
-  return {};
-}
-
 std::string words_of(const ConfigWriter::Loss& loss) {
   return comment_text(fmt::format("{}{}{}: {}", loss.key, loss.value.empty() ? "" : " = ",
                                   loss.value, loss.reason));

@@ -2,31 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace steelyard {
 namespace {
-
-bool has_any(const Value& document, std::initializer_list<std::string_view> paths) {
-  for (const std::string_view path : paths)
-    if (document.at(path) != nullptr) return true;
-  return false;
-}
-
-// MODEL_ARGS of Megatron-LM's tests: flags with their dashes as keys.
-Value flags_of(const Value& document) {
-  const Value* arguments = document.find("MODEL_ARGS");
-  const Value& table = arguments != nullptr && arguments->is_table() ? *arguments : document;
-  Value flags = Value::table();
-  flags.set_mark(table.mark());
-  for (const Value::Member& member : table.members()) {
-    std::string key = member.key;
-    key.erase(0, std::min(key.find_first_not_of('-'), key.size()));
-    for (char& c : key)
-      if (c == '-') c = '_';
-    if (flags.member(key) == nullptr)
-      flags.members().push_back({key, member.key_mark, member.value});
-  }
-  return flags;
-}
 
 std::int64_t values_in(const Value& value) {
   std::int64_t count = 1;
@@ -73,69 +52,6 @@ bool is_too_large(const Value& document, Imported& into) {
                            document.place(),
                            "no launch configuration is as large",
                            {}});
-  return true;
-}
-
-std::string_view format_of(const Value& document) {
-  if (!document.is_table()) return {};
-  if (has_any(document,
-              {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}))
-    return "deepspeed";
-  if (has_any(document, {"distributed_type", "compute_environment"})) return "accelerate";
-  if (has_any(document, {"base_model"})) return "axolotl";
-  if (has_any(document, {"model._component_", "policy_model._component_", "tokenizer._component_"}))
-    return "torchtune";
-  if (has_any(document, {"trainer.num_nodes", "trainer.devices", "model.tensor_model_parallel_size",
-                         "train.global_batch_size", "train.micro_batch_size"}))
-    return "nemo";
-  if (has_any(document, {"model.model_config", "parallelism.dp", "parallelism.pp_engine"}))
-    return "nanotron";
-  if (has_any(document, {"model.flavor", "job.description", "job.dump_folder", "lr_scheduler",
-                         "activation_checkpoint", "parallelism.data_parallel_shard_degree"}))
-    return "torchtitan";
-  // Before Megatron's own: LLaMA-Factory passes Megatron-core's sizes on by the same names.
-  if (document.find("model_name_or_path") != nullptr &&
-      has_any(document, {"stage", "finetuning_type", "cutoff_len", "template", "lora_rank"}))
-    return "llama-factory";
-  if (has_any(document, {"MODEL_ARGS", "tensor_model_parallel_size", "--num-layers"}) ||
-      (document.find("num_layers") != nullptr && document.find("seq_length") != nullptr))
-    return "megatron";
-  if (const Value* model = document.find("model");
-      model != nullptr && model->is_string() &&
-      has_any(document, {"model_class", "dist_config", "peft_config", "kernel_config"}))
-    return "llama-factory-v1";
-  if (has_any(document,
-              {"per_device_train_batch_size", "model_name_or_path", "gradient_accumulation_steps"}))
-    return "trl";
-  return {};
-}
-
-bool read_format(std::string_view format, const Value& document, Launch& launch) {
-  if (format == "deepspeed")
-    read_deepspeed(document, launch);
-  else if (format == "accelerate")
-    read_accelerate(document, launch);
-  else if (format == "axolotl")
-    read_axolotl(document, launch);
-  else if (format == "torchtune")
-    read_torchtune(document, launch, "");
-  else if (format == "nanotron")
-    read_nanotron(document, launch);
-  else if (format == "torchtitan")
-    read_torchtitan(document, launch);
-  else if (format == "nemo")
-    read_nemo(document, launch);
-  else if (format == "megatron")
-    read_megatron(flags_of(document), launch);
-  else if (format == "llama-factory")
-    read_llama_factory(document, launch);
-  else if (format == "llama-factory-v1")
-    read_llama_factory_v1(document, launch);
-  else if (format == "trl") {
-    launch.into.formats.emplace_back("Trainer arguments");
-    read_hugging_face(document, launch, "trainer");
-  } else
-    return false;
   return true;
 }
 
@@ -189,6 +105,14 @@ void conclude(Launch& launch) {
                          "Trainer copies the model to every device unless told");
   if (reading.has("training.precision")) return;
   const std::string engine = word_of(*reading.said("engine"));
+  // DeepSpeed gives all weights one type, whatever a script loads.
+  const bool taken = std::any_of(into.unsaid.begin(), into.unsaid.end(), [](const Unsaid& unsaid) {
+    return unsaid.key == "adapter.base" && unsaid.taken == "fp32";
+  });
+  if (engine == "deepspeed" && taken) {
+    remove_path(into.run, "adapter.base");
+    std::erase_if(into.unsaid, [](const Unsaid& unsaid) { return unsaid.key == "adapter.base"; });
+  }
   if (engine == "megatron") {
     const std::string word = word_of(launch.mixed);
     const std::string precision = word == "bf16"   ? "bf16-mixed-fp32-gradients"
@@ -209,9 +133,11 @@ void conclude(Launch& launch) {
   if (mixed == "fp8") precision = "fp8-delayed";
   if (mixed == "no" && halves && engine != "deepspeed") precision = "bf16-pure";
   const Value& at = mixed == "no" ? launch.load : launch.mixed;
-  if (at.is_null())
-    reading.take_default("training.precision", Value::string(precision),
-                         "neither bf16 nor fp16 is said");
+  const std::string source = at.place().source;  // "<why>" of what a format takes by itself
+  if (at.is_null() || (source.starts_with("<") && at.place().line == 0))
+    reading.take_default(
+        "training.precision", Value::string(precision),
+        at.is_null() ? "neither bf16 nor fp16 is said" : source.substr(1, source.size() - 2));
   else
     reading.say("training.precision", precision, at);
 }

@@ -41,6 +41,19 @@ std::optional<Value> named_file(Launch& launch, const Value& at);
 // The same as a document; nothing after a problem was said.
 std::optional<Value> named_document(Launch& launch, const Value& at);
 
+// A kind of document, one row each: by what it is recognised, who reads it, and which target of `export` writes it.
+struct DocumentFormat {
+  std::string_view name;   // "axolotl"
+  std::string_view label;  // "Axolotl YAML": what `import` calls it
+  bool (*is_this)(const Value& document);
+  void (*read)(const Value& document, Launch& launch);
+  std::string_view target = {};  // "axolotl"; empty: it is not written
+  // Of several formats in one launch, whose target counts: the file of the whole run, then a part of one, then flags.
+  enum class Says { kRun, kPart, kFlags } says = Says::kRun;
+};
+// In the order in which a document is held to them.
+std::span<const DocumentFormat> document_formats();
+
 // Recognised by what it says; empty: not a launch configuration of these.
 std::string_view format_of(const Value& document);
 // Reads a document of that format; false when there is no such format.
@@ -60,7 +73,8 @@ void write_hugging_face(ConfigWriter& writing);
 void read_torchtitan(const Value& document, Launch& launch);
 void write_torchtitan(ConfigWriter& writing);
 
-void read_megatron(const Value& flags, Launch& launch);
+// `program`: what is started, "pretrain_gpt"; empty: a file says the flags alone.
+void read_megatron(const Value& flags, Launch& launch, std::string_view program = {});
 void write_megatron(ConfigWriter& writing);
 
 // NeMo 1.x and Megatron-Bridge: Megatron-LM's flags under other names and in sections.

@@ -44,12 +44,9 @@ void read_optim(ConfigReader& reading, std::string_view path) {
   if (value == nullptr) return;
   const std::string name = lower(word_of(*value));
   const auto ours = ours_of(kOptim, name);
-  if (!ours) {
-    reading.refuse(*value, fmt::format("{}: the optimizer \"{}\" is not known", path, name),
-                   "its states cannot be counted",
-                   "steelyard list optimizers names those that are");
-    return;
-  }
+  if (!ours)
+    return reading.unweighed(*value, fmt::format("{} {}", path, name),
+                             "the states of this optimizer are not known here");
   const std::size_t slash = ours->find('/');
   reading.say("training.optimizer", ours->substr(0, slash), *value);
   if (slash + 1 < ours->size())
@@ -76,7 +73,8 @@ void say_model(ConfigReader& reading, const Value& value) {
   if (quantisation_in_name(name)) return reading.say("model", name, value);
   if (const auto preset = preset_of_hub_id(name)) return reading.say("model", *preset, value);
   if (find_preset(name)) return reading.say("model", name, value);
-  const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../");
+  const bool path = name.starts_with("/") || name.starts_with("./") || name.starts_with("../") ||
+                    name.find("${") != std::string::npos;
   if (!path)
     if (const auto like = preset_like(name)) {
       reading.say("model", std::string(*like), value);
@@ -245,7 +243,19 @@ void read_deepspeed_key(ConfigReader& reading, Launch& launch, std::string_view 
   const Value* value = reading.take(path);
   if (value == nullptr || value->is_bool()) return;
   if (value->is_table()) return read_deepspeed(*value, launch);
-  if (const auto text = named_file(launch, *value)) {
+  const auto problems = static_cast<std::ptrdiff_t>(launch.into.problems.size());
+  const auto text = named_file(launch, *value);
+  if (!text) {
+    // What the file says is not known; who runs is, and the rest is read.
+    launch.into.problems.erase(launch.into.problems.begin() + problems, launch.into.problems.end());
+    reading.say("engine", "deepspeed", *value);
+    reading.lacks("parallel.zero_stage",
+                  fmt::format("{} says it, and is not here", word_of(*value)));
+    return reading.warn(*value, fmt::format("cannot read {}", word_of(*value)),
+                        "ZeRO's stage, offload and precision stand in it, and are not known",
+                        "--zero-stage and --precision say them, or give the file");
+  }
+  {
     ReadValue document = read_json(
         text->as_string(), text->mark().source ? text->mark().source->name : word_of(*value));
     if (!document) {

@@ -8,6 +8,7 @@
 #include "document/edit_distance.h"
 #include "document/read.h"
 #include "formats/launch/formats.h"
+#include "formats/launch/heavy_keys.h"
 #include "formats/launch/launch.h"
 #include "formats/launch/shell.h"
 
@@ -49,10 +50,10 @@ Form form_of(std::string_view text, std::string_view name) {
   return Form::kYaml;
 }
 
-ReadValue read_as(Form form, std::string_view text, std::string_view name) {
+ReadValue read_as(Form form, std::string_view text, std::string_view name, Diagnostics& warnings) {
   return form == Form::kJson   ? read_json(text, name)
          : form == Form::kToml ? read_toml(text, name)
-                               : read_yaml(text, name);
+                               : read_yaml(text, name, &warnings);
 }
 
 // A name that begins with one of these changes what is allocated or sent; others are the script's own.
@@ -242,6 +243,24 @@ void read_script_text(std::string_view text, std::string_view name, Launch& laun
 
 }  // namespace
 
+namespace {
+
+// A launch of which not one key was understood would be weighed as whatever is assumed.
+void refuse_what_says_nothing(Imported& into, std::string_view name) {
+  if (into.failed()) return;
+  for (const Value::Member& member : into.run.members())
+    if (member.key != "carried" && member.key != "environment" && member.key != "launch") return;
+  into.problems.push_back({Severity::kError,
+                           "E604",
+                           "nothing of this launch is understood",
+                           Place{std::string(name), 0, 0, {}, 0},
+                           {},
+                           "neither the model, nor how it is divided, nor the devices are said in "
+                           "words that are known here"});
+}
+
+}  // namespace
+
 bool is_launch_command(std::string_view word) {
   const std::string_view first = word.substr(0, word.find(' '));
   static constexpr std::string_view kCommands[] = {
@@ -253,7 +272,8 @@ bool is_launch_command(std::string_view word) {
 bool is_launch_file(std::string_view text, std::string_view name) {
   const Form form = form_of(text, name);
   if (form == Form::kShell) return true;
-  const ReadValue document = read_as(form, text, name);
+  Diagnostics ignored;
+  const ReadValue document = read_as(form, text, name, ignored);
   // A YAML file is no run file, whatever is wrong with it.
   if (!document) return form == Form::kYaml && (name.ends_with(".yaml") || name.ends_with(".yml"));
   if (form == Form::kYaml && document->is_table()) return true;
@@ -273,9 +293,10 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
   if (form == Form::kShell) {
     read_script_text(text, name, launch);
   } else {
-    ReadValue document = read_as(form, text, name);
+    ReadValue document = read_as(form, text, name, launch.into.problems);
     if (!document) {
-      launch.into.problems = std::move(document.error());
+      for (Diagnostic& problem : document.error())
+        launch.into.problems.push_back(std::move(problem));
       return std::move(launch.into);
     }
     const std::string_view format = format_of(*document);
@@ -291,6 +312,8 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
     }
   }
   conclude(launch);
+  warn_of_heavy_keys(launch.into);
+  refuse_what_says_nothing(launch.into, name);
   // Sections in the order of a run file, with what stands at the top first.
   auto& members = launch.into.run.members();
   static constexpr std::string_view kOrder[] = {

@@ -1,6 +1,7 @@
-// What LLaMA-Factory's two YAML formats have in common.
+// What LLaMA-Factory's two YAML formats and its flags have in common.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,8 @@ namespace steelyard {
 void read_quantised_base(ConfigReader& reading, const std::string& bits, const Value& at,
                          std::string_view double_quantisation);
 void refuse_freezing(ConfigReader& reading, const Value& at);
+
+// The same keys as flags: `llamafactory-cli train --stage sft ...`, `src/train_bash.py --stage sft ...`. False: it trains nothing.
+bool read_llama_factory_flags(const Value& program, std::span<const Value> words, Launch& launch);
 
 }  // namespace steelyard

@@ -1,6 +1,7 @@
 // LLaMA-Factory's YAML: Trainer's keys and its own, src/llamafactory/hparams/*.py.
 #include <fmt/format.h>
 
+#include "formats/launch/arguments.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
@@ -26,14 +27,14 @@ constexpr Row kAdapter[] = {
 }  // namespace
 
 void refuse_freezing(ConfigReader& reading, const Value& at) {
-  reading.refuse(at, "freeze chooses layers by number", "it is not read",
-                 "training.frozen of the run file lists patterns of names");
+  reading.unweighed(at, "finetuning_type freeze",
+                    "layers are chosen by number: training.frozen of the run file lists patterns");
 }
 
 void read_quantised_base(ConfigReader& reading, const std::string& bits, const Value& at,
                          std::string_view double_quantisation) {
   if (bits != "4" && bits != "8")
-    return reading.refuse(at, fmt::format("weights of {} bits are not read", bits), "4 and 8 are");
+    return reading.unweighed(at, fmt::format("weights of {} bits", bits), "4 and 8 are weighed");
   reading.say("adapter.base", bits == "4" ? "nf4" : "int8", at);
   if (bits == "8") return;
   if (const Value* twice = reading.take(double_quantisation))
@@ -51,8 +52,8 @@ void read_adapter(ConfigReader& reading) {
   if (kind == "full") return;
   if (kind == "freeze") return refuse_freezing(reading, *tuning);
   if (kind != "lora")
-    return reading.refuse(*tuning, fmt::format("finetuning_type {} is not read", kind),
-                          "lora and full are");
+    return reading.unweighed(*tuning, fmt::format("finetuning_type {}", kind),
+                             "lora and full are weighed");
   const Value* dora = reading.on("use_dora");
   if (tuning == nullptr)
     reading.take_default("adapter.method", Value::string("lora"),
@@ -84,11 +85,29 @@ void read_adapter(ConfigReader& reading) {
   }
 }
 
-}  // namespace
+// Weights are loaded in 16 bits; what is trained is widened to fp32, except in pure_bf16 (model/adapter.py). Without bf16 and
+// fp16 nothing is cast, and an adapter's frozen base keeps the checkpoint's type.
+void read_precision(ConfigReader& reading, Launch& launch) {
+  for (const char* word : {"bf16", "fp16"})
+    if (const Value* value = reading.on(word)) {
+      launch.mixed = Value::string(word);
+      launch.mixed.set_mark(value->mark());
+    }
+  if (const Value* pure = reading.on("pure_bf16")) {
+    launch.load = Value::string("bfloat16");
+    launch.load.set_mark(pure->mark());
+    launch.mixed = Value::string("no");
+    launch.mixed.set_mark(pure->mark());
+  }
+  const Value* file = reading.theirs().find("deepspeed");
+  if (launch.mixed.is_null() && reading.has("adapter.method") && file == nullptr)
+    reading.take_default("training.precision", Value::string("bf16-pure"),
+                         "neither bf16 nor fp16: the checkpoint's type, taken as bf16");
+}
 
-void read_llama_factory(const Value& document, Launch& launch) {
+void read_keys(const Value& document, Launch& launch, std::string_view label) {
   ConfigReader reading(document, "llama-factory", launch.into);
-  launch.into.formats.emplace_back("LLaMA-Factory YAML");
+  launch.into.formats.emplace_back(label);
   launch.hugging_face = true;
   if (const Value* model = reading.take("model_name_or_path"))
     say_model(reading, *model);
@@ -97,7 +116,8 @@ void read_llama_factory(const Value& document, Launch& launch) {
   reading.rows(kRows);
   if (const Value* stage = reading.take("stage"))
     if (const auto method =
-            ours_of("pt=pretrain|sft=sft|rm=rm|ppo=ppo|dpo=dpo|kto=kto", word_of(*stage)))
+            ours_of("pt=pretrain|sft=sft|rm=rm|ppo=ppo|dpo=dpo|orpo=dpo|simpo=dpo|kto=kto",
+                    word_of(*stage)))
       reading.say("training.method", *method, *stage);
   const Value* off = reading.take("disable_gradient_checkpointing");
   if (off != nullptr)
@@ -125,28 +145,46 @@ void read_llama_factory(const Value& document, Launch& launch) {
     reading.take_default("training.optimizer_form", Value::string("fused"), "Trainer's default");
   }
   read_clip(reading, "max_grad_norm", true);
-  read_attention(reading, "flash_attn");
+  // A switch before 0.7, a name since.
+  const Value* attention = document.find("flash_attn");
+  if (attention != nullptr && truth_of(*attention)) {
+    if (const Value* on = reading.on("flash_attn")) reading.say("training.attention", "flash", *on);
+  } else {
+    read_attention(reading, "flash_attn");
+  }
   if (const Value* liger = reading.on("enable_liger_kernel")) {
     reading.say("training.loss", "fused-linear", *liger);
     reading.say("training.kernels", "liger", *liger);
   }
-  for (const char* word : {"bf16", "fp16"})
-    if (const Value* value = reading.on(word)) {
-      launch.mixed = Value::string(word);
-      launch.mixed.set_mark(value->mark());
-    }
-  if (const Value* pure = reading.on("pure_bf16")) {
-    launch.load = Value::string("bfloat16");
-    launch.load.set_mark(pure->mark());
-    launch.mixed = Value::string("no");
-    launch.mixed.set_mark(pure->mark());
-  }
+  read_precision(reading, launch);
   if (const Value* unsloth = reading.on("use_unsloth"))
     reading.say("training.kernels", "unsloth", *unsloth);
   reading.unweighed(unweighed_of_llama_factory());
   read_fsdp_keys(reading, launch);
   read_deepspeed_key(reading, launch, "deepspeed");
   reading.carry_rest();
+}
+
+}  // namespace
+
+void read_llama_factory(const Value& document, Launch& launch) {
+  read_keys(document, launch, "LLaMA-Factory YAML");
+}
+
+bool read_llama_factory_flags(const Value& program, std::span<const Value> words, Launch& launch) {
+  Value flags = read_arguments(words).flags;
+  flags.set_mark(program.mark());
+  const Value* predict = flags.find("do_predict");
+  const Value* train = flags.find("do_train");
+  if (predict != nullptr && train == nullptr) return false;
+  if (program.as_string().find("train_bash") != std::string::npos) {
+    const Value none = Value::table();
+    ConfigReader(none, "llama-factory", launch.into)
+        .take_default("training.sequence_length", Value::integer(1024),
+                      "cutoff_len of LLaMA-Factory before 0.7");
+  }
+  read_keys(flags, launch, "LLaMA-Factory arguments");
+  return true;
 }
 
 void write_llama_factory(ConfigWriter& writing) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "document/edit_distance.h"
+#include "formats/launch/shell.h"
 #include "job/keys.h"
 
 namespace steelyard {
@@ -152,7 +153,10 @@ std::optional<std::int64_t> ConfigReader::count(std::string_view path) {
   const Value* value = take(path);
   if (value == nullptr || word_of(*value) == "auto") return std::nullopt;
   const std::optional<std::int64_t> count = count_of(*value);
-  if (!count)
+  if (!count && value->is_string() && has_hole(value->as_string()))
+    into_.unsaid.push_back(
+        {std::string(path), "", fmt::format("{} is set by nobody here", shown(*value))});
+  else if (!count)
     refuse(*value, fmt::format("{} is not a whole number", path), "expected a whole number");
   return count;
 }
@@ -188,6 +192,11 @@ void ConfigReader::rows(std::span<const Row> rows) {
       return true;
     });
     if (value != nullptr && word_of(*value) == "auto") value = nullptr;
+    // A variable that nobody set: what it would say is asked for.
+    if (value != nullptr && value->is_string() && has_hole(value->as_string())) {
+      lacks(row.ours, fmt::format("{} is set by nobody here", shown(*value)));
+      continue;
+    }
     if (value == nullptr) {
       if (!row.absent.empty())
         take_default(row.ours, typed_value(row.absent),
@@ -315,6 +324,10 @@ std::optional<Value> ConfigReader::rest_of(const Value& value) const {
   if (rest.members().empty()) return std::nullopt;
   rest.set_mark(value.mark());
   return rest;
+}
+
+void ConfigReader::idle(std::initializer_list<std::string_view> paths) {
+  for (const std::string_view path : paths) into_.idle.insert(fmt::format("{}.{}", format_, path));
 }
 
 void ConfigReader::carry_rest() {

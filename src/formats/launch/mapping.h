@@ -74,6 +74,9 @@ struct Imported {
   std::vector<Unsaid> unsaid;
   std::vector<Unsaid> taken;  // what neither the files nor their formats say, and weighing takes
   Diagnostics problems;       // errors, and what to know
+  std::vector<std::string> unread;  // "lora_enable": kept, and may change memory (heavy_keys.h)
+  std::set<std::string, std::less<>>
+      idle;  // "axolotl.lora_r": kept, and known to change nothing of this run
   std::vector<LaunchDocument> documents;  // for patch.h
   std::map<std::string, LaunchSource, std::less<>>
       sources;  // the first one read, and those it names
@@ -124,6 +127,9 @@ class ConfigReader {
   void unweighed(const Value& at, std::string_view theirs, std::string_view why);
   void unweighed(std::span<const UnweighedKey> keys);
   void warn(const Value& at, std::string message, std::string label, std::string help = {});
+
+  // Kept, and known to change no memory here: no warning of heavy_keys.h names it.
+  void idle(std::initializer_list<std::string_view> paths);
 
   // What was not asked for, verbatim, under [carried.FORMAT].
   void carry_rest();

@@ -15,9 +15,9 @@ namespace {
 
 constexpr Row kRows[] = {
     {"seq_length", "training.sequence_length", "", "encoder_seq_length"},
-    {"micro_batch_size", "training.micro_batch"},
+    {"micro_batch_size", "training.micro_batch", "", "batch_size"},
     {"global_batch_size", "training.global_batch"},
-    {"tensor_model_parallel_size", "parallel.tensor", "", "", "1"},
+    {"tensor_model_parallel_size", "parallel.tensor", "", "model_parallel_size", "1"},
     {"pipeline_model_parallel_size", "parallel.pipeline", "", "", "1"},
     {"context_parallel_size", "parallel.context", "", "", "1"},
     {"expert_model_parallel_size", "parallel.expert"},
@@ -56,9 +56,12 @@ constexpr Row kRows[] = {
 
 // Gone from Megatron-LM; older scripts and forks have them.
 constexpr std::pair<std::string_view, std::string_view> kGone[] = {
-    {"model_parallel_size", "--tensor-model-parallel-size"},
-    {"batch_size", "--micro-batch-size"},
     {"moe_extended_tp", "--expert-tensor-parallel-size"},
+};
+// Of Megatron-LM before its version 2, whose words meant the same.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"model_parallel_size", "tensor_model_parallel_size"},
+    {"batch_size", "micro_batch_size"},
 };
 
 void read_recompute(ConfigReader& reading) {
@@ -183,9 +186,73 @@ void write_layout(ConfigWriter& writing) {
   });
 }
 
+// Without Transformer Engine, Megatron-core's own layers write attention out.
+void read_implementation(ConfigReader& reading) {
+  const Value* code = reading.take("transformer_impl");
+  if (code == nullptr || word_of(*code) != "local") {
+    if (!reading.has("training.kernels")) return;
+  } else {
+    reading.say("training.kernels", "local", *code);
+  }
+  reading.idle({"use_flash_attn", "attention_backend"});
+  if (!reading.has("training.attention"))
+    reading.take_default("training.attention", Value::string("eager"),
+                         "Megatron-core's local layers write attention out");
+}
+
+// Models that Megatron-LM trains beside GPT: what their programs are called, and what only they are told.
+struct OtherModel {
+  std::string_view program;  // a part of its name
+  std::string_view flags;    // "a|b"; any of them
+  std::string_view what;
+};
+constexpr OtherModel kOtherModels[] = {
+    {"bert", "bert_no_binary_head|bert_embedder_type|bert_binary_head",
+     "BERT as Megatron-LM trains it: norms before the sublayers, and a head for the next sentence"},
+    {"t5", "encoder_num_layers|decoder_num_layers|decoder_seq_length|vocab_extra_ids",
+     "T5 as Megatron-LM trains it"},
+    {"ict", "ict_head_size|biencoder_projection_dim", "two encoders that are compared"},
+    {"retro", "retro_project_dir|retro_workdir|retro_tasks",
+     "RETRO's retriever beside the decoder"},
+    {"vision", "img_h|vision_pretraining|vision_backbone_type", "a tower of vision"},
+    {"vlm", "vision_model_type|img_embedding_idx", "a tower of vision beside the decoder"},
+    {"multimodal", "allow_missing_vision_projection_checkpoint|dataloader_seq_length",
+     "a tower of vision beside the decoder"},
+    {"mimo", "model_provider_mimo|language_model_path", "towers beside the decoder"},
+    {"mamba", "hybrid_mlp_ratio|mamba_state_dim", "state-space layers"},
+    {"train_rl", "perform_rl_step|grpo_group_size", "rollouts are generated during training"},
+    {"diffusion", "", "a model of diffusion"},
+    // MODEL_ARGS that tests hand to a script of NeMo 2's.
+    {"nemo2", "trainer.num_nodes|trainer.devices", "a recipe of NeMo 2 names the model, in Python"},
+};
+
+// Whether it is another model; then the run is refused by its name, and none of its sizes is read as GPT's.
+bool is_other_model(ConfigReader& reading, std::string_view program) {
+  const Value& flags = reading.theirs();
+  for (const OtherModel& other : kOtherModels) {
+    const Value* said = nullptr;
+    for (std::size_t from = 0; from < other.flags.size();) {
+      const std::size_t end = std::min(other.flags.find('|', from), other.flags.size());
+      if (said == nullptr) said = flags.find(other.flags.substr(from, end - from));
+      from = end + 1;
+    }
+    if (other.what.starts_with("BERT") && said == nullptr)
+      if (const Value* tokenizer = flags.find("tokenizer_type");
+          tokenizer != nullptr && word_of(*tokenizer).starts_with("BertWordPiece"))
+        said = tokenizer;
+    const bool named = !program.empty() && program.find(other.program) != std::string_view::npos;
+    if (!named && said == nullptr) continue;
+    const Value& at = said == nullptr ? flags : *said;
+    reading.unweighed(at, named ? program : "this model", other.what);
+    reading.lacks("model", std::string(other.what));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-void read_megatron(const Value& flags, Launch& launch) {
+void read_megatron(const Value& flags, Launch& launch, std::string_view program) {
   ConfigReader reading(flags, "megatron", launch.into);
   launch.into.formats.emplace_back("Megatron-LM arguments");
   reading.say("engine", "megatron", flags);
@@ -193,10 +260,17 @@ void read_megatron(const Value& flags, Launch& launch) {
     if (const Value* value = flags.find(old))
       reading.refuse(*value, fmt::format("--{} is gone from Megatron-LM", old),
                      fmt::format("today it is {}", now));
-  read_megatron_model(reading);
+  for (const auto& [old, now] : kRenamed)
+    if (const Value* value = flags.find(old); value != nullptr && flags.find(now) == nullptr)
+      reading.warn(*value, fmt::format("--{} is an old name", old),
+                   fmt::format("read as {}, which it is today", now));
+  if (!is_other_model(reading, program)) read_megatron_model(reading);
   reading.rows(kRows);
-  if (reading.on("use_flash_attn") != nullptr)
-    reading.say("training.attention", "flash", *flags.find("use_flash_attn"));
+  const Value* by = flags.find("transformer_impl");
+  const bool local = (by != nullptr && word_of(*by) == "local") || reading.has("training.kernels");
+  if (const Value* flash = local ? nullptr : reading.on("use_flash_attn"))
+    reading.say("training.attention", "flash", *flash);
+  read_implementation(reading);
   if (const Value* fused = reading.on("cross_entropy_loss_fusion"))
     reading.warn(*fused, "a fused cross entropy",
                  "weighed as Megatron-LM's own, which holds the same logits");

@@ -218,6 +218,22 @@ void put_flag(Value& flags, std::string_view name, Value value, const Value& at)
     flags.members().push_back({std::string(name), at.mark(), std::move(value)});
 }
 
+void list_added_flags(Imported& into) {
+  for (const Value::Member& section : into.run.members()) {
+    if (!section.value.is_table() || section.key == "carried") continue;
+    for (const Value::Member& member : section.value.members()) {
+      const Place place = member.value.place();
+      const std::string key = section.key + "." + member.key;
+      if (place.line != 0 || !place.source.starts_with("<") || !place.source.ends_with(">") ||
+          std::any_of(into.unsaid.begin(), into.unsaid.end(),
+                      [&](const Unsaid& unsaid) { return unsaid.key == key; }))
+        continue;
+      into.unsaid.push_back(
+          {key, word_of(member.value), place.source.substr(1, place.source.size() - 2)});
+    }
+  }
+}
+
 void translate_bridge(ConfigReader& reading, Value& flags) {
   const bool whole = reading.take("_target_") != nullptr;
   translate_activation(reading, flags);

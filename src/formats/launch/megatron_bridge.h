@@ -16,4 +16,7 @@ void translate_bridge(ConfigReader& reading, Value& flags);
 // A flag of Megatron-LM, said where `at` is; the first one stays.
 void put_flag(Value& flags, std::string_view name, Value value, const Value& at);
 
+// Flags that a framework adds of itself are marked by "<why>" in the place of a file: each is listed as not said, with that.
+void list_added_flags(Imported& into);
+
 }  // namespace steelyard

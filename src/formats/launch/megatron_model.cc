@@ -2,317 +2,348 @@
 
 #include <fmt/format.h>
 
-#include "formats/launch/hugging_face.h"
-#include "model/catalogue.h"
+#include <algorithm>
+
+#include "formats/launch/megatron_expert_layers.h"
+#include "formats/launch/megatron_vocabulary.h"
 
 namespace steelyard {
 namespace {
 
-// A size of config.json under the names that families give it.
-const Value* sized(const Value& config, std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names)
-    if (const Value* value = config.find(name); value != nullptr && !value->is_null()) return value;
-  return nullptr;
+constexpr std::string_view kOwnFamily = "megatron_gpt";
+
+// What the flags say of the model, before a family of ours is chosen for it.
+struct Shape {
+  std::string position;  // "rope", "learned_absolute", "alibi", "none"
+  double rotary_percent = 1;
+  std::string activation;  // "silu", "gelu", "quick_gelu", "relu2", "relu"
+  std::string norm;        // "LayerNorm", "LayerNorm1P", "RMSNorm"
+  bool gated = false, biased = true, query_bias = false, query_norm = false, tied = true;
+  bool embedding_norm = false, latent = false, sigmoid = false, router_in_float32 = false;
+  bool shared_gate = false;
+  bool query_rank = false;  // queries of latent attention have a latent, too
+  std::int64_t layers = 0, hidden = 0, heads = 0, groups = 0, head_width = 0;  // 0: not said
+  std::int64_t feed_forward = 0, experts = 0, expert_width = 0, shared_width = 0;
+  std::vector<std::int64_t> dense;  // layers without experts
+
+  bool standard_heads() const { return groups == 0 && head_width == 0; }
+  bool plain_experts() const {
+    return experts > 0 && activation == "silu" && norm == "RMSNorm" && !biased && !query_bias &&
+           !sigmoid && !router_in_float32 && shared_width == 0 && dense.empty();
+  }
+};
+
+bool dense_layers_are_first(const Shape& shape) {
+  for (std::size_t i = 0; i < shape.dense.size(); ++i)
+    if (shape.dense[i] != static_cast<std::int64_t>(i)) return false;
+  return true;
 }
 
-// The families whose layers Megatron's GPT has, with what each needs said.
-struct Family {
-  std::string_view model_type;
-  bool gated = true;  // --swiglu, RMSNorm, no biases
-  bool rotary = true;
-  bool query_bias = false;  // --add-qkv-bias
-  bool query_norm = false;  // --qk-layernorm
-  bool experts = false;
-};
-constexpr Family kFamilies[] = {
-    {"llama"},
-    {"mistral"},
-    {"qwen2", true, true, true},
-    {"qwen3", true, true, false, true},
-    {"mixtral", true, true, false, false, true},
-    {"qwen3_moe", true, true, false, true, true},
-    {"gpt2", false, false},
+// The family of config.json that has exactly these layers; else Megatron's own.
+std::string_view family_of(const Shape& shape) {
+  const bool rotary = shape.position == "rope";
+  const bool whole_rotary = rotary && shape.rotary_percent == 1;
+  const bool swiglu = shape.gated && shape.activation == "silu";
+  if (shape.embedding_norm && shape.position != "alibi") return kOwnFamily;
+  if (shape.latent) {
+    const bool shares = shape.shared_width > 0 && shape.expert_width > 0 &&
+                        shape.shared_width % shape.expert_width == 0 && !shape.shared_gate;
+    return whole_rotary && swiglu && shape.norm == "RMSNorm" && !shape.biased && shape.query_rank &&
+                   shape.experts > 0 && shape.sigmoid && (shares || shape.shared_width == 0) &&
+                   dense_layers_are_first(shape)
+               ? "deepseek_v3"
+               : kOwnFamily;
+  }
+  if (shape.experts > 0)
+    return whole_rotary && shape.gated && shape.plain_experts()
+               ? (shape.query_norm ? "qwen3_moe" : "mixtral")
+               : kOwnFamily;
+  if (swiglu && whole_rotary && shape.norm == "RMSNorm") {
+    if (shape.query_norm) return shape.biased || shape.query_bias ? kOwnFamily : "qwen3";
+    return shape.query_bias && !shape.biased ? "qwen2" : "llama";
+  }
+  if (shape.gated || shape.query_norm) return kOwnFamily;
+  const bool layer_norm = shape.norm == "LayerNorm";
+  const bool as_first =
+      layer_norm && shape.biased && shape.activation == "gelu" && shape.standard_heads();
+  if (as_first && shape.position == "learned_absolute") return "gpt2";
+  if (as_first && shape.position == "alibi" && shape.embedding_norm &&
+      shape.feed_forward == 4 * shape.hidden)
+    return "bloom";
+  if (shape.activation == "relu2" && rotary && shape.norm != "RMSNorm" && !shape.query_bias)
+    return "nemotron";
+  return kOwnFamily;
+}
+
+std::string position_of(ConfigReader& reading) {
+  std::string position = reading.word("position_embedding_type").value_or("learned_absolute");
+  if (reading.is("use_rotary_position_embeddings")) position = "rope";
+  // Of forks, and of bigscience's.
+  const auto known = ours_of(
+      "rope=rope|yarn=rope|rotary=rope|learned_absolute=learned_absolute|learned=learned_absolute|"
+      "absolute=learned_absolute|alibi=alibi|none=none",
+      position);
+  // Switched off, which older versions said beside rope.
+  if (reading.on("no_position_embedding") != nullptr && position == "learned_absolute")
+    return "none";
+  if (!known)
+    reading.unweighed(*reading.theirs().find("position_embedding_type"), "position_embedding_type",
+                      fmt::format("position embeddings \"{}\" are not described here", position));
+  return known.value_or("none");
+}
+
+// --swiglu, --squared-relu, --quick-geglu, and of forks --glu-activation.
+void read_activation(ConfigReader& reading, Shape& shape) {
+  const bool swiglu = reading.is("swiglu"), squared = reading.is("squared_relu");
+  const bool quick = reading.is("quick_geglu");
+  const bool plain_gate = reading.is("geglu");  // NeMo's, which Megatron-LM has no flag for
+  shape.gated = swiglu || quick || plain_gate;
+  shape.activation = swiglu ? "silu" : squared ? "relu2" : quick ? "quick_gelu" : "gelu";
+  if (const Value* gate = reading.take("glu_activation"); gate != nullptr) {
+    shape.gated = true;
+    const auto known = ours_of("swiglu=silu|geglu=gelu|reglu=relu|liglu=gelu", word_of(*gate));
+    shape.activation = known.value_or("silu");
+  }
+  if (reading.is("openai_gelu") || reading.is("onnx_safe")) shape.activation = "gelu";
+}
+
+std::string norm_of(ConfigReader& reading) {
+  std::string norm = ours_of("layernorm=LayerNorm|rmsnorm=RMSNorm|layernorm1p=LayerNorm1P",
+                             reading.word("normalization").value_or("LayerNorm"))
+                         .value_or("LayerNorm");
+  if (reading.is("use_rmsnorm") || reading.is("use_rms_norm")) norm = "RMSNorm";
+  // 1 + weight inside the norm's kernel
+  if (reading.is("apply_layernorm_1p") && norm == "LayerNorm") norm = "LayerNorm1P";
+  return norm;
+}
+
+// Megatron-DeepSpeed's --num-experts is a list, and 1 means none.
+bool is_deepspeed(const ConfigReader& reading) {
+  return reading.theirs().find("deepspeed") != nullptr ||
+         reading.theirs().find("deepspeed_config") != nullptr;
+}
+
+void read_expert_flags(ConfigReader& reading, Shape& shape) {
+  if (is_deepspeed(reading)) {
+    for (const Value& count : reading.words("num_experts"))
+      if (count_of(count).value_or(1) > 1) {
+        reading.unweighed(*reading.take("num_experts"), "num_experts",
+                          "the experts of DeepSpeed's own MoE layer");
+        break;
+      }
+    return;
+  }
+  shape.experts = reading.count("num_experts").value_or(0);
+  if (shape.experts < 1) return;
+  shape.expert_width = reading.count("moe_ffn_hidden_size").value_or(shape.feed_forward);
+  shape.shared_width = reading.count("moe_shared_expert_intermediate_size").value_or(0);
+  shape.shared_gate = reading.is("moe_shared_expert_gate");
+  shape.sigmoid = reading.word("moe_router_score_function").value_or("softmax") == "sigmoid";
+  shape.router_in_float32 = reading.word("moe_router_dtype").value_or("none") != "none";
+  const Value* frequency = reading.take("moe_layer_freq");
+  if (frequency == nullptr || shape.layers < 1) return;
+  const auto dense = dense_layers_of(*frequency, shape.layers);
+  if (!dense)
+    return reading.refuse(*frequency,
+                          fmt::format("moe-layer-freq {} does not say which of {} layers have "
+                                      "experts",
+                                      shown(*frequency), shape.layers),
+                          "expected a number, or a list as ([0]*3+[1]*58)");
+  shape.dense = *dense;
+}
+
+void read_flags(ConfigReader& reading, Shape& shape) {
+  shape.layers = reading.count("num_layers").value_or(0);
+  shape.hidden = reading.count("hidden_size").value_or(0);
+  shape.heads = reading.count("num_attention_heads").value_or(0);
+  shape.position = position_of(reading);
+  if (const Value* part = reading.take("rotary_percent"); part != nullptr && part->is_number())
+    shape.rotary_percent = part->as_number();
+  read_activation(reading, shape);
+  shape.norm = norm_of(reading);
+  shape.biased = !reading.is("disable_bias_linear");
+  shape.query_bias = reading.is("add_qkv_bias");
+  shape.query_norm = reading.is("qk_layernorm");
+  shape.tied = !reading.is("untie_embeddings_and_output_weights");
+  shape.embedding_norm = reading.is("embed_layernorm");
+  shape.latent = reading.is("multi_latent_attention");
+  shape.query_rank = reading.count("q_lora_rank").has_value();
+  // Groups count only with --group-query-attention; Megatron-DeepSpeed has a flag of its own.
+  const auto groups = reading.count("num_query_groups");
+  if (reading.is("group_query_attention")) shape.groups = groups.value_or(1);
+  if (const auto heads = reading.count("num_key_value_heads"); heads && *heads != shape.heads)
+    shape.groups = *heads;
+  if (shape.groups == shape.heads) shape.groups = 0;
+  shape.head_width = reading.count("kv_channels").value_or(0);
+  if (shape.heads > 0 && shape.head_width * shape.heads == shape.hidden) shape.head_width = 0;
+  const std::int64_t wide = std::min<std::int64_t>(shape.hidden, 1'000'000'000);
+  const bool swiglu = shape.gated && shape.activation == "silu" &&
+                      reading.theirs().find("glu_activation") == nullptr;
+  const std::int64_t standard =
+      swiglu ? static_cast<std::int64_t>(static_cast<double>(4 * wide) * 2 / 3 / 64) * 64
+             : 4 * wide;
+  shape.feed_forward = reading.count("ffn_hidden_size").value_or(standard);
+  read_expert_flags(reading, shape);
+}
+
+// Flags whose tensors are not described here: the run is refused by their names.
+constexpr UnweighedKey kOtherLayers[] = {
+    {"hybrid_layer_pattern", "state-space layers among those of attention"},
+    {"hybrid_override_pattern", "state-space layers among those of attention"},
+    {"hybrid_attention_ratio", "state-space layers among those of attention"},
+    {"is_hybrid_model", "state-space layers among those of attention"},
+    {"experimental_attention_variant", "another attention"},
+    {"linear_attention_freq", "linear attention among the layers"},
+    {"moe_latent_size", "experts behind a projection of their own"},
+    {"softmax_type", "attention with sinks"},
+    {"attention_output_gate", "a gate behind attention"},
+    {"heterogeneous_layers_config_path", "layers of different widths"},
+    {"heterogeneous_layers_config_encoded_json", "layers of different widths"},
+    {"retro_add_retriever", "RETRO's retriever beside the decoder"},
+    {"perform_rl_step", "rollouts are generated during training"},
+    {"kd", "a teacher's logits beside the student's"},
+    {"load_teacher", "a teacher beside the student"},
+    {"teacher_model_path", "a teacher beside the student"},
+    {"export_kd_teacher_load", "a teacher beside the student"},
+    {"use_legacy_models", "the model code before Megatron-core: weighed as Megatron-core's", true},
 };
 
-// [0]*3+[1]*58: how many dense layers stand first.
-std::int64_t dense_first(std::string_view pattern) {
-  if (!pattern.starts_with("([0]*") && !pattern.starts_with("[0]*")) return 0;
-  const std::size_t from = pattern.find('*') + 1;
-  const std::size_t end = std::min(pattern.find_first_not_of("0123456789", from), pattern.size());
-  const Value number = typed_value(pattern.substr(from, end - from));
-  return number.is_integer() ? number.as_integer() : 0;
+// Whose layers a --spec names: Megatron-core's GPT of one implementation or another, or another model.
+void read_spec(ConfigReader& reading) {
+  std::string whole;
+  for (const Value& word : reading.words("spec")) whole += word_of(word) + " ";
+  const Value* spec = reading.take("spec");
+  if (spec == nullptr) return;
+  if (whole.find("gpt_layer_specs") != std::string::npos || whole == "local ") {
+    if (whole.find("local") != std::string::npos) reading.say("training.kernels", "local", *spec);
+    return;
+  }
+  if (whole.find("mamba") != std::string::npos || whole.find("hybrid") != std::string::npos)
+    return reading.unweighed(*spec, "spec", "state-space layers");
+  reading.unweighed(*spec, "spec", "layers of somebody's own");
+}
+
+void put_attention(ConfigReader& reading, const Shape& shape, std::string_view family,
+                   ModelTable& model) {
+  if (shape.latent) {
+    const auto rank = reading.count("q_lora_rank");
+    if (rank) model.put("q_lora_rank", Value::integer(*rank));
+    model.put("kv_lora_rank", Value::integer(reading.count("kv_lora_rank").value_or(32)));
+    model.put("qk_nope_head_dim", Value::integer(reading.count("qk_head_dim").value_or(128)));
+    model.put("qk_rope_head_dim",
+              Value::integer(reading.count("qk_pos_emb_head_dim").value_or(64)));
+    model.put("v_head_dim", Value::integer(reading.count("v_head_dim").value_or(128)));
+    return;
+  }
+  const bool whole_heads = family == "gpt2" || family == "bloom";  // no groups, no width of a head
+  if (whole_heads) return;
+  if (shape.heads > 0)
+    model.put("num_key_value_heads", Value::integer(shape.groups > 0 ? shape.groups : shape.heads),
+              shape.groups > 0 ? reading.theirs().find("num_query_groups")
+                               : reading.theirs().find("num_attention_heads"));
+  if (const auto channels = reading.count("kv_channels"))
+    model.put("head_dim", Value::integer(*channels), reading.theirs().find("kv_channels"));
+}
+
+void put_experts(ConfigReader& reading, const Shape& shape, std::string_view family,
+                 ModelTable& model) {
+  if (shape.experts < 1) return;
+  const Value* from = reading.theirs().find("num_experts");
+  model.put(family == "mixtral"       ? "num_local_experts"
+            : family == "deepseek_v3" ? "n_routed_experts"
+                                      : "num_experts",
+            Value::integer(shape.experts), from);
+  const std::int64_t top = reading.count("moe_router_topk").value_or(2);
+  model.put("num_experts_per_tok", Value::integer(top), reading.theirs().find("moe_router_topk"));
+  if (family == "mixtral") return;
+  model.put("moe_intermediate_size", Value::integer(shape.expert_width));
+  if (family == "deepseek_v3") {
+    if (shape.shared_width > 0)
+      model.put("n_shared_experts", Value::integer(shape.shared_width / shape.expert_width));
+    else
+      model.put("n_shared_experts", Value::integer(0));
+    model.put("first_k_dense_replace",
+              Value::integer(static_cast<std::int64_t>(shape.dense.size())));
+    return;
+  }
+  if (family != kOwnFamily) return;
+  if (shape.shared_width > 0)
+    model.put("shared_expert_intermediate_size", Value::integer(shape.shared_width),
+              reading.theirs().find("moe_shared_expert_intermediate_size"));
+  if (shape.shared_gate) model.put("shared_expert_gate", Value::boolean(true));
+  if (shape.sigmoid) model.put("scoring_func", Value::string("sigmoid"));
+  if (shape.router_in_float32) model.put("router_in_float32", Value::boolean(true));
+  if (shape.dense.empty()) return;
+  Value list = Value::array();
+  for (const std::int64_t layer : shape.dense) list.items().push_back(Value::integer(layer));
+  model.put("mlp_only_layers", std::move(list), reading.theirs().find("moe_layer_freq"));
+}
+
+// What the families leave to a key, each in its own words.
+void put_particulars(ConfigReader& reading, const Shape& shape, std::string_view family,
+                     ModelTable& model) {
+  if (family == "llama" || family == "nemotron") {
+    model.put("attention_bias", Value::boolean(shape.biased));
+    model.put("mlp_bias", Value::boolean(shape.biased));
+  }
+  if (family == "nemotron") model.put("partial_rotary_factor", Value::number(shape.rotary_percent));
+  if (family == kOwnFamily) {
+    model.put("normalization", Value::string(shape.norm));
+    model.put("position_embedding_type", Value::string(shape.position));
+    if (shape.position == "rope" && shape.rotary_percent != 1)
+      model.put("rotary_pct", Value::number(shape.rotary_percent));
+    model.put("gated_linear_unit", Value::boolean(shape.gated));
+    model.put("hidden_act",
+              Value::string(shape.activation == "gelu" ? "gelu_pytorch_tanh" : shape.activation));
+    model.put("add_bias_linear", Value::boolean(shape.biased));
+    if (shape.query_bias) model.put("add_qkv_bias", Value::boolean(true));
+    if (shape.query_norm) model.put("qk_layernorm", Value::boolean(true));
+    if (shape.embedding_norm) model.put("embedding_layernorm", Value::boolean(true));
+  }
+  const bool first = family == "gpt2" || family == "bloom";
+  const Value* epsilon = reading.take("norm_epsilon");
+  if (epsilon == nullptr) epsilon = reading.take("layernorm_epsilon");
+  if (epsilon != nullptr)
+    model.put(first                  ? "layer_norm_epsilon"
+              : family == kOwnFamily ? "layer_norm_eps"
+              : family == "nemotron" ? "norm_eps"
+                                     : "rms_norm_eps",
+              *epsilon, epsilon);
+  model.put("tie_word_embeddings", Value::boolean(shape.tied));
 }
 
 }  // namespace
 
 void read_megatron_model(ConfigReader& reading) {
+  read_spec(reading);
+  reading.unweighed(kOtherLayers);
   const Value* layers = reading.take("num_layers");
   const Value* hidden = reading.take("hidden_size");
-  const Value* heads = reading.take("num_attention_heads");
   if (layers == nullptr && hidden == nullptr) return;
   const Value& at = layers == nullptr ? *hidden : *layers;
-  Value model = Value::table();
-  const auto put = [&](std::string_view key, Value value, const Value* from = nullptr) {
-    value.set_mark(from == nullptr ? at.mark() : from->mark());
-    model.members().push_back(
-        {std::string(key), from == nullptr ? at.mark() : from->mark(), std::move(value)});
+  Shape shape;
+  read_flags(reading, shape);
+  const std::string family(family_of(shape));
+  ModelTable model(at);
+  model.put("model_type", Value::string(family));
+  const auto size = [&](std::string_view key, std::int64_t count, std::string_view flag) {
+    if (count > 0) model.put(key, Value::integer(count), reading.theirs().find(flag));
   };
-  const auto number = [&](std::string_view flag) -> std::optional<std::int64_t> {
-    return reading.count(flag);
-  };
-  const auto size = [&](std::string_view key, const Value* value) {
-    if (value == nullptr) return;
-    if (const auto count = count_of(*value))
-      put(key, Value::integer(*count), value);
-    else
-      reading.refuse(*value, fmt::format("{} is not a whole number", key),
-                     "expected a whole number");
-  };
-  const bool gated = reading.is("swiglu");
-  std::string position = reading.is("use_rotary_position_embeddings")
-                             ? std::string("rope")
-                             : reading.word("position_embedding_type").value_or("learned_absolute");
-  if (position == "rotary") position = "rope";  // of forks
-  if (position == "ALiBi") position = "alibi";
-  reading.take("position_embedding_type");
-  const bool rotary = position == "rope" || position == "yarn";
-  const std::string norm = reading.word("normalization").value_or("LayerNorm");
-  const bool biased = !reading.is("disable_bias_linear");
-  const bool query_bias = reading.is("add_qkv_bias");
-  const Value* squared =
-      reading.is("squared_relu") ? reading.theirs().find("squared_relu") : nullptr;
-  reading.is("apply_layernorm_1p");  // 1 + weight inside the norm's kernel
-  const bool query_norm = reading.is("qk_layernorm");
-  const bool tied = !reading.is("untie_embeddings_and_output_weights");
-  const auto experts = number("num_experts");
-  const bool latent = reading.is("multi_latent_attention");
-  const std::int64_t width = hidden == nullptr ? 0 : count_of(*hidden).value_or(0);
-  for (const char* unread : {"quick_geglu", "hybrid_layer_pattern", "hybrid_override_pattern",
-                             "spec", "experimental_attention_variant", "linear_attention_freq"})
-    if (const Value* value = reading.take(unread))
-      reading.refuse(*value, fmt::format("--{} is not read", unread),
-                     "its tensors are not described here");
-  const bool sloped = position == "alibi";  // of Megatron-DeepSpeed
-  if (!rotary && !sloped && position != "learned_absolute")
-    reading.refuse(*reading.theirs().find("position_embedding_type"),
-                   fmt::format("position embeddings \"{}\" are not read", position),
-                   "rope, yarn, learned_absolute and alibi are");
-  reading.is("embed_layernorm");
-
-  if (squared != nullptr &&
-      (gated || latent || experts.value_or(0) > 0 || !rotary || norm != "LayerNorm"))
-    reading.refuse(*squared, "--squared-relu is read beside rotary positions and LayerNorm alone",
-                   "as in Nemotron's dense models");
-
-  if (latent) {
-    put("model_type", Value::string("deepseek_v3"));
-  } else if (experts.value_or(0) > 0) {
-    put("model_type", Value::string(query_norm ? "qwen3_moe" : "mixtral"));
-  } else if (gated && rotary) {
-    put("model_type", Value::string(query_norm              ? "qwen3"
-                                    : query_bias && !biased ? "qwen2"
-                                                            : "llama"));
-  } else if (!gated && sloped) {
-    put("model_type", Value::string("bloom"));
-  } else if (!gated && !rotary) {
-    put("model_type", Value::string("gpt2"));
-  } else if (!gated && rotary && norm == "LayerNorm") {
-    put("model_type", Value::string(squared != nullptr ? "nemotron" : "gpt_neox"));
-  } else {
-    reading.refuse(at, "a mix of position embeddings and feed-forward that is not read",
-                   gated ? "--swiglu with learned positions"
-                         : "rotary positions without --swiglu and LayerNorm");
-    return;
-  }
-  if ((gated || experts) && norm != "RMSNorm")
-    reading.warn(at, "LayerNorm with --swiglu", "weighed as RMSNorm, which keeps a little less");
-  size("num_hidden_layers", layers);
-  size("hidden_size", hidden);
-  size("num_attention_heads", heads);
-  const auto groups = number("num_query_groups");
-  const std::string family = model.find("model_type")->as_string();
-  const bool whole_heads = family == "gpt2" || family == "bloom";  // no groups, no width of a head
-  if (!latent && !whole_heads) {
-    // Groups count only with --group-query-attention; else each head has its own.
-    const bool grouped = reading.is("group_query_attention");
-    if (grouped && groups)
-      put("num_key_value_heads", Value::integer(*groups),
-          reading.theirs().find("num_query_groups"));
-    else if (heads != nullptr)
-      size("num_key_value_heads", heads);
-  }
-  const std::int64_t standard =
-      gated ? static_cast<std::int64_t>(static_cast<double>(4 * width) * 2 / 3 / 64) * 64
-            : 4 * width;
-  const std::int64_t feed_forward = number("ffn_hidden_size").value_or(standard);
-  const std::int64_t expert_width = number("moe_ffn_hidden_size").value_or(feed_forward);
-  const Value* ffn = reading.theirs().find("ffn_hidden_size");
+  size("num_hidden_layers", shape.layers, "num_layers");
+  size("hidden_size", shape.hidden, "hidden_size");
+  size("num_attention_heads", shape.heads, "num_attention_heads");
+  put_attention(reading, shape, family, model);
   if (family == "mixtral")
-    put("intermediate_size", Value::integer(expert_width),
-        reading.theirs().find("moe_ffn_hidden_size"));
+    size("intermediate_size", shape.expert_width, "moe_ffn_hidden_size");
   else
-    put(whole_heads ? "n_inner" : "intermediate_size", Value::integer(feed_forward), ffn);
-  if (family == "bloom" && feed_forward != 4 * width)
-    reading.refuse(ffn == nullptr ? at : *ffn, "alibi beside a feed-forward of another width",
-                   "four times the hidden size is read");
-  if (!latent)
-    if (const auto channels = number("kv_channels"); channels && !whole_heads)
-      put("head_dim", Value::integer(*channels), reading.theirs().find("kv_channels"));
-  size("max_position_embeddings", reading.take("max_position_embeddings"));
-  if (experts.value_or(0) > 0) {
-    const std::int64_t top = number("moe_router_topk").value_or(2);
-    put(family == "mixtral"     ? "num_local_experts"
-        : family == "qwen3_moe" ? "num_experts"
-                                : "n_routed_experts",
-        Value::integer(*experts), reading.theirs().find("num_experts"));
-    put("num_experts_per_tok", Value::integer(top), reading.theirs().find("moe_router_topk"));
-    if (family != "mixtral") put("moe_intermediate_size", Value::integer(expert_width));
-    const auto shared = number("moe_shared_expert_intermediate_size");
-    if (shared && family == "deepseek_v3" && expert_width > 0)
-      put("n_shared_experts", Value::integer(*shared / expert_width));
-    else if (shared && family != "deepseek_v3")
-      reading.refuse(*reading.theirs().find("moe_shared_expert_intermediate_size"),
-                     "shared experts beside these layers are not read",
-                     "with --multi-latent-attention they are");
-    if (const Value* frequency = reading.take("moe_layer_freq")) {
-      const std::int64_t first = dense_first(word_of(*frequency));
-      if (family == "deepseek_v3")
-        put("first_k_dense_replace", Value::integer(first), frequency);
-      else if (word_of(*frequency) != "1" && first != 0)
-        reading.refuse(*frequency, "dense layers among those with experts are not read here", {});
-    } else if (family == "deepseek_v3") {
-      put("first_k_dense_replace", Value::integer(0));
-    }
-  }
-  if (latent) {
-    if (const auto rank = number("q_lora_rank")) put("q_lora_rank", Value::integer(*rank));
-    put("kv_lora_rank", Value::integer(number("kv_lora_rank").value_or(32)));
-    put("qk_nope_head_dim", Value::integer(number("qk_head_dim").value_or(128)));
-    put("qk_rope_head_dim", Value::integer(number("qk_pos_emb_head_dim").value_or(64)));
-    put("v_head_dim", Value::integer(number("v_head_dim").value_or(128)));
-  }
-  if (family == "llama") {
-    put("attention_bias", Value::boolean(biased));
-    put("mlp_bias", Value::boolean(biased));
-  }
-  if (family == "nemotron") {
-    put("attention_bias", Value::boolean(biased));
-    put("mlp_bias", Value::boolean(biased));
-  }
-  if (family == "gpt_neox" || family == "nemotron")
-    put(family == "nemotron" ? "partial_rotary_factor" : "rotary_pct", Value::number([&] {
-          const Value* part = reading.take("rotary_percent");
-          return part != nullptr && part->is_number() ? part->as_number() : 1.0;
-        }()));
-  if (const Value* epsilon = reading.take("norm_epsilon"); epsilon != nullptr)
-    put(whole_heads            ? "layer_norm_epsilon"
-        : family == "gpt_neox" ? "layer_norm_eps"
-        : family == "nemotron" ? "norm_eps"
-                               : "rms_norm_eps",
-        *epsilon, epsilon);
-  put("tie_word_embeddings", Value::boolean(tied));
-  const Value* rows = reading.take("vocab_size");
-  if (rows == nullptr) rows = reading.take("padded_vocab_size");
-  if (rows == nullptr) rows = reading.take("pad_vocab_size_to");  // Megatron-DeepSpeed
-  if (rows != nullptr) {
-    size("vocab_size", rows);
-  } else {
-    const std::string tokenizer = reading.theirs().find("tokenizer_type") == nullptr
-                                      ? ""
-                                      : word_of(*reading.theirs().find("tokenizer_type"));
-    std::int64_t known = 0;
-    // pretrain_gpt.py's own default, which reads these files, is GPT-2's.
-    const bool unnamed = tokenizer.empty() && reading.theirs().find("merge_file") != nullptr;
-    if (unnamed || tokenizer == "GPT2BPETokenizer") known = 50257;
-    if (tokenizer == "Llama2Tokenizer") known = 32000;
-    const Value* which = reading.theirs().find("tokenizer_model");
-    if (which == nullptr) which = reading.theirs().find("tokenizer_name_or_path");
-    if (known == 0 && which != nullptr && tokenizer.find("HuggingFace") != std::string::npos)
-      if (const auto preset = preset_like(word_of(*which)))
-        if (const auto found = find_preset(*preset))
-          if (const Value* size_of_it = found->config.find("vocab_size"))
-            known = count_of(*size_of_it).value_or(0);
-    if (known > 0) {
-      put("vocab_size", Value::integer(known));
-      reading.into().unsaid.push_back(
-          {"model.vocab_size", std::to_string(known),
-           unnamed ? std::string("of GPT2BPETokenizer, pretrain_gpt.py's default")
-                   : "the vocabulary of " + (which == nullptr || tokenizer == "Llama2Tokenizer"
-                                                 ? tokenizer
-                                                 : word_of(*which))});
-    } else {
-      reading.lacks("model.vocab_size", "the tokenizer decides; --vocab-size says it");
-    }
-  }
-  model.set_mark(at.mark());
-  reading.say("model", std::move(model), at);
-}
-
-void write_megatron_model(ConfigWriter& writing) {
-  const Value config = model_config(writing.run());
-  writing.take("model");
-  if (!config.is_table())
-    return writing.refuse("model", "the sizes of this model are not known",
-                          "a preset, or a table of config.json's keys");
-  const Value* type = config.find("model_type");
-  const Family* family = nullptr;
-  for (const Family& known : kFamilies)
-    if (type != nullptr && word_of(*type) == known.model_type) family = &known;
-  if (family == nullptr)
-    return writing.refuse("model",
-                          fmt::format("flags for the family {} are not written",
-                                      type == nullptr ? "" : word_of(*type)),
-                          "llama, mistral, qwen2, qwen3, mixtral, qwen3_moe and gpt2 are");
-  const auto put = [&](std::string_view flag, const Value* value) {
-    if (value != nullptr) writing.put(flag, Value::integer(count_of(*value).value_or(0)));
-  };
-  const auto on = [&](std::string_view flag) { writing.put(flag, Value::boolean(true)); };
-  const Value* heads = sized(config, {"num_attention_heads", "n_head"});
-  const Value* groups = sized(config, {"num_key_value_heads"});
-  const Value* hidden = sized(config, {"hidden_size", "n_embd"});
-  put("num_layers", sized(config, {"num_hidden_layers", "n_layer"}));
-  put("hidden_size", hidden);
-  put("num_attention_heads", heads);
-  if (groups != nullptr && heads != nullptr && count_of(*groups) != count_of(*heads)) {
-    on("group_query_attention");
-    put("num_query_groups", groups);
-  }
-  const Value* inner = sized(config, {"intermediate_size", "n_inner"});
-  if (inner != nullptr)
-    put("ffn_hidden_size", inner);
-  else if (hidden != nullptr)
-    writing.put("ffn_hidden_size", Value::integer(4 * count_of(*hidden).value_or(0)));
-  put("kv_channels", sized(config, {"head_dim"}));
-  put("max_position_embeddings", sized(config, {"max_position_embeddings", "n_positions"}));
-  put("vocab_size", sized(config, {"vocab_size"}));
-  if (family->rotary) {
-    writing.put("position_embedding_type", "rope");
-    if (const Value* base = sized(config, {"rope_theta"})) {
-      put("rotary_base", base);
-    }
-  } else {
-    writing.put("position_embedding_type", "learned_absolute");
-  }
-  if (family->gated) {
-    on("swiglu");
-    writing.put("normalization", "RMSNorm");
-    const Value* bias = sized(config, {"attention_bias"});
-    if (bias == nullptr || !truth_of(*bias).value_or(false)) on("disable_bias_linear");
-  }
-  if (const Value* epsilon = sized(config, {"rms_norm_eps", "layer_norm_epsilon"}))
-    writing.put("norm_epsilon", *epsilon);
-  if (family->query_bias) on("add_qkv_bias");
-  if (family->query_norm) on("qk_layernorm");
-  const Value* tied = sized(config, {"tie_word_embeddings"});
-  const bool ties =
-      tied == nullptr ? family->model_type == "gpt2" : truth_of(*tied).value_or(false);
-  if (!ties) on("untie_embeddings_and_output_weights");
-  if (family->experts) {
-    put("num_experts", sized(config, {"num_local_experts", "num_experts"}));
-    put("moe_router_topk", sized(config, {"num_experts_per_tok"}));
-    put("moe_ffn_hidden_size", sized(config, {"moe_intermediate_size", "intermediate_size"}));
-    on("moe_grouped_gemm");
-  }
+    size(family == "gpt2" || family == "bloom" ? "n_inner" : "intermediate_size",
+         shape.feed_forward, "ffn_hidden_size");
+  if (const auto positions = reading.count("max_position_embeddings"))
+    size("max_position_embeddings", *positions, "max_position_embeddings");
+  put_experts(reading, shape, family, model);
+  put_particulars(reading, shape, family, model);
+  read_megatron_vocabulary(reading, model);
+  reading.say("model", std::move(model).value(), at);
 }
 
 }  // namespace steelyard

@@ -51,7 +51,8 @@ std::optional<std::string> unrolled(std::string_view text) {
 
 std::optional<std::vector<std::int64_t>> layers_of_layout(std::string_view layout) {
   std::string plain(layout);
-  std::erase(plain, ',');
+  // Scripts that eval their command quote once more.
+  std::erase_if(plain, [](char c) { return c == ',' || c == '\'' || c == '"' || c == '\\'; });
   const auto letters = unrolled(plain);
   if (!letters || letters->empty()) return std::nullopt;
   std::vector<std::int64_t> layers = {0};

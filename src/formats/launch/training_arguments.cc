@@ -83,6 +83,26 @@ void write_adapter(ConfigWriter& writing) {
   if (base == "int8") writing.put("load_in_8bit", Value::boolean(true), "frozen weights of 8 bits");
 }
 
+// Keys that one of TRL's configurations alone has: GRPOConfig's, and what DPOConfig, KTOConfig and their like share.
+void read_method_by_keys(ConfigReader& reading) {
+  if (reading.has("training.method")) return;
+  static constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+      {"reward_funcs", "grpo"},
+      {"num_generations", "grpo"},
+      {"reward_model_path", "ppo"},
+      {"desirable_weight", "kto"},
+      {"undesirable_weight", "kto"},
+      {"center_rewards_coefficient", "rm"},
+      {"beta", "dpo"},
+      {"max_prompt_length", "dpo"},
+      {"dpo_beta", "dpo"},
+      {"precompute_ref_log_probs", "dpo"},
+      {"ref_model_init_kwargs", "dpo"}};
+  for (const auto& [key, method] : kKeys)
+    if (const Value* value = reading.theirs().find(key); value != nullptr && !value->is_null())
+      return reading.say("training.method", method, *value);
+}
+
 void read_liger(ConfigReader& reading) {
   const Value* liger = reading.on("use_liger_kernel");
   if (liger == nullptr) return;
@@ -111,6 +131,7 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   ConfigReader reading(document, format, launch.into);
   launch.hugging_face = true;
   if (const Value* model = reading.take("model_name_or_path")) say_model(reading, *model);
+  read_method_by_keys(reading);
   const bool trl =
       launch.trl || document.at("max_length") != nullptr || document.at("use_peft") != nullptr;
   if (trl && document.at("per_device_train_batch_size") == nullptr)

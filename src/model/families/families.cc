@@ -29,6 +29,8 @@ constexpr std::array kFamilies = {
     Family{"llama", read_llama, "Llama 1 to 3.3, CodeLlama, TinyLlama, SmolLM2, Falcon 3"},
     Family{"llama4_text", read_llama4, "Llama 4, its language model"},
     Family{"llava", read_llava, "LLaVA: a tower of vision, a projector and a decoder of text"},
+    Family{"megatron_gpt", read_megatron_gpt,
+           "GPT as Megatron-LM composes it: any of its norms, positions, activations and experts"},
     Family{"mistral", read_mistral, "Mistral"},
     Family{"mixtral", read_mixtral, "Mixtral: mixture of experts"},
     Family{"mt5", read_mt5, "mT5: T5 1.1 of many languages"},

@@ -43,6 +43,7 @@ Architecture read_gptj(Config& config);
 Architecture read_llama(Config& config);
 Architecture read_llama4(Config& config);
 Architecture read_llava(Config& config);
+Architecture read_megatron_gpt(Config& config);
 Architecture read_mistral(Config& config);
 Architecture read_mixtral(Config& config);
 Architecture read_mt5(Config& config);

@@ -1,0 +1,562 @@
+#include "diagnose/attribution.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace steelyard {
+namespace {
+
+constexpr std::int64_t kGrain = 512;
+std::int64_t on_grain(std::int64_t size) { return (size + kGrain - 1) / kGrain * kGrain; }
+
+RunPart part_of(StackRole role) {
+  switch (role) {
+    case StackRole::kForward:
+      return RunPart::kForward;
+    case StackRole::kLoss:
+      return RunPart::kLossPart;
+    case StackRole::kBackward:
+    case StackRole::kThread:
+      return RunPart::kBackward;
+    case StackRole::kOptimizer:
+    case StackRole::kOptimizerState:
+      return RunPart::kOptimizerStep;
+    case StackRole::kLoad:
+    case StackRole::kMaster:
+    case StackRole::kGradientBuffer:
+      return RunPart::kLoading;
+    case StackRole::kSave:
+      return RunPart::kSaving;
+    case StackRole::kEvaluation:
+      return RunPart::kEvaluating;
+    default:
+      return RunPart::kUnknown;
+  }
+}
+
+bool has_prefix(const std::string& text, std::string_view start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+
+class Attributor {
+ public:
+  Attributor(const MemoryHistory& history, const DeviceMoment& moment,
+             const std::vector<ExpectedTensor>& expected)
+      : history_(history),
+        moment_(moment),
+        events_(history.devices[static_cast<std::size_t>(moment.device)].events),
+        origins_(stack_origins(history)),
+        parts_(parts_of_events(history, static_cast<std::size_t>(moment.device), origins_)) {
+    for (const ExpectedTensor& tensor : expected) expected_[tensor.size].push_back(tensor);
+  }
+
+  Attribution run() {
+    look_around();
+    find_parameters();
+    look_at_last_layer();
+    for (const LiveBlock& block : moment_.blocks) {
+      AttributedBlock one;
+      one.block = block;
+      one.role = role_of(block);
+      attribute_one(one);
+      result_.blocks.push_back(one);
+    }
+    split_base();
+    sum_up();
+    return std::move(result_);
+  }
+
+ private:
+  StackRole role_of(const LiveBlock& block) const {
+    const StackRole role = origins_[static_cast<std::size_t>(block.stack)].role;
+    if (role == StackRole::kNoFrames && block.born >= 0 && result_.has_python)
+      return StackRole::kThread;
+    return role;
+  }
+  RunPart part_at(std::int64_t event) const {
+    return event >= 0 && event < static_cast<std::int64_t>(parts_.size())
+               ? parts_[static_cast<std::size_t>(event)]
+               : RunPart::kUnknown;
+  }
+
+  // The part that the last allocation before an event belongs to.
+  RunPart part_before(std::int64_t event) const {
+    for (std::int64_t at = std::min(event, static_cast<std::int64_t>(events_.size())); at-- > 0;)
+      if (events_[static_cast<std::size_t>(at)].action == RecordedAction::kAlloc &&
+          part_at(at) != RunPart::kUnknown)
+        return part_at(at);
+    return RunPart::kUnknown;
+  }
+
+  void look_around() {
+    for (const StackOrigin& origin : origins_)
+      if (origin.role != StackRole::kNoFrames && origin.role != StackRole::kThread)
+        result_.has_python = true;
+    const auto at = static_cast<std::int64_t>(moment_.event);
+    bool in_step = false;
+    leaves_backward_.reserve(events_.size() + 1);
+    std::int32_t others = 0;
+    for (std::size_t index = 0; index < events_.size(); ++index) {
+      leaves_backward_.push_back(others);
+      if (events_[index].action != RecordedAction::kAlloc) continue;
+      const RunPart part = parts_[index];
+      if (part != RunPart::kBackward && part != RunPart::kUnknown) ++others;
+      if (part == RunPart::kBackward || part == RunPart::kOptimizerStep) result_.is_training = true;
+      if (part == RunPart::kBackward && first_backward_ < 0 &&
+          static_cast<std::int64_t>(index) >= at)
+        first_backward_ = static_cast<std::int64_t>(index);
+      const StackRole role = origins_[static_cast<std::size_t>(events_[index].stack)].role;
+      if (role == StackRole::kOptimizerState) result_.state_made_in_history = true;
+      if (static_cast<std::int64_t>(index) < at) {
+        if (part == RunPart::kOptimizerStep) {
+          in_step = true;
+        } else if (in_step && (part == RunPart::kForward || part == RunPart::kLossPart)) {
+          in_step = false;
+          ++result_.steps_before;
+        }
+      }
+    }
+    leaves_backward_.push_back(others);
+    std::int64_t annotated = 0;
+    for (const RecordedAnnotation& note : history_.annotations)
+      if (!note.starts && has_prefix(note.name, "Optimizer.step") && note.time > 0 &&
+          note.time <= moment_.time)
+        ++annotated;
+    result_.steps_before = std::max(result_.steps_before, annotated);
+    std::size_t asked = moment_.event;
+    if (moment_.kind == DeviceMoment::Kind::kPeak) asked = moment_.peak_event;
+    if (moment_.kind != DeviceMoment::Kind::kState && asked < events_.size()) {
+      result_.failing = origins_[static_cast<std::size_t>(events_[asked].stack)];
+      result_.part = parts_[asked];
+      for (std::size_t back = asked; result_.part == RunPart::kUnknown && back-- > 0;)
+        if (events_[back].action == RecordedAction::kAlloc) result_.part = parts_[back];
+    }
+  }
+
+  // The sizes of the parameters, with how many there are of each.
+  void find_parameters() {
+    std::map<std::int64_t, std::int64_t> gradients;
+    for (const LiveBlock& block : moment_.blocks) {
+      if (block.born < 0) {
+        ++base_[on_grain(block.size)];
+      } else if (role_of(block) == StackRole::kLoad) {
+        ++loaded_[on_grain(block.size)];
+      }
+    }
+    for (const auto& [size, tensors] : expected_)
+      for (const ExpectedTensor& tensor : tensors)
+        if (tensor.pile == Pile::kParameters || tensor.pile == Pile::kGradients)
+          sizes_.insert(size);
+    for (const auto& [size, count] : loaded_) sizes_.insert(size);
+    if (loaded_bytes() < (std::int64_t{1} << 20))
+      for (const auto& [size, count] : base_) sizes_.insert(size);
+    for (const auto& [size, count] : loaded_) result_.parameters_count += count;
+    // Gradients that an optimizer saw tell the parameters apart from what is older than the history.
+    for (const RecordedEvent& event : events_)
+      if (event.action == RecordedAction::kAlloc && event.size > 0 &&
+          origins_[static_cast<std::size_t>(event.stack)].role <= StackRole::kThread)
+        ++backward_births_[on_grain(event.size)];
+  }
+  std::int64_t loaded_bytes() const {
+    std::int64_t bytes = 0;
+    for (const auto& [size, count] : loaded_) bytes += size * count;
+    return bytes;
+  }
+
+  bool outlives_backward(const LiveBlock& block) const {
+    if (block.dies < 0) return true;
+    if (block.born < 0) return true;
+    const auto born = static_cast<std::size_t>(block.born);
+    const auto dies = std::min(static_cast<std::size_t>(block.dies), leaves_backward_.size() - 1);
+    if (leaves_backward_[dies] > leaves_backward_[born]) return true;
+    // After a failure everything is freed by the exception: nothing follows from it.
+    return moment_.kind == DeviceMoment::Kind::kFailure &&
+           block.dies >= static_cast<std::int64_t>(moment_.event) &&
+           leaves_backward_.back() == leaves_backward_[born];
+  }
+
+  static void give(AttributedBlock& one, Pile pile, std::uint8_t rule) {
+    one.pile = pile;
+    one.rule = rule;
+  }
+
+  void attribute_one(AttributedBlock& one) {
+    const LiveBlock& block = one.block;
+    if (block.category > 0) {
+      const std::string& name = history_.categories[block.category];
+      for (int pile = 0; pile < kPileCount; ++pile)
+        if (name_of(static_cast<Pile>(pile)) == name) return give(one, static_cast<Pile>(pile), 1);
+    }
+    const StackOrigin& origin = origins_[static_cast<std::size_t>(block.stack)];
+    switch (one.role) {
+      case StackRole::kOptimizerState:
+        return give(one, Pile::kOptimizerMoments, 2);
+      case StackRole::kMaster:
+        return give(one, sole_expected_pile(block.size).value_or(Pile::kMasterWeights), 2);
+      case StackRole::kGradientBuffer:
+        return give(one, sole_expected_pile(block.size).value_or(Pile::kGradients), 2);
+      case StackRole::kGather:
+        // What a reduction leaves is the shard of a gradient.
+        if (origin.reduces && is_gradient(block)) return give(one, Pile::kGradients, 2);
+        return give(one, sole_expected_pile(block.size).value_or(Pile::kCommunication), 2);
+      case StackRole::kLoad:
+        return give(one, Pile::kParameters, 2);
+      case StackRole::kSave:
+        return give(one, Pile::kTemporary, 2);
+      case StackRole::kOptimizer:
+        return give(one, own_moments(block) ? Pile::kOptimizerMoments : Pile::kTemporary,
+                    own_moments(block) ? 7 : 2);
+      case StackRole::kForward:
+      case StackRole::kLoss:
+      case StackRole::kEvaluation:
+        return give(one, forward_pile(one), 5);
+      case StackRole::kBackward:
+        // What is computed again is kept for the rest of this layer's backward.
+        return give(one,
+                    origin.linear || origin.attention || origin.norm ? Pile::kActivations
+                                                                     : Pile::kTemporary,
+                    5);
+      case StackRole::kThread:
+        return give(one, is_gradient(block) ? Pile::kGradients : Pile::kTemporary, 4);
+      default:
+        break;
+    }
+    if (block.born < 0) return;  // split_base
+    if (!result_.has_python && result_.is_training) return by_lifetime(one);
+    if (const auto pile = sole_expected_pile(block.size)) return give(one, *pile, 3);
+  }
+
+  Pile forward_pile(const AttributedBlock& one) {
+    const LiveBlock& block = one.block;
+    const RunPart part = result_.part;
+    const bool in_forward = part == RunPart::kForward || part == RunPart::kLossPart;
+    // At a peak within forward, what is freed before backward begins was not kept for it.
+    if (in_forward && moment_.kind == DeviceMoment::Kind::kPeak && first_backward_ > 0 &&
+        block.dies >= 0 && block.dies < first_backward_)
+      return Pile::kTemporary;
+    if (moment_.kind == DeviceMoment::Kind::kFailure && in_forward && freed_a_layer_ago(block))
+      return Pile::kTemporary;
+    // Of the loss there is one: what the prediction keeps of such a size comes first, the rest is for the moment.
+    if (in_forward && result_.part == RunPart::kLossPart) {
+      const auto found = expected_.find(on_grain(block.size));
+      if (found == expected_.end()) return Pile::kActivations;
+      std::int64_t kept = 0;
+      std::int64_t passing = 0;
+      for (const ExpectedTensor& tensor : found->second)
+        (tensor.pile == Pile::kTemporary ? passing : kept) += tensor.count;
+      if (passing > 0 && kept_of_size_[on_grain(block.size)]++ >= kept) return Pile::kTemporary;
+    }
+    return Pile::kActivations;
+  }
+
+  // At a failure nothing tells what the blocks of this layer would become, but the layer before does: it made the same
+  // requests, one period earlier, and what was freed since was no activation.
+  bool freed_a_layer_ago(const LiveBlock& block) const {
+    if (period_begin_ < 0 || block.born < period_begin_) return false;
+    const auto found = before_.find({block.stack, block.size});
+    const auto order = order_.find(block.born);
+    if (found == before_.end() || order == order_.end() || order->second >= found->second.size())
+      return false;
+    return found->second[order->second];
+  }
+
+  void look_at_last_layer() {
+    if (moment_.kind != DeviceMoment::Kind::kFailure || moment_.event >= events_.size()) return;
+    const RecordedEvent& failed = events_[moment_.event];
+    if (failed.stack == 0) return;
+    const auto at = static_cast<std::int64_t>(moment_.event);
+    std::int64_t last = -1;
+    std::int64_t first = -1;
+    for (std::int64_t index = at; index-- > 0;) {
+      const RecordedEvent& event = events_[static_cast<std::size_t>(index)];
+      if (event.action != RecordedAction::kAlloc) continue;
+      const RunPart part = parts_[static_cast<std::size_t>(index)];
+      if (part == RunPart::kBackward || part == RunPart::kOptimizerStep) break;
+      if (event.stack != failed.stack || on_grain(event.size) != on_grain(failed.size)) continue;
+      // Requests of one line that follow each other at once belong to one layer.
+      if (last < 0) {
+        if (at - index < 8) continue;
+        last = index;
+      } else if (last - index >= 8) {
+        first = index;
+        break;
+      }
+    }
+    if (last < 0) return;
+    period_begin_ = last + 1;
+    if (first < 0) first = std::max<std::int64_t>(last - (at - last), -1);
+    std::unordered_map<std::int64_t, std::pair<std::pair<std::int32_t, std::int64_t>, std::size_t>>
+        open;
+    std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> now;
+    for (std::int64_t index = first + 1; index < at; ++index) {
+      const RecordedEvent& event = events_[static_cast<std::size_t>(index)];
+      const std::pair key{event.stack, event.size};
+      if (event.action == RecordedAction::kAlloc && index <= last) {
+        auto& fates = before_[key];
+        open[event.address] = {key, fates.size()};
+        fates.push_back(false);
+      } else if (event.action == RecordedAction::kAlloc) {
+        open.erase(event.address);
+        order_[index] = now[key]++;
+      } else if (event.action == RecordedAction::kFreeCompleted) {
+        if (const auto born = open.find(event.address); born != open.end()) {
+          before_[born->second.first][born->second.second] = true;
+          open.erase(born);
+        }
+      }
+    }
+  }
+
+  std::optional<Pile> sole_expected_pile(std::int64_t size) const {
+    const auto found = expected_.find(on_grain(size));
+    if (found == expected_.end()) return std::nullopt;
+    for (const ExpectedTensor& tensor : found->second)
+      if (tensor.pile != found->second.front().pile) return std::nullopt;
+    return found->second.front().pile;
+  }
+
+  bool is_gradient(const LiveBlock& block) {
+    if (sizes_.count(on_grain(block.size)) == 0 || !outlives_backward(block)) return false;
+    return true;
+  }
+
+  // Hand-written optimizers have no function for making states: their lines are told by what they keep.
+  bool own_moments(const LiveBlock& block) {
+    const StackOrigin& origin = origins_[static_cast<std::size_t>(block.stack)];
+    for (const std::int32_t frame : history_.stack(block.stack))
+      if (const RecordedFrame& one = history_.frames[static_cast<std::size_t>(frame)];
+          is_python_frame(one) && (one.name.find("_tensor_") != std::string::npos ||
+                                   one.name.find("_fused_") != std::string::npos))
+        return false;
+    if (origin.site.empty()) return false;
+    if (sites_.empty())
+      for (const LiveBlock& other : moment_.blocks)
+        if (other.born >= 0 && role_of(other) == StackRole::kOptimizer)
+          ++sites_[origins_[static_cast<std::size_t>(other.stack)].site];
+    if (sites_freed_.empty()) {
+      sites_freed_.emplace("", 0);
+      std::unordered_map<std::int64_t, std::string_view> born;
+      for (std::size_t index = 0; index < moment_.event && index < events_.size(); ++index) {
+        const RecordedEvent& event = events_[index];
+        if (event.action == RecordedAction::kAlloc) {
+          const StackOrigin& of = origins_[static_cast<std::size_t>(event.stack)];
+          if (of.role == StackRole::kOptimizer)
+            born[event.address] = of.site;
+          else
+            born.erase(event.address);
+        } else if (event.action == RecordedAction::kFreeCompleted) {
+          if (const auto at = born.find(event.address); at != born.end()) {
+            ++sites_freed_[std::string(at->second)];
+            born.erase(at);
+          }
+        }
+      }
+    }
+    const auto freed = sites_freed_.find(origin.site);
+    const std::int64_t alive = sites_[origin.site];
+    if (freed != sites_freed_.end() && freed->second > 0) return false;
+    return alive >= 4;
+  }
+
+  void by_lifetime(AttributedBlock& one) {
+    const LiveBlock& block = one.block;
+    if (const auto pile = sole_expected_pile(block.size)) return give(one, *pile, 3);
+    const RunPart part = part_at(block.born);
+    const bool kept = block.dies < 0;
+    if (part == RunPart::kOptimizerStep)
+      return give(one, kept ? Pile::kOptimizerMoments : Pile::kTemporary, 8);
+    if (steps_seen_before(block.born) == 0 && kept) return give(one, Pile::kParameters, 8);
+  }
+  std::int64_t steps_seen_before(std::int64_t event) const {
+    std::int64_t steps = 0;
+    for (const RecordedAnnotation& note : history_.annotations)
+      if (!note.starts && has_prefix(note.name, "Optimizer.step") && event >= 0 &&
+          note.time <= events_[static_cast<std::size_t>(event)].time)
+        ++steps;
+    return steps;
+  }
+
+  // Blocks that are older than the history: parameters, and whole sets of the same sizes beside them.
+  void split_base() {
+    std::vector<std::size_t> open;
+    std::int64_t bytes = 0;
+    std::map<std::int64_t, std::int64_t> counts;
+    for (std::size_t index = 0; index < result_.blocks.size(); ++index) {
+      const AttributedBlock& one = result_.blocks[index];
+      if (one.pile || one.block.born >= 0) continue;
+      open.push_back(index);
+      bytes += one.block.size;
+      ++counts[on_grain(one.block.size)];
+    }
+    if (open.empty()) return;
+    if (!expected_.empty() && split_by_expected(open)) return;
+    const bool steps = result_.is_training &&
+                       std::any_of(parts_.begin(), parts_.end(),
+                                   [](RunPart part) { return part == RunPart::kOptimizerStep; });
+    std::int64_t sets = 1;
+    if (steps && !result_.state_made_in_history && !makes_own_state()) {
+      // The largest number of whole sets that most bytes fall into.
+      for (const std::int64_t guess : {4, 3, 2}) {
+        std::int64_t whole = 0;
+        for (const auto& [size, count] : counts)
+          if (count % guess == 0) whole += size * count;
+        if (whole * 10 < bytes * 9) continue;
+        sets = guess;
+        break;
+      }
+    }
+    result_.moments_before_history = sets > 2 || (sets == 2 && !result_.state_made_in_history);
+    std::map<std::int64_t, std::int64_t> taken;
+    // What is freed later within the history is no parameter: the gradients of the step before.
+    std::stable_sort(open.begin(), open.end(), [&](std::size_t a, std::size_t b) {
+      return (result_.blocks[a].block.dies < 0) > (result_.blocks[b].block.dies < 0);
+    });
+    for (const std::size_t index : open) {
+      AttributedBlock& one = result_.blocks[index];
+      const std::int64_t size = on_grain(one.block.size);
+      const std::int64_t number = taken[size]++;
+      if (one.block.dies >= 0 && moment_.kind != DeviceMoment::Kind::kFailure &&
+          result_.is_training) {
+        give(one, Pile::kGradients, 6);
+      } else if (number < (counts[size] + sets - 1) / sets) {
+        give(one, Pile::kParameters, 6);
+      } else if (sets == 4 && number < 2 * counts[size] / 4) {
+        give(one, Pile::kGradients, 6);
+      } else {
+        give(one, Pile::kOptimizerMoments, 6);
+      }
+    }
+  }
+  bool makes_own_state() const {
+    return std::any_of(result_.blocks.begin(), result_.blocks.end(),
+                       [](const AttributedBlock& one) {
+                         return one.rule == 7 && one.pile == Pile::kOptimizerMoments;
+                       });
+  }
+
+  // The prediction says how many of each size stand in each pile between steps.
+  bool split_by_expected(const std::vector<std::size_t>& open) {
+    std::map<std::int64_t, std::map<Pile, std::int64_t>> room;
+    for (const auto& [size, tensors] : expected_)
+      for (const ExpectedTensor& tensor : tensors) room[size][tensor.pile] += tensor.count;
+    // Of what the history itself has shown, so many are no longer open.
+    for (const AttributedBlock& one : result_.blocks)
+      if (one.pile) --room[on_grain(one.block.size)][*one.pile];
+    std::int64_t matched = 0;
+    std::int64_t all = 0;
+    std::vector<std::pair<std::size_t, Pile>> given;
+    constexpr std::array kResident = {
+        Pile::kParameters,    Pile::kMasterWeights, Pile::kOptimizerMoments, Pile::kGradients,
+        Pile::kCommunication, Pile::kActivations,   Pile::kTemporary};
+    for (const std::size_t index : open) {
+      const LiveBlock& block = result_.blocks[index].block;
+      all += block.size;
+      auto& piles = room[on_grain(block.size)];
+      for (const Pile pile : kResident) {
+        std::int64_t& left = piles[pile];
+        if (left <= 0) continue;
+        --left;
+        matched += block.size;
+        given.emplace_back(index, pile);
+        break;
+      }
+    }
+    if (matched * 2 < all) return false;
+    for (const auto& [index, pile] : given) give(result_.blocks[index], pile, 3);
+    return true;
+  }
+
+  void sum_up() {
+    std::map<std::tuple<int, std::string, std::int64_t, int>, BlockGroup> groups;
+    for (const AttributedBlock& one : result_.blocks) {
+      if (one.pile)
+        result_.piles[*one.pile] += Bytes(one.block.size);
+      else
+        result_.unaccounted += Bytes(one.block.size);
+      const StackOrigin& origin = origins_[static_cast<std::size_t>(one.block.stack)];
+      BlockGroup& group = groups[{one.pile ? static_cast<int>(*one.pile) : -1, origin.site,
+                                  one.block.size, static_cast<int>(one.role)}];
+      group.pile = one.pile;
+      group.site = origin.site;
+      group.origin = origin;
+      group.role = one.role;
+      group.size = one.block.size;
+      group.rule = one.rule;
+      ++group.count;
+    }
+    for (auto& [key, group] : groups) result_.groups.push_back(std::move(group));
+    std::stable_sort(
+        result_.groups.begin(), result_.groups.end(),
+        [](const BlockGroup& a, const BlockGroup& b) { return a.total() > b.total(); });
+  }
+
+  const MemoryHistory& history_;
+  const DeviceMoment& moment_;
+  const std::vector<RecordedEvent>& events_;
+  std::vector<StackOrigin> origins_;
+  std::vector<RunPart> parts_;
+  std::map<std::int64_t, std::vector<ExpectedTensor>> expected_;
+  std::map<std::int64_t, std::int64_t> base_, loaded_, backward_births_;
+  std::set<std::int64_t> sizes_;
+  std::vector<std::int32_t> leaves_backward_;  // allocations of other parts before each event
+  std::int64_t first_backward_ = -1;           // after the moment
+  std::map<std::string, std::int64_t> sites_, sites_freed_;
+  std::map<std::int64_t, std::int64_t> kept_of_size_;
+  std::int64_t period_begin_ =
+      -1;  // the layer of the failure; of the one before, what became of each request
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<bool>> before_;
+  std::unordered_map<std::int64_t, std::size_t> order_;
+  Attribution result_;
+};
+
+}  // namespace
+
+std::string_view name_of(RunPart part) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "", "load", "forward", "loss", "backward", "optimizer", "checkpoint", "evaluation"};
+  return kNames[static_cast<std::size_t>(part)];
+}
+
+std::vector<RunPart> parts_of_events(const MemoryHistory& history, std::size_t device,
+                                     const std::vector<StackOrigin>& origins) {
+  const std::vector<RecordedEvent>& events = history.devices[device].events;
+  const bool has_python =
+      std::any_of(origins.begin(), origins.end(), [](const StackOrigin& origin) {
+        return origin.role != StackRole::kNoFrames && origin.role != StackRole::kThread;
+      });
+  // START and END of steps that the file notes.
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
+  for (const RecordedAnnotation& note : history.annotations) {
+    if (!has_prefix(note.name, "Optimizer.step") || note.time <= 0) continue;
+    if (note.starts)
+      steps.emplace_back(note.time, INT64_MAX);
+    else if (!steps.empty())
+      steps.back().second = note.time;
+  }
+  std::vector<RunPart> parts(events.size(), RunPart::kUnknown);
+  std::size_t step = 0;
+  for (std::size_t index = 0; index < events.size(); ++index) {
+    const RecordedEvent& event = events[index];
+    StackRole role = origins[static_cast<std::size_t>(event.stack)].role;
+    if (role == StackRole::kNoFrames && has_python &&
+        (event.action == RecordedAction::kAlloc || event.action == RecordedAction::kOom))
+      role = StackRole::kThread;
+    parts[index] = role == StackRole::kNoFrames ? RunPart::kUnknown : part_of(role);
+    if (role == StackRole::kNoFrames && event.time > 0) {
+      while (step < steps.size() && steps[step].second < event.time) ++step;
+      if (step < steps.size() && steps[step].first <= event.time)
+        parts[index] = RunPart::kOptimizerStep;
+    }
+  }
+  return parts;
+}
+
+Attribution attribute(const MemoryHistory& history, const DeviceMoment& moment,
+                      const std::vector<ExpectedTensor>& expected) {
+  return Attributor(history, moment, expected).run();
+}
+
+}  // namespace steelyard

@@ -1,0 +1,83 @@
+// Every byte that was alive at the failure, given to a pile, an owner and a place in the code.
+//
+//   A1  the file's own category           steelyard weigh --snapshot, torch.profiler
+//   A2  frames of the optimizer, the loader, an engine's buffers
+//   A3  the prediction's own tensors of that size, where they are of one pile
+//   A4  autograd's thread (no Python frames where others have them): a gradient if it has a parameter's size and outlives
+//       backward, else a temporary
+//   A5  lifetime: born in forward and alive in backward or at the failure: an activation
+//   A6  sets of equal sizes older than the history: parameters, moments, master weights
+//   A7  an optimizer of the user's own: as many blocks at one line as there are parameters, none freed: moments
+//   A8  without any frames: lifetimes against the optimizer's annotations
+//   A9  what remains is unaccounted, with its size: never distributed
+//
+// The strongest rule that says something decides. Piles and unaccounted sum to the live bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnose/expected_tensors.h"
+#include "evidence/memory_history.h"
+#include "evidence/replay.h"
+#include "evidence/stack_origin.h"
+#include "ledger/pile.h"
+
+namespace steelyard {
+
+// Where in a run an event lies, coarser than a stack's role.
+enum class RunPart : std::uint8_t {
+  kUnknown,
+  kLoading,
+  kForward,
+  kLossPart,
+  kBackward,
+  kOptimizerStep,
+  kSaving,
+  kEvaluating
+};
+std::string_view name_of(RunPart part);
+
+struct AttributedBlock {
+  LiveBlock block;
+  std::optional<Pile> pile;  // absent: unaccounted
+  std::uint8_t rule = 9;     // of A1 to A9
+  StackRole role = StackRole::kNoFrames;
+};
+
+// Live blocks of one pile, place and size.
+struct BlockGroup {
+  std::optional<Pile> pile;
+  std::string site;  // "modeling_llama.py:268 forward"; empty: no frames
+  StackRole role = StackRole::kNoFrames;
+  StackOrigin origin;
+  std::int64_t size = 0, count = 0;
+  std::uint8_t rule = 9;
+  std::int64_t total() const { return size * count; }
+};
+
+struct Attribution {
+  Piles piles;
+  Bytes unaccounted{};
+  std::vector<AttributedBlock> blocks;
+  std::vector<BlockGroup> groups;       // largest first
+  RunPart part = RunPart::kUnknown;     // of the moment
+  std::int64_t steps_before = 0;        // optimizer steps that ended before the moment
+  bool has_python = false;              // stacks were recorded
+  bool moments_before_history = false;  // or older than the first step that is seen
+  bool state_made_in_history = false;
+  bool is_training = false;  // something of backward or an optimizer is in the history
+  std::int64_t parameters_count = 0;
+  StackOrigin failing;  // of the failed request, or of the one that made the peak
+};
+
+Attribution attribute(const MemoryHistory& history, const DeviceMoment& moment,
+                      const std::vector<ExpectedTensor>& expected);
+
+// The part of the run that each event lies in, for questions of other moments.
+std::vector<RunPart> parts_of_events(const MemoryHistory& history, std::size_t device,
+                                     const std::vector<StackOrigin>& origins);
+
+}  // namespace steelyard

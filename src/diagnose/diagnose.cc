@@ -1,0 +1,310 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "diagnose/diagnosis.h"
+#include "quantity/print.h"
+
+namespace steelyard {
+namespace {
+
+constexpr std::size_t kMostFindings = 3;
+constexpr double kWorthNaming = 0.28;
+
+// The first failure in time that is nobody's consequence.
+const MemoryFailure* first_failure(const std::vector<Evidence>& evidence) {
+  const MemoryFailure* first = nullptr;
+  for (const Evidence& one : evidence)
+    for (const MemoryFailure& failure : one.failures) {
+      if (!failure.fatal || failure.consequence) continue;
+      if (first == nullptr) {
+        first = &failure;
+        continue;
+      }
+      // Two views of one failure are no order: of one kind the snapshot's comes with a clock of its own.
+      const bool other_kind = failure.kind != first->kind;
+      const bool earlier =
+          failure.seconds && first->seconds && *failure.seconds < *first->seconds - 1;
+      const bool stronger = first->kind == MemoryFailure::Kind::kOther ||
+                            first->kind == MemoryFailure::Kind::kCollectiveTimeout;
+      if ((other_kind && (earlier || (stronger && failure.kind < first->kind))) ||
+          (!other_kind && earlier))
+        first = &failure;
+    }
+  return first;
+}
+
+bool named_for_failure(const std::string& file) {
+  return file.find("oom") != std::string::npos || file.find("OOM") != std::string::npos ||
+         file.find("_exit") != std::string::npos;
+}
+
+// What the text of the same failure adds to the event of a snapshot, or the reverse.
+void take_missing(MemoryFailure& into, const MemoryFailure& from) {
+  const auto fill = [](auto& mine, const auto& other) {
+    if (!mine) mine = other;
+  };
+  fill(into.tried, from.tried);
+  fill(into.allocated, from.allocated);
+  fill(into.reserved, from.reserved);
+  fill(into.unallocated, from.unallocated);
+  fill(into.free, from.free);
+  fill(into.capacity, from.capacity);
+  fill(into.allowed, from.allowed);
+  fill(into.own_process, from.own_process);
+  fill(into.other_processes, from.other_processes);
+  fill(into.rank, from.rank);
+  fill(into.device, from.device);
+  fill(into.step, from.step);
+  if (into.frames.empty()) into.frames = from.frames;
+  if (into.time.empty()) into.time = from.time;
+  if (into.phase.empty()) into.phase = from.phase;
+}
+
+// Findings of two views: of one cause the surer, with the proofs of both.
+void join(std::vector<Finding>& into, std::vector<Finding> more, double weight) {
+  for (Finding& finding : more) {
+    // What is outside the allocator a history cannot see: there the text is the better witness.
+    const bool beside =
+        finding.cause == Cause::kOtherProcess || finding.cause == Cause::kNcclOrContext;
+    if (!beside) finding.certainty *= weight;
+    const auto known = std::find_if(into.begin(), into.end(), [&](const Finding& other) {
+      return other.cause == finding.cause;
+    });
+    if (known == into.end()) {
+      into.push_back(std::move(finding));
+      continue;
+    }
+    const double both = 1 - (1 - known->certainty) * (1 - finding.certainty * 0.5);
+    known->certainty = std::min(0.99, std::max({known->certainty, finding.certainty, both}));
+    for (Proof& proof : finding.proof) known->proof.push_back(std::move(proof));
+    for (std::string& counter : finding.counter) known->counter.push_back(std::move(counter));
+  }
+}
+
+class Diagnosing {
+ public:
+  explicit Diagnosing(const DiagnosisQuestion& question) : question_(question) {}
+
+  Diagnosis run() {
+    result_.run = question_.run;
+    for (const Evidence& one : question_.evidence) {
+      Evidence light = one;
+      light.history.reset();
+      light.moments.reset();
+      result_.evidence.push_back(std::move(light));
+      if (!one.complete && !one.why_incomplete.empty())
+        result_.notes.push_back(one.file + ": " + one.why_incomplete);
+    }
+    const MemoryFailure* first = first_failure(question_.evidence);
+    if (first != nullptr) {
+      result_.failure = *first;
+      result_.has_failure = true;
+      for (const Evidence& one : question_.evidence)
+        for (const MemoryFailure& failure : one.failures)
+          if (failure.kind == first->kind && failure.fatal && same_process(failure, *first))
+            take_missing(result_.failure, failure);
+    }
+    look_at_snapshot();
+    std::vector<Finding> of_text;
+    // An event of a snapshot is not proven a second time by its own numbers.
+    const bool said_in_words =
+        std::any_of(question_.evidence.begin(), question_.evidence.end(),
+                    [](const Evidence& one) { return !one.moments && !one.failures.empty(); });
+    if (result_.has_failure && (said_in_words || !has_snapshot_))
+      of_text = findings_of_failure(result_.failure, question_);
+    const bool device =
+        !result_.has_failure || result_.failure.kind == MemoryFailure::Kind::kDeviceAllocator;
+    if (device) join(result_.findings, std::move(snapshot_findings_), 1);
+    join(result_.findings, std::move(of_text), device && has_snapshot_ ? 0.6 : 1);
+    join(result_.findings, findings_of_readings(question_), 1);
+    decide();
+    say_when();
+    compare();
+    add_fixes(question_, result_);
+    return std::move(result_);
+  }
+
+ private:
+  static bool same_process(const MemoryFailure& a, const MemoryFailure& b) {
+    return !a.rank || !b.rank || *a.rank == *b.rank;
+  }
+
+  void look_at_snapshot() {
+    const Evidence* chosen = nullptr;
+    for (const Evidence& one : question_.evidence) {
+      if (!one.moments || one.moments->empty()) continue;
+      const auto better = [&](const DeviceMoment& a, const DeviceMoment& b) {
+        const bool failed = a.kind == DeviceMoment::Kind::kFailure;
+        if (failed != (b.kind == DeviceMoment::Kind::kFailure)) return failed;
+        return a.live > b.live;
+      };
+      if (chosen == nullptr || better(one.moments->front(), chosen->moments->front()))
+        chosen = &one;
+    }
+    if (chosen == nullptr) return;
+    has_snapshot_ = true;
+    const DeviceMoment& moment = chosen->moments->front();
+    fails_by_name_ = moment.kind != DeviceMoment::Kind::kFailure && named_for_failure(chosen->file);
+    std::vector<ExpectedTensor> expected;
+    if (question_.job != nullptr && question_.prediction != nullptr &&
+        !question_.prediction->ranks.empty())
+      expected =
+          expected_tensors(*question_.job, rank_index_of(*question_.prediction, chosen->rank));
+    const Attribution attribution = attribute(*chosen->history, moment, expected);
+    const SnapshotView view{chosen, &moment, &attribution};
+    std::optional<Bytes> capacity = result_.failure.capacity;
+    if (capacity && result_.failure.other_processes)
+      capacity = *capacity - *result_.failure.other_processes;
+    if (!capacity && question_.prediction != nullptr) capacity = question_.prediction->capacity;
+    snapshot_findings_ = findings_of_snapshot(view, question_, capacity);
+    if (!moment.consistent) return;
+    result_.has_piles = true;
+    result_.piles = attribution.piles;
+    result_.unaccounted = attribution.unaccounted;
+    result_.slack = Bytes(std::max<std::int64_t>(moment.reserved - moment.live, 0));
+    if (capacity && moment.kind == DeviceMoment::Kind::kFailure)
+      result_.runtime = Bytes(std::max<std::int64_t>(
+          capacity->value().value() - moment.reserved - moment.device_free, 0));
+    result_.groups = attribution.groups;
+    if (result_.groups.size() > 40) result_.groups.resize(40);
+    result_.device = moment.device;
+    result_.rank = chosen->rank;
+    result_.phase = std::string(name_of(attribution.part));
+    if (moment.kind != DeviceMoment::Kind::kState) {
+      result_.event = static_cast<std::int64_t>(moment.event);
+      result_.step = attribution.steps_before + 1;
+    }
+    if (!result_.has_failure) {
+      result_.failure.allocated = Bytes(moment.live + moment.rounding);
+      result_.failure.reserved = Bytes(moment.reserved);
+    }
+  }
+
+  void decide() {
+    std::stable_sort(result_.findings.begin(), result_.findings.end(),
+                     [](const Finding& a, const Finding& b) { return a.certainty > b.certainty; });
+    result_.findings.erase(
+        std::remove_if(result_.findings.begin(), result_.findings.end(),
+                       [](const Finding& finding) { return finding.certainty < kWorthNaming; }),
+        result_.findings.end());
+    if (result_.findings.size() > kMostFindings) result_.findings.resize(kMostFindings);
+    const bool died =
+        result_.has_failure || fails_by_name_ ||
+        (!result_.findings.empty() && result_.findings[0].cause == Cause::kPipelineFirstStage);
+    result_.verdict = died && !result_.findings.empty() ? result_.findings[0].cause
+                      : died                            ? Cause::kActivations
+                                                        : Cause::kHealthy;
+    if (died && result_.findings.empty())
+      result_.notes.emplace_back("nothing in the evidence says what filled the device");
+  }
+
+  void say_when() {
+    if (!result_.has_failure) return;
+    const MemoryFailure& failure = result_.failure;
+    if (failure.rank) result_.rank = failure.rank;
+    if (!result_.device && failure.device) result_.device = failure.device;
+    if (failure.step) result_.step = failure.step;
+    if (result_.phase.empty()) result_.phase = failure.phase;
+    result_.time = failure.time;
+    if (failure.own_process && failure.allocated) {
+      const std::int64_t cached = failure.unallocated ? failure.unallocated->value().value() : 0;
+      const std::int64_t outside =
+          failure.own_process->value().value() - failure.allocated->value().value() - cached;
+      if (outside >= 0) result_.outside = Bytes(outside);
+    }
+  }
+
+  void compare() {
+    if (question_.prediction == nullptr || question_.prediction->ranks.empty()) return;
+    const RankPrediction& rank =
+        question_.prediction->ranks[rank_index_of(*question_.prediction, result_.rank)];
+    Phase phase = rank.phase;
+    if (result_.phase == "loss" || result_.phase == "forward") phase = Phase::kForward;
+    if (result_.phase == "backward") phase = Phase::kBackward;
+    if (result_.phase == "optimizer") phase = Phase::kOptimizer;
+    if (result_.phase == "load") phase = Phase::kLoad;
+    if (result_.phase == "checkpoint") phase = Phase::kCheckpoint;
+    const bool first = result_.step && *result_.step <= 1;
+    for (const PhasePrediction& one : first && !rank.first_step.phases.empty() &&
+                                              phase != Phase::kLoad && phase != Phase::kCheckpoint
+                                          ? rank.first_step.phases
+                                          : rank.phases)
+      if (one.phase == phase) result_.against = one;
+    if (!result_.against || !result_.has_piles) return;
+    for (int index = 0; index < kPileCount; ++index) {
+      const auto pile = static_cast<Pile>(index);
+      result_.growth.push_back(
+          {std::string(name_of(pile)), result_.piles[pile], result_.against->piles[pile]});
+    }
+  }
+
+  const DiagnosisQuestion& question_;
+  Diagnosis result_;
+  std::vector<Finding> snapshot_findings_;
+  bool has_snapshot_ = false, fails_by_name_ = false;
+};
+
+}  // namespace
+
+std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64_t> rank) {
+  for (std::size_t index = 0; index < prediction.ranks.size(); ++index)
+    if (rank && *rank >= prediction.ranks[index].rank &&
+        *rank < prediction.ranks[index].rank + prediction.ranks[index].replicas)
+      return index;
+  std::size_t fullest = 0;
+  for (std::size_t index = 1; index < prediction.ranks.size(); ++index)
+    if (prediction.ranks[index].device > prediction.ranks[fullest].device) fullest = index;
+  return fullest;
+}
+
+std::vector<Suggestion::Edit> settings_that_save(const Job& job) {
+  std::vector<Suggestion::Edit> edits;
+  if (job.recompute.mode != RecomputeMode::kNone)
+    edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "none"});
+  if (job.training.loss != LossKernel::kPlain)
+    edits.push_back({"training.loss", std::string(name_of(job.training.loss)), "plain"});
+  if (job.training.attention != AttentionKernel::kEager)
+    edits.push_back({"training.attention", std::string(name_of(job.training.attention)), "eager"});
+  if (job.training.precision.compute != ElementType::kFloat32)
+    edits.push_back({"training.precision", job.training.precision.name, "fp32"});
+  if (job.adapter) edits.push_back({"adapter.method", "lora", "none"});
+  return edits;
+}
+
+std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question) {
+  std::vector<Finding> findings;
+  // The highest peak of each rank, as a framework printed it.
+  std::map<std::int64_t, std::int64_t> peaks;
+  EvidencePlace place;
+  for (const Evidence& one : question.evidence)
+    for (const MemoryReading& reading : one.readings)
+      if (reading.rank && reading.max_allocated) {
+        std::int64_t& peak = peaks[*reading.rank];
+        peak = std::max(peak, reading.max_allocated->value().value());
+        place = reading.place;
+      }
+  if (peaks.size() < 4) return findings;
+  // A constant less from stage to stage: micro-batches in flight. The last stage has the head.
+  std::vector<std::int64_t> order;
+  for (const auto& [rank, peak] : peaks) order.push_back(peak);
+  std::size_t falls = 0;
+  for (std::size_t index = 1; index + 1 < order.size(); ++index)
+    falls += order[index] < order[index - 1] ? 1 : 0;
+  if (falls + 1 < order.size() - 1 || order.front() <= order[1]) return findings;
+  Finding finding;
+  finding.cause = Cause::kPipelineFirstStage;
+  finding.certainty = 0.8;
+  finding.proof.push_back(
+      {fmt::format("max allocated falls from stage to stage: {} on the first, {} on the one before "
+                   "the last",
+                   print(Bytes(order.front())), print(Bytes(order[order.size() - 2]))),
+       Bytes(order.front() - order[order.size() - 2]), place});
+  findings.push_back(std::move(finding));
+  return findings;
+}
+
+Diagnosis diagnose(const DiagnosisQuestion& question) { return Diagnosing(question).run(); }
+
+}  // namespace steelyard

@@ -1,0 +1,109 @@
+// What a run died of: one main cause, up to two more, each proven in numbers, with the smallest changes that would have
+// fitted and the experiment that decides.
+//
+//   fragmentation    5.98 GiB reserved and free, three times the 1.96 requested
+//   also             the logits: 1.96 GiB = 8,192 x 128,256 x 2 B
+//   fix              PYTORCH_ALLOC_CONF=expandable_segments:True
+//
+// JSON form: steelyard.diagnosis/1 (report/diagnosis_json). Pure: evidence and a run in, a value out.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnose/attribution.h"
+#include "diagnose/cause.h"
+#include "evidence/evidence.h"
+#include "job/job.h"
+#include "predict/prediction.h"
+#include "predict/suggest.h"
+
+namespace steelyard {
+
+struct Proof {
+  std::string text;
+  std::optional<Bytes> bytes;
+  EvidencePlace source;
+};
+
+struct Finding {
+  Cause cause = Cause::kHealthy;
+  double certainty = 0;
+  std::vector<Proof> proof;
+  std::vector<std::string> counter;  // what was checked and does not hold
+};
+
+struct Fix {
+  std::vector<Suggestion::Edit> edits;
+  std::string change;  // as a person says it, or as a line of the user's own file
+  std::optional<Bytes> saves;
+  std::optional<Seconds> costs;
+  std::string verdict;  // "fits", "tight"; empty: not weighed
+};
+
+struct Experiment {
+  std::vector<Suggestion::Edit> edits;
+  std::string change;
+  std::vector<std::pair<Cause, Bytes>> expect;  // by how much the peak falls if it is this cause
+};
+
+struct Growth {
+  std::string what;
+  Bytes measured{}, predicted{};
+};
+
+struct Diagnosis {
+  Cause verdict = Cause::kHealthy;
+  std::vector<Finding> findings;  // the main one first; empty: healthy
+  std::optional<std::int64_t> rank, device, step, event;
+  std::string phase, time;
+  MemoryFailure failure;  // of what is not known nothing
+  bool has_failure = false;
+  std::optional<Bytes> outside;  // of the process, beside the allocator
+  bool has_piles = false;
+  Piles piles;
+  Bytes unaccounted{};
+  std::optional<Bytes> slack, runtime;
+  std::vector<BlockGroup> groups;  // largest first
+  std::optional<PhasePrediction> against;
+  std::vector<Growth> growth;
+  std::vector<Fix> fixes;
+  std::vector<Experiment> experiments;
+  std::vector<Evidence> evidence;  // without histories
+  std::vector<std::string> notes;  // what the evidence cannot tell
+  std::string run;                 // the name of what it was compared with
+};
+
+struct DiagnosisQuestion {
+  std::vector<Evidence> evidence;
+  const Job* job = nullptr;  // with it the three below
+  const Prediction* prediction = nullptr;
+  Rewritten rewritten;
+  std::string run;
+};
+
+Diagnosis diagnose(const DiagnosisQuestion& question);
+
+// The halves of it, each in a file of its own.
+struct SnapshotView {
+  const Evidence* evidence = nullptr;
+  const DeviceMoment* moment = nullptr;
+  const Attribution* attribution = nullptr;
+};
+std::vector<Finding> findings_of_snapshot(const SnapshotView& view,
+                                          const DiagnosisQuestion& question,
+                                          std::optional<Bytes> capacity);
+std::vector<Finding> findings_of_failure(const MemoryFailure& failure,
+                                         const DiagnosisQuestion& question);
+std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question);
+void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis);
+
+// The settings of a run that save activations, each as the edit that takes it away.
+std::vector<Suggestion::Edit> settings_that_save(const Job& job);
+
+// Where expected of a rank: index in `prediction.ranks`.
+std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64_t> rank);
+
+}  // namespace steelyard

@@ -1,0 +1,146 @@
+// What would have helped: the run's own suggestions, priced; without a run the usual change for the cause, not priced.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "diagnose/diagnosis.h"
+#include "quantity/print.h"
+
+namespace steelyard {
+namespace {
+
+struct UsualFix {
+  Cause cause;
+  std::string_view key, to, change;
+};
+// `key` empty: nothing of a run file; the change is for the launch or the code.
+constexpr std::array kUsualFixes = {
+    UsualFix{Cause::kActivations, "recompute.mode", "full",
+             "recompute.mode = full (activation checkpointing)"},
+    UsualFix{Cause::kActivations, "training.micro_batch", "1",
+             "training.micro_batch = 1, with more accumulation"},
+    UsualFix{Cause::kLogits, "training.loss", "chunked", "training.loss = chunked"},
+    UsualFix{Cause::kLogits, "training.micro_batch", "1", "training.micro_batch = 1"},
+    UsualFix{Cause::kAttentionScores, "training.attention", "flash", "training.attention = flash"},
+    UsualFix{Cause::kOptimizerStateFirstStep, "training.optimizer", "adamw8bit",
+             "an 8-bit optimizer"},
+    UsualFix{Cause::kOptimizerStateFirstStep, "offload.optimizer", "cpu",
+             "offload.optimizer = cpu"},
+    UsualFix{Cause::kOptimizerTemporaries, "training.optimizer_form", "fused",
+             "training.optimizer_form = fused"},
+    UsualFix{Cause::kGradients, "", "", "optimizer.zero_grad(set_to_none=True) before forward"},
+    UsualFix{Cause::kMasterWeights, "offload.optimizer", "cpu", "offload.optimizer = cpu"},
+    UsualFix{Cause::kAutocastCopies, "training.precision", "bf16",
+             "16-bit weights in place of autocast"},
+    UsualFix{Cause::kParametersReplicated, "parallel.zero_stage", "3", "parallel.zero_stage = 3"},
+    UsualFix{Cause::kLoadFullModel, "", "",
+             "load in 16 bits on the meta device or CPU, then shard"},
+    UsualFix{Cause::kAllGatherOrBucket, "buckets.gather", "50000000",
+             "smaller gather buckets or wrapping units"},
+    UsualFix{Cause::kFragmentation, "", "", "PYTORCH_ALLOC_CONF=expandable_segments:True"},
+    UsualFix{Cause::kLeakOrKeptGraph, "", "", "keep loss.item() or loss.detach(), not the loss"},
+    UsualFix{Cause::kLongestBatch, "", "", "cap the length at that of the batches that passed"},
+    UsualFix{Cause::kMoeImbalance, "experts.capacity_factor", "1.25",
+             "experts.capacity_factor = 1.25"},
+    UsualFix{Cause::kPipelineFirstStage, "recompute.mode", "full", "recompute.mode = full"},
+    UsualFix{Cause::kEvaluationOrGenerationCache, "", "",
+             "a smaller evaluation batch; torch.no_grad()"},
+    UsualFix{Cause::kFullCheckpointOnRank0, "checkpoint.save", "sharded",
+             "checkpoint.save = sharded"},
+    UsualFix{Cause::kQuantizationDequant, "recompute.mode", "full", "recompute.mode = full"},
+    UsualFix{Cause::kNcclOrContext, "", "", "fewer process groups; a smaller NCCL_BUFFSIZE"},
+    UsualFix{Cause::kOtherProcess, "", "",
+             "torch.cuda.set_device(local_rank); stop the other process"},
+    UsualFix{Cause::kHostMemory, "", "", "fewer data workers; load once for each node"},
+    UsualFix{Cause::kSettingIgnored, "", "", "check that the framework's log says the setting"},
+    UsualFix{Cause::kHardware, "", "", "exclude the node and have its device tested"},
+    UsualFix{Cause::kModelTooLarge, "parallel.zero_stage", "3",
+             "shard the states over more devices"},
+    UsualFix{Cause::kModelTooLarge, "adapter.method", "lora", "adapter.method = lora"},
+};
+
+constexpr std::size_t kMostFixes = 3;
+
+std::int64_t plain_bytes(Bytes bytes) { return bytes.value().value(); }
+
+// The same edit weighed: how much lower the peak is, and how much longer the step.
+std::optional<Fix> priced(const DiagnosisQuestion& question, const UsualFix& usual) {
+  if (!question.rewritten || usual.key.empty()) return std::nullopt;
+  const Suggestion::Edit edit{std::string(usual.key), "", std::string(usual.to)};
+  const auto job = question.rewritten({edit});
+  if (!job) return std::nullopt;
+  const Prediction after = estimate(*job);
+  Fix fix;
+  fix.edits = {edit};
+  fix.change = std::string(usual.change);
+  fix.saves = question.prediction->peak.device - after.peak.device;
+  if (plain_bytes(*fix.saves) <= 0) return std::nullopt;
+  fix.verdict = std::string(name_of(after.verdict));
+  const auto before_time = predict_time(*question.job);
+  const auto after_time = predict_time(*job);
+  if (before_time && after_time)
+    fix.costs = Seconds(after_time->step.value() - before_time->step.value());
+  return fix;
+}
+
+// Sequence halved: each topic shrinks by its own power of it.
+void add_experiment(const DiagnosisQuestion& question, Diagnosis& diagnosis) {
+  if (question.job == nullptr || !question.rewritten || diagnosis.findings.empty()) return;
+  const std::int64_t length = question.job->training.sequence_length.value();
+  if (length < 256) return;
+  Experiment experiment;
+  const Suggestion::Edit edit{"training.sequence_length", std::to_string(length),
+                              std::to_string(length / 2)};
+  const auto half = question.rewritten({edit});
+  if (!half) return;
+  const Prediction after = estimate(*half);
+  if (after.ranks.empty() || question.prediction->ranks.empty()) return;
+  experiment.edits = {edit};
+  experiment.change = fmt::format("sequence_length {}", print_count(Checked(length / 2)));
+  const Bytes falls = question.prediction->ranks[0].allocated - after.ranks[0].allocated;
+  std::size_t named = 0;
+  for (const Finding& finding : diagnosis.findings) {
+    if (++named > 2) break;
+    const bool grows = finding.cause == Cause::kActivations || finding.cause == Cause::kLogits ||
+                       finding.cause == Cause::kAttentionScores ||
+                       finding.cause == Cause::kLongestBatch;
+    experiment.expect.emplace_back(finding.cause, grows ? falls : Bytes());
+  }
+  diagnosis.experiments.push_back(std::move(experiment));
+}
+
+}  // namespace
+
+void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis) {
+  if (diagnosis.findings.empty() || diagnosis.verdict == Cause::kNotMemory) return;
+  const Cause cause = diagnosis.verdict;
+  for (const UsualFix& usual : kUsualFixes) {
+    if (usual.cause != cause || diagnosis.fixes.size() >= kMostFixes) continue;
+    if (question.job != nullptr && question.prediction != nullptr && !usual.key.empty()) {
+      if (auto fix = priced(question, usual)) diagnosis.fixes.push_back(std::move(*fix));
+      continue;
+    }
+    Fix fix;
+    if (!usual.key.empty()) fix.edits = {{std::string(usual.key), "", std::string(usual.to)}};
+    fix.change = std::string(usual.change);
+    diagnosis.fixes.push_back(std::move(fix));
+  }
+  if (question.job != nullptr && question.prediction != nullptr && question.rewritten &&
+      question.prediction->verdict != Verdict::kFits)
+    for (const Suggestion& suggestion :
+         suggest(*question.job, *question.prediction, question.rewritten)) {
+      if (diagnosis.fixes.size() >= kMostFixes) break;
+      const bool known =
+          std::any_of(diagnosis.fixes.begin(), diagnosis.fixes.end(), [&](const Fix& fix) {
+            return !fix.edits.empty() && !suggestion.edits.empty() &&
+                   fix.edits[0].key == suggestion.edits[0].key;
+          });
+      if (known) continue;
+      diagnosis.fixes.push_back({suggestion.edits, suggestion.change, suggestion.saves,
+                                 suggestion.costs, std::string(name_of(suggestion.verdict))});
+    }
+  add_experiment(question, diagnosis);
+}
+
+}  // namespace steelyard

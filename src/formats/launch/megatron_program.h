@@ -1,0 +1,14 @@
+// Programs that take Megatron-LM's flags: its own, those of forks, and Megatron-DeepSpeed's with a DeepSpeed file beside them.
+#pragma once
+
+#include "formats/launch/programs.h"
+
+namespace steelyard {
+
+// By the names of Megatron-LM's own programs.
+bool is_megatron_program(const ProgramCall& call);
+// By flags that only Megatron-LM and its forks have.
+bool has_megatron_flags(const ProgramCall& call);
+bool read_megatron_program(const ProgramCall& call, Launch& launch);
+
+}  // namespace steelyard
