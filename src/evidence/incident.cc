@@ -1,5 +1,7 @@
 #include "evidence/incident.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -98,6 +100,54 @@ void order_failures(std::span<Evidence> evidence, Incident& incident) {
   }
 }
 
+std::string ranks_in_words(const std::vector<std::int64_t>& ranks) {
+  constexpr std::size_t kMostNamed = 8;
+  std::string words;
+  for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i)
+    words += (words.empty() ? "" : ", ") + std::to_string(ranks[i]);
+  if (ranks.size() > kMostNamed) words += fmt::format(" and {} more", ranks.size() - kMostNamed);
+  return words;
+}
+
+std::string sentence_of(const CollectiveCulprit& culprit) {
+  using How = CollectiveCulprit::How;
+  const std::string where =
+      fmt::format("{} {} of {}", culprit.operation, culprit.sequence, culprit.group);
+  const std::string waiting = ranks_in_words(culprit.waiting);
+  switch (culprit.how) {
+    case How::kNothingBegun:
+      return fmt::format("rank {} has no outstanding collective while ranks {} wait in {}",
+                         culprit.rank, waiting, where);
+    case How::kNotJoined:
+      return fmt::format("rank {} has not begun {} in which ranks {} wait", culprit.rank, where,
+                         waiting);
+    case How::kBehind:
+      return fmt::format("rank {} has not ended {} which the others of its group have ended",
+                         culprit.rank, where);
+    case How::kNoDump:
+      return fmt::format("rank {} left no dump while ranks {} wait in {}", culprit.rank, waiting,
+                         where);
+  }
+  return where;
+}
+
+// A hang leaves no sentence of its own: who holds the others up is a failure of the dump that shows it.
+void add_culprits(std::span<Evidence> evidence, const Incident& incident) {
+  for (const CollectiveCulprit& culprit : incident.culprits) {
+    for (Evidence& one : evidence) {
+      if (one.kind != "flight recorder" || one.file != culprit.place.file) continue;
+      MemoryFailure failure;
+      failure.kind = Kind::kCollectiveTimeout;
+      failure.rank = culprit.rank;
+      failure.backend = "flight recorder";
+      failure.message = sentence_of(culprit);
+      failure.place = culprit.place;
+      one.failures.push_back(std::move(failure));
+      break;
+    }
+  }
+}
+
 void find_silent(std::span<Evidence> evidence, Incident& incident) {
   std::set<std::int64_t> ranks;
   std::optional<std::int64_t> world;
@@ -140,11 +190,12 @@ std::optional<std::int64_t> rank_of_path(std::string_view path) {
 Incident join_incident(std::span<Evidence> evidence) {
   Incident incident;
   set_ranks(evidence);
-  order_failures(evidence, incident);
   std::vector<const Evidence*> dumps;
   for (const Evidence& one : evidence)
     if (one.kind == "flight recorder") dumps.push_back(&one);
   if (dumps.size() > 1) incident.culprits = find_collective_culprits(dumps);
+  add_culprits(evidence, incident);
+  order_failures(evidence, incident);
   find_silent(evidence, incident);
   return incident;
 }

@@ -71,6 +71,31 @@ TEST(Incident, SilentRanksAreTold) {
   EXPECT_FALSE(incident.first);
 }
 
+TEST(Incident, AHangSaysWhoHoldsTheOthersUp) {
+  std::vector<Evidence> evidence;
+  for (const int rank : {0, 1}) {
+    const std::string entries =
+        rank == 0 ? R"({"process_group": ["6", "EXPERT"], "profiling_name": "nccl:all_to_all",
+        "collective_seq_id": 91, "state": "scheduled"})"
+                  : "";
+    auto dump = read_flight_recorder(
+        R"({"version": "2.9", "pg_config": {"6": {"desc": "EXPERT", "ranks": "[0, 1]"}}, "entries": [)" +
+            entries + "]}",
+        "_dump_" + std::to_string(rank));
+    ASSERT_TRUE(dump);
+    evidence.push_back(std::move(*dump));
+  }
+  const Incident incident = join_incident(evidence);
+  ASSERT_TRUE(incident.first);
+  const MemoryFailure& failure =
+      evidence[incident.first->evidence].failures[incident.first->failure];
+  EXPECT_EQ(failure.kind, Kind::kCollectiveTimeout);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_EQ(
+      failure.message,
+      "rank 1 has no outstanding collective while ranks 0 wait in all_to_all 91 of EXPERT (6)");
+}
+
 TEST(Incident, NothingIsNoIncident) {
   std::vector<Evidence> none;
   EXPECT_FALSE(join_incident(none).first);

@@ -152,6 +152,9 @@ TEST(LogReader, PhasesOfFrames) {
                      "  File \"/a/site-packages/torch/autograd/__init__.py\", line 2, in "
                      "backward\n    run()\n"),
             "backward");
+  // A word of the source is no function's name.
+  EXPECT_EQ(
+      phase_of("  File \"/a/train.py\", line 1, in main\n    pretrain(model, forward_step)\n"), "");
   // Recomputed within backward
   EXPECT_EQ(
       phase_of(

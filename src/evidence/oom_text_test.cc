@@ -256,6 +256,26 @@ TEST(OomText, ForeignProcessesAreSummed) {
   EXPECT_EQ(found->failure.other_processes, gib(50));
 }
 
+TEST(OomText, InAContainerTheOwnProcessHasAForeignNumber) {
+  const auto text = [](const char* process) {
+    return "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 16.00 "
+           "GiB of which 0.50 GiB is free. "
+           "Process 12 has " +
+           std::string(process) +
+           " GiB memory in use. Of the allocated memory 14.00 GiB is allocated by PyTorch, and "
+           "0.50 GiB is reserved by PyTorch but "
+           "unallocated.";
+  };
+  const auto own = find_oom_text(text("15.00"));
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->failure.own_process, gib(15));
+  EXPECT_FALSE(own->failure.other_processes);
+  const auto other = find_oom_text(text("1.25"));
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->failure.other_processes, gib(1.25));
+  EXPECT_FALSE(other->failure.own_process);
+}
+
 TEST(OomText, ProseIsNone) {
   EXPECT_FALSE(find_oom_text("When CUDA runs out of memory, use a smaller batch."));
   EXPECT_FALSE(find_oom_text("CUDA error: out of memory"));
