@@ -10,11 +10,11 @@
 namespace steelyard {
 namespace {
 
-using Kind = MemoryFailure::Kind;
+using DeathKind = MemoryFailure::Kind;
 
 struct Death {
   std::string text;
-  Kind kind;
+  DeathKind kind;
   std::string backend;
   std::optional<std::int64_t> rank = {};
   std::optional<Bytes> tried = {}, allocated = {}, capacity = {};
@@ -24,44 +24,44 @@ TEST(DeathLines, EachSaysItsKind) {
   const std::vector<Death> deaths = {
       {"RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
        "\"../c10/cuda/CUDACachingAllocator.cpp\":99, please report",
-       Kind::kDeviceAllocator, "nvml"},
-      {"RuntimeError: CUDA driver error: out of memory", Kind::kDeviceAllocator, "driver"},
-      {"[rank2]: RuntimeError: CUDA error: out of memory", Kind::kDeviceOutside, "cuda", 2},
+       DeathKind::kDeviceAllocator, "nvml"},
+      {"RuntimeError: CUDA driver error: out of memory", DeathKind::kDeviceAllocator, "driver"},
+      {"[rank2]: RuntimeError: CUDA error: out of memory", DeathKind::kDeviceOutside, "cuda", 2},
       {"RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-       Kind::kDeviceOutside, "cublas"},
-      {"RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", Kind::kDeviceOutside, "cudnn"},
+       DeathKind::kDeviceOutside, "cublas"},
+      {"RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", DeathKind::kDeviceOutside, "cudnn"},
       {"RuntimeError: GET was unable to find an engine to execute this computation",
-       Kind::kDeviceOutside, "cudnn"},
-      {"node7:71:99 [3] init.cc:1 NCCL WARN Cuda failure 'out of memory'", Kind::kDeviceOutside,
-       "nccl"},
+       DeathKind::kDeviceOutside, "cudnn"},
+      {"node7:71:99 [3] init.cc:1 NCCL WARN Cuda failure 'out of memory'",
+       DeathKind::kDeviceOutside, "nccl"},
       {"node7:71:99 [3] alloc.h:1 NCCL WARN Failed to CUDA calloc async 2097152 bytes",
-       Kind::kDeviceOutside,
+       DeathKind::kDeviceOutside,
        "nccl",
        {},
        Bytes(2097152)},
       {"node7:71:99 [3] alloc.h:1 NCCL WARN Failed to CUDA host alloc 4096 bytes",
-       Kind::kHost,
+       DeathKind::kHost,
        "nccl",
        {},
        Bytes(4096)},
       {"RuntimeError: [enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate "
        "memory: you tried to allocate "
        "8589934592 bytes. Error code 12 (Cannot allocate memory)",
-       Kind::kHost,
+       DeathKind::kHost,
        "cpu",
        {},
        Bytes(8589934592)},
-      {"RuntimeError: DataLoader worker (pid 71) is killed by signal: Killed. ", Kind::kHost,
+      {"RuntimeError: DataLoader worker (pid 71) is killed by signal: Killed. ", DeathKind::kHost,
        "dataloader"},
       {"RuntimeError: DataLoader worker (pid 71) is killed by signal: Bus error. It is possible "
        "that",
-       Kind::kHost, "shm"},
+       DeathKind::kHost, "shm"},
       {"RuntimeError: DataLoader worker (pid 71) is killed by signal: Segmentation fault. ",
-       Kind::kOther, "dataloader"},
+       DeathKind::kOther, "dataloader"},
       {"Memory on the node (IP: 10.0.0.4, ID: 5b) where the task (task ID: 7) was running was "
        "118.50GB / 120.00GB (0.98), which "
        "exceeds the memory usage threshold of 0.95.",
-       Kind::kHost,
+       DeathKind::kHost,
        "ray",
        {},
        {},
@@ -69,14 +69,14 @@ TEST(DeathLines, EachSaysItsKind) {
        printed_bytes(120, kGibibyte)},
       {"slurmstepd: error: Detected 2 oom_kill events in StepId=71.0. Some of the step tasks have "
        "been OOM Killed.",
-       Kind::kHost, "slurm"},
+       DeathKind::kHost, "slurm"},
       {"slurmstepd: error: Detected 1 oom-kill event(s) in step 71.batch cgroup. Some of your "
        "processes may have been killed",
-       Kind::kHost, "slurm"},
-      {"srun: error: node7: task 3: Out Of Memory", Kind::kHost, "slurm", 3},
-      {"srun: error: node7: tasks 4-7: Killed", Kind::kKilled, "slurm", 4},
+       DeathKind::kHost, "slurm"},
+      {"srun: error: node7: task 3: Out Of Memory", DeathKind::kHost, "slurm", 3},
+      {"srun: error: node7: tasks 4-7: Killed", DeathKind::kKilled, "slurm", 4},
       {"slurmstepd: error: StepId=71.0 exceeded memory limit (2000 > 1000), being killed",
-       Kind::kHost,
+       DeathKind::kHost,
        "slurm",
        {},
        {},
@@ -84,7 +84,7 @@ TEST(DeathLines, EachSaysItsKind) {
        Bytes(1000 * 1024)},
       {"State: OUT_OF_MEMORY (exit code 0)\nMemory Utilized: 61.50 GB\nMemory Efficiency: 96.09% "
        "of 64.00 GB",
-       Kind::kHost,
+       DeathKind::kHost,
        "slurm",
        {},
        {},
@@ -92,7 +92,7 @@ TEST(DeathLines, EachSaysItsKind) {
        printed_bytes(64, kGibibyte)},
       {"JobID|State|ExitCode|MaxRSS|ReqMem\n71|OUT_OF_MEMORY|0:125||64Gn\n71.0|OUT_OF_MEMORY|0:125|"
        "63001248K|64Gn",
-       Kind::kHost,
+       DeathKind::kHost,
        "slurm",
        {},
        {},
@@ -102,7 +102,7 @@ TEST(DeathLines, EachSaysItsKind) {
        "---------- ---------- \n71           "
        "OUT_OF_ME+    0:125                   64Gn \n71.0         OUT_OF_ME+    0:125  63001248K   "
        "    64Gn ",
-       Kind::kHost,
+       DeathKind::kHost,
        "slurm",
        {},
        {},
@@ -110,13 +110,13 @@ TEST(DeathLines, EachSaysItsKind) {
        printed_bytes(64, kGibibyte)},
       {"slurmstepd: error: *** JOB 71 ON node7 CANCELLED AT 2026-06-10T09:59:21 DUE TO TIME LIMIT "
        "***",
-       Kind::kOther, "slurm"},
+       DeathKind::kOther, "slurm"},
       {"[ 99.5] memory: usage 2000kB, limit 3000kB, failcnt 9\n[ 99.6] "
        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=0-2,4,cpuset=/,"
        "oom_memcg=/a,task=python3,pid=7,uid=0\n[ 99.6] Memory cgroup out of memory: Killed process "
        "7 (python3) total-vm:9000kB, "
        "anon-rss:1500kB, file-rss:400kB, shmem-rss:100kB, UID:0 pgtables:1kB oom_score_adj:0",
-       Kind::kHost,
+       DeathKind::kHost,
        "kernel",
        {},
        {},
@@ -125,31 +125,33 @@ TEST(DeathLines, EachSaysItsKind) {
       {"Feb 03 19:57:08 node7 kernel: Out of memory: Killed process 7 (ray::train) total-vm:9kB, "
        "anon-rss:8kB, file-rss:0kB, "
        "shmem-rss:0kB",
-       Kind::kHost,
+       DeathKind::kHost,
        "kernel",
        {},
        {},
        Bytes(8 * 1024)},
-      {"    Reason:       OOMKilled", Kind::kHost, "kubernetes"},
-      {"run.sh: line 11: 33333 Killed                  python train.py", Kind::kKilled, "shell"},
+      {"    Reason:       OOMKilled", DeathKind::kHost, "kubernetes"},
+      {"run.sh: line 11: 33333 Killed                  python train.py", DeathKind::kKilled,
+       "shell"},
       {"[ERROR] [launch.py:1:sigkill_handler] ['python', 'train.py'] exits with return code = -9",
-       Kind::kKilled, "deepspeed"},
+       DeathKind::kKilled, "deepspeed"},
       {"E0608 19:04:45.368000 71 a/api.py:869] failed (exitcode: -9) local_rank: 4 (pid: 71) of "
        "binary: /usr/bin/python3",
-       Kind::kKilled, "elastic", 4},
-      {"NVRM: Xid (PCI:0000:4e:00): 79, pid=7, GPU has fallen off the bus.", Kind::kHardware,
+       DeathKind::kKilled, "elastic", 4},
+      {"NVRM: Xid (PCI:0000:4e:00): 79, pid=7, GPU has fallen off the bus.", DeathKind::kHardware,
        "device"},
-      {"RuntimeError: CUDA error: uncorrectable ECC error encountered", Kind::kHardware, "device"},
-      {"RuntimeError: CUDA error: an illegal memory access was encountered", Kind::kOther,
+      {"RuntimeError: CUDA error: uncorrectable ECC error encountered", DeathKind::kHardware,
+       "device"},
+      {"RuntimeError: CUDA error: an illegal memory access was encountered", DeathKind::kOther,
        "device"},
       {"triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 9, "
        "Hardware limit: 8.",
-       Kind::kOther, "device"},
+       DeathKind::kOther, "device"},
       {"[rank3]:[E1003 18:37:01.832146912 a.cpp:1] [Rank 3] Watchdog caught collective operation "
        "timeout: WorkNCCL(SeqNum=91, "
        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600042 milliseconds "
        "before timing out.",
-       Kind::kCollectiveTimeout, "nccl", 3}};
+       DeathKind::kCollectiveTimeout, "nccl", 3}};
   for (const Death& death : deaths) {
     SCOPED_TRACE(death.text);
     const Evidence evidence = read_log(death.text + "\n", "train.log");
@@ -207,7 +209,7 @@ TEST(DeathLines, TheElasticBlockIsOneDeath) {
       "a");
   ASSERT_EQ(evidence.failures.size(), 1U);
   EXPECT_EQ(evidence.failures[0].rank, 10);
-  EXPECT_EQ(evidence.failures[0].kind, Kind::kKilled);
+  EXPECT_EQ(evidence.failures[0].kind, DeathKind::kKilled);
 }
 
 TEST(DeathLines, AnotherExceptionIsNotAboutMemory) {
@@ -216,7 +218,7 @@ TEST(DeathLines, AnotherExceptionIsNotAboutMemory) {
       "f()\nKeyError: 'input_ids'\n",
       "a");
   ASSERT_EQ(evidence.failures.size(), 1U);
-  EXPECT_EQ(evidence.failures[0].kind, Kind::kOther);
+  EXPECT_EQ(evidence.failures[0].kind, DeathKind::kOther);
   EXPECT_EQ(evidence.failures[0].message, "KeyError: 'input_ids'");
   EXPECT_EQ(evidence.failures[0].frames, std::vector<std::string>{"a/train.py:3 main: f()"});
 }

@@ -12,22 +12,22 @@
 namespace steelyard {
 namespace {
 
-using Kind = MemoryFailure::Kind;
+using DeathKind = MemoryFailure::Kind;
 
 // Which of two deaths of unknown order explains the other: a failed allocation explains a timeout, never the reverse.
 int strength_of(const MemoryFailure& failure) {
   switch (failure.kind) {
-    case Kind::kHardware:
+    case DeathKind::kHardware:
       return 0;
-    case Kind::kDeviceAllocator:
-    case Kind::kDeviceOutside:
-    case Kind::kHost:
+    case DeathKind::kDeviceAllocator:
+    case DeathKind::kDeviceOutside:
+    case DeathKind::kHost:
       return 1;
-    case Kind::kKilled:
+    case DeathKind::kKilled:
       return 3;
-    case Kind::kCollectiveTimeout:
+    case DeathKind::kCollectiveTimeout:
       return 4;
-    case Kind::kOther:
+    case DeathKind::kOther:
       // An exception of the program says more than an exit code or the end of a job's time.
       return failure.backend.empty() || failure.backend == "device" ? 2 : 5;
   }
@@ -36,7 +36,7 @@ int strength_of(const MemoryFailure& failure) {
 
 bool is_kill_explained(const MemoryFailure& later, const MemoryFailure& first) {
   // The kernel's line is the proof of what an exit code -9 only suggests: the kill is its consequence, whatever the clocks.
-  return later.kind == Kind::kKilled && first.kind == Kind::kHost &&
+  return later.kind == DeathKind::kKilled && first.kind == DeathKind::kHost &&
          (first.backend == "kernel" || first.backend == "slurm" || first.backend == "ray" ||
           first.backend == "kubernetes");
 }
@@ -137,7 +137,7 @@ void add_culprits(std::span<Evidence> evidence, const Incident& incident) {
     for (Evidence& one : evidence) {
       if (one.kind != "flight recorder" || one.file != culprit.place.file) continue;
       MemoryFailure failure;
-      failure.kind = Kind::kCollectiveTimeout;
+      failure.kind = DeathKind::kCollectiveTimeout;
       failure.rank = culprit.rank;
       failure.backend = "flight recorder";
       failure.message = sentence_of(culprit);
@@ -160,8 +160,8 @@ void find_silent(std::span<Evidence> evidence, Incident& incident) {
   }
   incident.ranks.assign(ranks.begin(), ranks.end());
   // Only where most ranks left a file does a missing one mean anything.
-  constexpr std::int64_t kMostRanks = 100'000;
-  if (!world || *world > kMostRanks || of_one_rank < 2) return;
+  constexpr std::int64_t kMostWorld = 100'000;
+  if (!world || *world > kMostWorld || of_one_rank < 2) return;
   if (static_cast<std::int64_t>(ranks.size()) * 2 <= *world) return;
   for (std::int64_t rank = 0; rank < *world; ++rank)
     if (!ranks.contains(rank)) incident.silent_ranks.push_back(rank);

@@ -7,7 +7,7 @@
 namespace steelyard {
 namespace {
 
-using Kind = MemoryFailure::Kind;
+using DeathKind = MemoryFailure::Kind;
 
 constexpr const char* kOutOf =
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total "
@@ -89,7 +89,7 @@ TEST(Incident, AHangSaysWhoHoldsTheOthersUp) {
   ASSERT_TRUE(incident.first);
   const MemoryFailure& failure =
       evidence[incident.first->evidence].failures[incident.first->failure];
-  EXPECT_EQ(failure.kind, Kind::kCollectiveTimeout);
+  EXPECT_EQ(failure.kind, DeathKind::kCollectiveTimeout);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(
       failure.message,

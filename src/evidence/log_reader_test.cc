@@ -10,7 +10,7 @@
 namespace steelyard {
 namespace {
 
-using Kind = MemoryFailure::Kind;
+using DeathKind = MemoryFailure::Kind;
 
 Bytes gigs(double amount) { return *printed_bytes(amount, kGibibyte); }
 
@@ -25,7 +25,7 @@ constexpr std::string_view kSentence =
 void expect_sentence(const Evidence& evidence) {
   ASSERT_EQ(evidence.failures.size(), 1U);
   const MemoryFailure& failure = evidence.failures.front();
-  EXPECT_EQ(failure.kind, Kind::kDeviceAllocator);
+  EXPECT_EQ(failure.kind, DeathKind::kDeviceAllocator);
   EXPECT_EQ(failure.tried, gigs(2.5));
   EXPECT_EQ(failure.capacity, gigs(79.1));
   EXPECT_EQ(failure.free, gigs(1.75));

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 6> kTracebackWords = {"Traceback (most re
                                                              "KeyboardInterrupt"};
 
 constexpr std::size_t kMostTracebacks = 256;
-constexpr std::size_t kMostFrames = 200;
+constexpr std::size_t kMostTracebackFrames = 200;
 constexpr std::int64_t kLinesToSource = 20;
 constexpr std::size_t kLongestSource = 160;
 
@@ -90,7 +90,8 @@ void read_line_of_rank(const LogLine& line, LogState& state, bool called) {
   if (called) {
     if (auto frame = frame_of_line(text)) {
       if (traceback->ended) *traceback = {};
-      if (traceback->frames.size() < kMostFrames) traceback->frames.push_back(std::move(*frame));
+      if (traceback->frames.size() < kMostTracebackFrames)
+        traceback->frames.push_back(std::move(*frame));
       traceback->last_line = line.number;
       traceback->expects_source = true;
       return;
