@@ -65,7 +65,10 @@ void take_missing(MemoryFailure& into, const MemoryFailure& from) {
 // Findings of two views: of one cause the surer, with the proofs of both.
 void join(std::vector<Finding>& into, std::vector<Finding> more, double weight) {
   for (Finding& finding : more) {
-    finding.certainty *= weight;
+    // What is outside the allocator a history cannot see: there the text is the better witness.
+    const bool beside =
+        finding.cause == Cause::kOtherProcess || finding.cause == Cause::kNcclOrContext;
+    if (!beside) finding.certainty *= weight;
     const auto known = std::find_if(into.begin(), into.end(), [&](const Finding& other) {
       return other.cause == finding.cause;
     });
@@ -152,6 +155,8 @@ class Diagnosing {
     const Attribution attribution = attribute(*chosen->history, moment, expected);
     const SnapshotView view{chosen, &moment, &attribution};
     std::optional<Bytes> capacity = result_.failure.capacity;
+    if (capacity && result_.failure.other_processes)
+      capacity = *capacity - *result_.failure.other_processes;
     if (!capacity && question_.prediction != nullptr) capacity = question_.prediction->capacity;
     snapshot_findings_ = findings_of_snapshot(view, question_, capacity);
     if (!moment.consistent) return;

@@ -66,7 +66,7 @@ class FailureRules {
         allocator();
         break;
       case Kind::kDeviceOutside:
-        add(Cause::kNcclOrContext, 0.75, "an allocation beside PyTorch's allocator failed");
+        outside();
         break;
       case Kind::kHost:
         add(Cause::kHostMemory, 0.9, "the host's memory ran out");
@@ -79,7 +79,11 @@ class FailureRules {
         add(Cause::kHardware, 0.85, "the device reported an error of its own");
         break;
       case Kind::kCollectiveTimeout:
-        add(Cause::kNotMemory, 0.7, "a collective waited for a rank that never came");
+        // Dumps of all ranks name it; a line of the watchdog knows that somebody is missing.
+        if (failure_.backend == "flight recorder")
+          add(Cause::kNotMemory, 0.85, failure_.message);
+        else
+          add(Cause::kNotMemory, 0.7, "a collective waited for a rank that never came");
         break;
       case Kind::kOther:
         add(Cause::kNotMemory, 0.75, "the first failure is no allocation");
@@ -89,6 +93,21 @@ class FailureRules {
   }
 
  private:
+  // "CUDA error: out of memory" before any model exists, in the first use of the device: the device is held by somebody else,
+  // or broken; no setting of the run makes room.
+  void outside() {
+    bool first_use = false;
+    for (const std::string& frame : failure_.frames)
+      for (const std::string_view word :
+           {" barrier", " init_process_group", "_compile_dependencies", " set_device"})
+        first_use = first_use || has_word(frame, word);
+    if (first_use && !failure_.step && failure_.backend == "cuda") {
+      add(Cause::kHardware, 0.5, "the device had no room before any model was built");
+      return;
+    }
+    add(Cause::kNcclOrContext, 0.75, "an allocation beside PyTorch's allocator failed");
+  }
+
   Finding& add(Cause cause, double certainty, std::string text,
                std::optional<std::int64_t> bytes = {}) {
     Finding finding;
@@ -130,10 +149,14 @@ class FailureRules {
     const std::int64_t held = allocated_.value_or(0) + cached + free;
     const double share =
         static_cast<double>(cached + free) / static_cast<double>(std::max<std::int64_t>(held, 1));
-    double certainty = ratio >= 2 ? 0.75 : ratio >= 1 ? 0.66 : 0.52;
-    // A small request beside a little cache: the device is full, and whatever asks next fails.
-    if (share < 0.08) certainty = 0.42;
-    if (share < 0.04) certainty = 0.29;
+    const double of_held =
+        static_cast<double>(cached) / static_cast<double>(std::max<std::int64_t>(held - free, 1));
+    // Rests of segments are usual, a twentieth of what is reserved; a tenth, and more than was asked for, is not.
+    double certainty = of_held >= 0.07 && ratio >= 2    ? 0.75
+                       : of_held >= 0.1 && ratio >= 1.5 ? 0.72
+                       : of_held >= 0.07                ? 0.52
+                                                        : 0.29;
+    if (failure_.frames.empty() && share >= 0.08) certainty = std::max(certainty, 0.5);
     add(Cause::kFragmentation, certainty,
         ratio >= 1
             ? fmt::format(
@@ -150,14 +173,16 @@ class FailureRules {
     const auto own = plain(failure_.own_process);
     const auto others = plain(failure_.other_processes);
     if (others && *others > kGibi / 4 && *others >= tried_)
-      add(Cause::kOtherProcess, own || !capacity || *others * 2 < *capacity ? 0.8 : 0.55,
+      add(Cause::kOtherProcess, capacity && *others * 5 > *capacity ? (own ? 0.95 : 0.6) : 0.8,
           fmt::format("other processes hold {} of this device", print(Bytes(*others))), others);
     if (own && allocated_ && cached) {
       const std::int64_t outside = *own - *allocated_ - *cached;
       if (outside < kGibi / 2) return;
       const bool large = outside > 3 * kGibi ||
                          (capacity && outside > kGibi + kGibi / 4 && outside * 6 > *capacity);
-      add(Cause::kNcclOrContext, large && outside > tried_ ? 0.72 : 0.3,
+      add(Cause::kNcclOrContext,
+          large && outside > tried_ ? (capacity && outside * 5 > *capacity * 2 ? 0.94 : 0.72)
+                                    : 0.29,
           fmt::format(
               "{} of this process are outside PyTorch's allocator (context, NCCL, libraries)",
               print(Bytes(outside))),

@@ -75,7 +75,7 @@ class SnapshotRules {
                                  const std::map<std::int64_t, std::int64_t>& parameters) {
     const auto weights = parameters.find(2 * group.size);
     if (weights == parameters.end() || group.size < (std::int64_t{1} << 16)) return false;
-    return group.count * 10 >= weights->second * 3 && group.count * 10 <= weights->second * 11;
+    return group.count * 20 >= weights->second && group.count * 10 <= weights->second * 11;
   }
 
   void sort_topics() {
@@ -145,8 +145,11 @@ class SnapshotRules {
                          static_cast<double>(std::max<std::int64_t>(moment_.reserved, 1));
     const double ratio =
         static_cast<double>(cached) / static_cast<double>(std::max<std::int64_t>(wanted_, 1));
-    double certainty = ratio >= 1 ? 0.62 + 1.2 * share : 0.45;
-    certainty = std::min(certainty, 0.93);
+    // What is left in segments of other sizes is usual: a twentieth. A tenth, and more than was asked for, is not.
+    const double certainty = share >= 0.1 && ratio >= 1.5  ? 0.95
+                             : share >= 0.07 && ratio >= 2 ? 0.75
+                             : share >= 0.05 && ratio >= 1 ? 0.5
+                                                           : 0.3;
     Finding& finding =
         add(Cause::kFragmentation, certainty,
             fmt::format(
@@ -169,7 +172,7 @@ class SnapshotRules {
       usual = question_.prediction->ranks[0].phases[0].runtime.value().value() +
               (std::int64_t{1} << 29);
     if (beside < usual + wanted_ || beside < capacity_ / 8) return;
-    add(Cause::kNcclOrContext, 0.8,
+    add(Cause::kNcclOrContext, beside - usual > capacity_ * 3 / 10 ? 0.94 : 0.8,
         fmt::format("{} of the device are neither free nor reserved by this allocator",
                     gib(beside)),
         beside);
@@ -194,9 +197,14 @@ class SnapshotRules {
   }
   const std::vector<RunPart>& parts() const {
     if (parts_.empty())
-      parts_ = parts_of_events(*evidence_.history, static_cast<std::size_t>(moment_.device),
-                               stack_origins(*evidence_.history));
+      parts_ =
+          parts_of_events(*evidence_.history, static_cast<std::size_t>(moment_.device), origins());
     return parts_;
+  }
+
+  const std::vector<StackOrigin>& origins() const {
+    if (origins_.empty()) origins_ = stack_origins(*evidence_.history);
+    return origins_;
   }
 
   void kept_from_earlier() {
@@ -237,6 +245,7 @@ class SnapshotRules {
     }
     std::int64_t compared = 0;
     std::int64_t longer = 0;
+    std::int64_t of_experts = 0;
     double growth = 0;
     for (const auto& [stack, size] : now) {
       const auto old = before.find(stack);
@@ -244,10 +253,16 @@ class SnapshotRules {
       compared += size;
       if (size * 8 > old->second * 9) {
         longer += size;
+        if (origins()[static_cast<std::size_t>(stack)].experts) of_experts += size;
         growth = std::max(growth, static_cast<double>(size) /
                                       static_cast<double>(std::max<std::int64_t>(old->second, 1)));
       }
     }
+    if (of_experts > 0 && of_experts * 10 > longer * 7)
+      add(Cause::kMoeImbalance, 0.94,
+          fmt::format("the experts' lines allocate up to {:.1f} times what they did before; the "
+                      "others do not",
+                      growth));
     if (compared == 0 || longer * 2 < compared) return;
     add(Cause::kLongestBatch, 0.93,
         fmt::format(
@@ -388,7 +403,7 @@ class SnapshotRules {
     else if ((part == RunPart::kForward || part == RunPart::kLossPart) && gradients * 8 > whole_ &&
              (question_.job == nullptr || question_.job->training.gradient_accumulation == 1) &&
              attribution_.steps_before >= 1)
-      add(Cause::kGradients, 0.82,
+      add(Cause::kGradients, 0.87,
           fmt::format("{} of gradients are alive during forward", gib(gradients)), gradients);
   }
 
@@ -408,8 +423,8 @@ class SnapshotRules {
         activations = std::max(activations, phase.piles[Pile::kActivations].value().value());
     }
     const std::int64_t measured = pile(Pile::kParameters);
-    if (job.cluster.devices > 1 && measured > 2 * parameters && measured * 8 > whole_ &&
-        parameters > 0)
+    if (job.cluster.devices > 1 && !job.adapter && measured > 2 * parameters &&
+        measured * 8 > whole_ && parameters > 0)
       add(Cause::kParametersReplicated, 0.93,
           fmt::format("{} of parameters where the layout has {} on a rank", gib(measured),
                       gib(parameters)),
@@ -425,6 +440,17 @@ class SnapshotRules {
       add(Cause::kModelTooLarge, attribution_.part == RunPart::kLoading ? 0.9 : 0.7,
           fmt::format("the run's states alone need {} of {}", gib(states), gib(usable)), states);
     ignored_setting(activations);
+    // Of a pipeline the first stage holds the most micro-batches in flight.
+    const bool first = rank.pipeline == 0 && question_.prediction->ranks.size() > 1;
+    if (first &&
+        question_.prediction->ranks[0].allocated > question_.prediction->ranks[1].allocated &&
+        topics_.activations * 4 > whole_ && topics_.logits * 3 < topics_.activations)
+      add(Cause::kPipelineFirstStage, 0.88,
+          fmt::format("stage 1 of {} holds {} of activations; the next needs {} less at its peak",
+                      job.parallel.pipeline.value(), gib(topics_.activations),
+                      print(question_.prediction->ranks[0].allocated -
+                            question_.prediction->ranks[1].allocated)),
+          topics_.activations);
   }
 
   void ignored_setting(std::int64_t predicted) {
@@ -463,6 +489,7 @@ class SnapshotRules {
   Topics topics_;
   std::set<std::int64_t> loss_sizes_, score_sizes_;
   mutable std::vector<RunPart> parts_;
+  mutable std::vector<StackOrigin> origins_;
   std::vector<Finding> findings_;
 };
 

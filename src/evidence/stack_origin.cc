@@ -127,13 +127,15 @@ constexpr std::array kFrameRules = {
     FrameRule{"", "save_checkpoint", kSignSave},
     FrameRule{"", "save_pretrained", kSignSave},
     FrameRule{"", "=save_model", kSignSave},
-    FrameRule{"", "full_state_dict", kSignSave},
+    FrameRule{"", "full_state", kSignSave},
+    FrameRule{"torch/distributed/fsdp/_unshard_param_utils.py", "", kSignSave},
     FrameRule{"", "_zero3_consolidated", kSignSave},
     FrameRule{"torch/nn/modules/module.py", "=state_dict", kSignSave},
 
     FrameRule{"transformers/generation/", "", kSignEvaluation},
     FrameRule{"", "=generate", kSignEvaluation},
-    FrameRule{"", "=evaluate", kSignEvaluation},
+    FrameRule{"", "evaluat", kSignEvaluation},
+    FrameRule{"", "predictions", kSignEvaluation},
     FrameRule{"", "=evaluation_loop", kSignEvaluation},
     FrameRule{"", "=prediction_step", kSignEvaluation},
     FrameRule{"", "=validate", kSignEvaluation},
@@ -291,7 +293,7 @@ StackRole role_of(std::uint32_t all, std::uint32_t inner, std::uint32_t outermos
   if ((inner & kSignLoad) != 0) return StackRole::kLoad;
   if ((inner & kSignLoss) != 0) return StackRole::kLoss;
   if ((all & kSignLoad) != 0 && (all & kSignForward) == 0) return StackRole::kLoad;
-  if ((all & (kSignForward | kSignGenerated)) != 0) return StackRole::kForward;
+  if ((all & (kSignForward | kSignGenerated | kSignDequantise)) != 0) return StackRole::kForward;
   return StackRole::kOther;
 }
 
