@@ -31,7 +31,8 @@ void look_at(std::string_view text, std::string_view name) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const char* name : {"job.sh", "config.yaml", "config.json", "config.toml"})
+  for (const char* name :
+       {"job.sh", "config.yaml", "config.json", "config.toml", "train.py", "train.ipynb"})
     look_at(text, name);
   // What YAML says is written and read as the same.
   const steelyard::ReadValue yaml = steelyard::read_yaml(text, "config.yaml");

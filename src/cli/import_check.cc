@@ -126,10 +126,10 @@ std::string line_of(const CheckedFile& checked, std::size_t width) {
   return line + "\n";
 }
 
-nlohmann::ordered_json json_of(const CheckedFile& checked) {
+nlohmann::ordered_json row_of(const CheckedFile& checked) {
   nlohmann::ordered_json row = {{"file", checked.file}};
   if (!checked.refused.empty()) {
-    row["refused"] = steelyard::json_of(checked.refused)["problems"];
+    row["refused"] = json_of(checked.refused)["problems"];
     return row;
   }
   row["formats"] = checked.read_as;
@@ -167,7 +167,7 @@ int import_check(const Invocation& invocation) {
   }
   const bool whole = unread + refused == 0;
   if (invocation.json) {
-    for (const CheckedFile& one : all) answer(line_text(json_of(one)));
+    for (const CheckedFile& one : all) answer(line_text(row_of(one)));
     return whole ? kDone : kFinding;
   }
   std::size_t width = 0;

@@ -5,6 +5,8 @@
 
 #include "model/freeze.h"
 #include "model/modules.h"
+#include "model/name_expression.h"
+#include "model/sequence.h"
 
 namespace steelyard {
 namespace {
@@ -23,6 +25,40 @@ bool is_meant_within(std::string_view stack, std::string_view module, std::strin
   const bool of_numbers = target.find_first_of("0123456789") != std::string_view::npos;
   const std::string whole = std::string(stack) + "layer." + std::string(module);
   return !of_numbers && matches_pattern(whole, target);
+}
+
+// Names that the layers of a language model have in one class of transformers or another: with a tower beside them, and without.
+constexpr std::string_view kLanguageModels[] = {"model.language_model.layers.",
+                                                "language_model.model.layers.",
+                                                "model.text_model.layers.", "model.layers."};
+
+// The layers of each kind by their number in their own stack.
+std::vector<std::vector<std::int64_t>> numbers_of_kinds(const Architecture& architecture) {
+  std::vector<std::vector<std::int64_t>> numbers(architecture.kinds.size());
+  std::int64_t encoding = 0, decoding = 0;
+  for (const int kind : kind_of_each_layer(architecture)) {
+    const auto index = static_cast<std::size_t>(kind);
+    numbers[index].push_back(architecture.kinds[index].encodes ? encoding++ : decoding++);
+  }
+  return numbers;
+}
+
+// In how many of those layers an expression means the module.
+std::size_t layers_meant(const std::string& stack, const std::vector<std::int64_t>& numbers,
+                         std::string_view module, std::string_view expression) {
+  const bool language = std::find(std::begin(kLanguageModels), std::end(kLanguageModels), stack) !=
+                        std::end(kLanguageModels);
+  std::size_t meant = 0;
+  for (const std::int64_t number : numbers) {
+    const auto named = [&](std::string_view prefix) {
+      return matches_name_expression(
+          std::string(prefix) + std::to_string(number) + "." + std::string(module), expression);
+    };
+    const bool in = named(stack) || (language && std::any_of(std::begin(kLanguageModels),
+                                                             std::end(kLanguageModels), named));
+    meant += in ? 1 : 0;
+  }
+  return meant;
 }
 
 void give_adapter(Linear& linear, std::vector<ParameterTensor>& tensors,
@@ -141,7 +177,14 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
         terms.linear;
   Adapted result;
   std::vector<bool> used(terms.targets.size(), false);
-  for (Layer& layer : adapted->kinds) {
+  // Layers of one kind are adapted alike: an expression that chooses some of them cannot be followed.
+  std::vector<bool> chooses(terms.targets.size(), false);
+  const bool expressions =
+      std::any_of(terms.targets.begin(), terms.targets.end(), is_name_expression);
+  const auto numbers = expressions ? numbers_of_kinds(architecture)
+                                   : std::vector<std::vector<std::int64_t>>(adapted->kinds.size());
+  for (std::size_t kind = 0; kind < adapted->kinds.size(); ++kind) {
+    Layer& layer = adapted->kinds[kind];
     const std::string& stack = layer.encodes || !architecture.encoder_part
                                    ? architecture.layer_prefix
                                    : architecture.encoder_part->decoder_prefix;
@@ -151,6 +194,15 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
       layer.parameters[static_cast<std::size_t>(linear->weight_index)].stored = terms.linear;
       bool meant = false;
       for (std::size_t i = 0; i < terms.targets.size(); ++i) {
+        if (is_name_expression(terms.targets[i])) {
+          const std::size_t layers =
+              layers_meant(stack, numbers[kind], linear->name, terms.targets[i]);
+          if (layers > 0 && layers < numbers[kind].size()) chooses[i] = true;
+          if (layers == 0) continue;
+          used[i] = true;
+          meant = true;
+          continue;
+        }
         if (!is_meant(linear->name, terms.targets[i]) &&
             !(follows_vision(architecture) &&
               is_meant_within(stack, linear->name, terms.targets[i])))
@@ -162,7 +214,7 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
     }
   }
   for (std::size_t i = 0; i < used.size(); ++i)
-    if (!used[i]) result.unmatched.push_back(terms.targets[i]);
+    if (!used[i] || chooses[i]) result.unmatched.push_back(terms.targets[i]);
   result.architecture = std::move(adapted);
   return result;
 }

@@ -4,7 +4,7 @@ A class has several piles where `weigh` itself draws no line that the evidence c
 buffer of a collective, what is computed again is an activation that lives as long as a temporary.
 """
 
-from collections import Counter
+import os
 
 import torch
 from recorder.record import addresses_of
@@ -12,7 +12,7 @@ from recorder.record import addresses_of
 PILES = {
     "parameters": ("parameters",), "buffers": ("parameters",), "gradients": ("gradients",), "master_weights": ("master_weights",),
     "optimizer_moments": ("optimizer_moments",), "activations": ("activations",), "inputs": ("activations", "temporary"),
-    "recomputed": ("activations", "temporary"), "of_a_schedule": ("activations", "temporary"),
+    "recomputed": ("activations", "temporary"), "of_a_schedule": ("activations", "temporary", "gradients"),
     "gathered_parameters": ("parameters", "communication", "temporary"),
     "whole_gradients": ("gradients", "communication", "temporary"), "communication": ("communication",),
     "checkpoint_copies": ("temporary", "communication", "parameters"), "dequantised": ("temporary", "parameters"),
@@ -97,17 +97,19 @@ def name_all(life, whole_sizes):
         elif within(storage, "nn/parallel/distributed.py", nearest=2):
             storage.pile = "buckets"
         elif last.get(storage.address) is storage and born.name not in FORWARD or born.name == "load" and born.span.end.get(storage.address) is storage:
-            storage.pile = "buckets"  # nobody of the model holds it and no step frees it, or DDP makes them anew after the first
+            # Nobody of the model holds it and no step frees it, or DDP makes them anew after the first. Alone: what a layer holds
+            # beside its parameters (scales of quantised weights).
+            storage.pile = "buckets" if "WORLD_SIZE" in os.environ else "buffers"
         elif born.name == "load":
             storage.pile = "loaded_weights"  # on their way to where they stay: copies, flat ones, broadcasts
         elif born.index in forward_ends:
             storage.pile = "activations" if born.span.end.get(storage.address) is storage else "temporary"
         elif within(storage, "utils/checkpoint.py"):
             storage.pile = "recomputed"
-        elif born.name == "backward" and storage.requested in whole_sizes:
-            storage.pile = "whole_gradients"
         elif born.name == "backward" and not any(p.name == "forward" for p in life.phases):
             storage.pile = "of_a_schedule"
+        elif born.name == "backward" and storage.requested in whole_sizes:
+            storage.pile = "whole_gradients"
         else:
             storage.pile = "temporary"
 
@@ -120,11 +122,3 @@ def sizes_of(life):
             shape = getattr(parameter, "ds_numel", None) or getattr(getattr(parameter, "full_shape", None), "numel", parameter.numel)()
             sizes.update({shape * 2, shape * 4})
     return sizes
-
-
-def summed(storages):
-    """Bytes by class, largest first."""
-    classes = Counter()
-    for storage in storages:
-        classes[storage.pile] += storage.bytes
-    return [{"class": name, "bytes": size, "piles": list(PILES[name])} for name, size in classes.most_common()]

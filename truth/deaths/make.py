@@ -32,6 +32,7 @@ sys.path.insert(0, str(HERE.parent))
 MIB = 2**20
 ENDLESS = 4 * 10**12
 CONTEXT, COMMUNICATOR = 500 * MIB, 64 * MIB
+SMALLEST = 1024 * MIB  # a run file knows no smaller device
 ATTEMPTS = 6
 
 
@@ -276,6 +277,8 @@ def make_one(kind, number, out, attempt):
     share = draw.uniform(*kind.share)
     for _ in range(6):
         capacity = int(least + share * (most - least)) // (2 * MIB) * (2 * MIB)
+        if capacity < SMALLEST:
+            raise Redrawn("a device of less than 1 GiB")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         result = forked(lambda: died(kind, run, capacity, count, folder), folder / "train.log")
@@ -373,7 +376,7 @@ def make_other(kind, number, out):
     if need is None:
         raise Redrawn("lived: " + last_line(words))
     capacity = int((need["reserved"] + need["outside"]) * draw.uniform(1.15, 1.8)) // (2 * MIB) * (2 * MIB)
-    capacity = max(capacity, 1024 * MIB)
+    capacity = max(capacity, SMALLEST)
     result = forked(lambda: lived(kind, {**run, "_capacity": capacity}, count, folder), folder / "train.log")
     if result is None or bool(result["failure"]) != (kind.ends == "other") or "OutOfMemoryError" in result["failure"]:
         raise Redrawn("lived: " + last_line(folder / "train.log"))
@@ -414,6 +417,7 @@ def main():
     parser.add_argument("--only", action="append", default=[], help="a pattern of kinds; may be given again")
     parser.add_argument("--each", type=int, default=4, help="deaths of each kind")
     parser.add_argument("--again", action="store_true", help="also deaths that are there")
+    parser.add_argument("--single", action="store_true", help="only kinds of one device without an engine: a second each")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--part", default="0/1", help="I/N: the I-th of N parts, for N processes beside each other")
     arguments = parser.parse_args()
@@ -421,6 +425,9 @@ def main():
     from deaths.kind import half_of
     part, parts = map(int, arguments.part.split("/"))
     chosen = [k for k in KINDS.values() if not arguments.only or any(fnmatch.fnmatch(k.name, pattern) for pattern in arguments.only)]
+    if arguments.single:
+        runs = {k.name: k.draw(random.Random(k.name)) for k in chosen}
+        chosen = [k for k in chosen if runs[k.name]["cluster"]["devices"] == 1 and runs[k.name]["engine"] == "ddp"]
     if arguments.list:
         for each in chosen:
             print(f"{half_of(each.name, KINDS):12} {each.category:28} {each.name}")

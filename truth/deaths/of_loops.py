@@ -196,9 +196,9 @@ def full_tensors(model, life):
 
 
 def full_state_of_fsdp1(model, life):
-    from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel, StateDictType
-    with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT, FullStateDictConfig(offload_to_cpu=False, rank0_only=True)):
-        state = model.state_dict()
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    with FullyShardedDataParallel.summon_full_params(model, writeback=False):
+        state = {name: p.detach().clone() for name, p in model.named_parameters()}
     del state
 
 
@@ -292,7 +292,8 @@ def pieces(shape, **run):
 
 
 PIECES = dict(live=in_pieces, fix={"_allocator": "expandable_segments:True"}, steps=30, from_step=2)
-for name, shape, run in (("llama", llama, {}), ("gpt2", gpt2, {}), ("qwen3-ddp", qwen3, {"devices": 8}), ("llama-fsdp2", llama, {"devices": 8, "engine": "fsdp2"})):
+for name, shape, run in (("llama", llama, {}), ("gpt2", gpt2, {}), ("qwen3-autocast", qwen3, {"training__precision": "bf16-autocast"}),
+                         ("llama-fp32", llama, {"training__precision": "fp32", "training__attention": "efficient"})):
     kind(f"pieces-{name}", "fragmentation", pieces(shape, **run), **PIECES)
 
 

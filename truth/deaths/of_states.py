@@ -187,7 +187,7 @@ kind("load-twice", "load_full_model", few_tokens(llama, training__optimizer="sgd
      **LOAD)
 
 SHARDED = {"cluster.devices": 64, "engine": "fsdp2", "training.precision": "bf16-mixed", "training.attention": "flash"}
-for name, shape, run in (("llama-fp32", llama, FP32), ("gpt2-alone", gpt2, {}), ("qwen3-ddp", qwen3, {"devices": 8}),
+for name, shape, run in (("llama-fp32", llama, FP32), ("gpt2-alone", gpt2, FP32), ("qwen3-ddp", qwen3, {"devices": 8}),
                          ("llama-alone", llama, {})):
     kind(f"too-large-{name}", "model_too_large", few_tokens(shape, layers=(24, 36) if shape is gpt2 else (12, 20), **run), fix=SHARDED, window=("load",), from_step=0,
          share=(0.3, 0.8), from_text=("load_full_model",), also=("parameters_replicated",) if "ddp" in name else ())

@@ -255,6 +255,15 @@ void read_axolotl(const Value& document, Launch& launch) {
     if (const Value* value = reading.on(reward)) reading.say("training.method", "rm", *value);
   if (const Value* loss = reading.on("liger_cross_entropy"))
     reading.say("training.loss", "fused", *loss);
+  // A processor loads the whole of a model that sees or hears; a preset of its text alone has less.
+  if (const Value* processor = document.find("processor_type");
+      processor != nullptr && !processor->is_null()) {
+    const Value config = model_config(launch.into.run);
+    if (config.is_table() && config.find("vision_config") == nullptr)
+      reading.unweighed(
+          *processor, "processor_type",
+          "a tower of vision or of sound beside the layers that the model's name stands for");
+  }
   take_known_plugins(reading);
   warn_of_wide_ends(reading, launch);
   reading.unweighed(unweighed_of_axolotl());

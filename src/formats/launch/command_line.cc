@@ -12,6 +12,7 @@
 #include "formats/launch/llama_factory.h"
 #include "formats/launch/programs.h"
 #include "formats/launch/shell.h"
+#include "formats/launch/torchtune_configs.h"
 
 namespace steelyard {
 namespace {
@@ -204,6 +205,18 @@ bool read_deepspeed_launcher(Words words, Launch& launch) {
   return read_script(split.rest, launch);
 }
 
+// Of torchtune's own configurations, "llama3_1/8B_lora": found where its checkout is around the script.
+std::optional<Value> torchtune_configuration(Launch& launch, const Value& name) {
+  const auto problems = static_cast<std::ptrdiff_t>(launch.into.problems.size());
+  for (const char* folder : {"recipes/configs/", "configs/"}) {
+    Value file = Value::string(folder + name.as_string() + ".yaml");
+    file.set_mark(name.mark());
+    if (auto document = named_document(launch, file)) return document;
+    launch.into.problems.erase(launch.into.problems.begin() + problems, launch.into.problems.end());
+  }
+  return std::nullopt;
+}
+
 bool read_tune(Words words, Launch& launch) {
   const Split split = launcher_options(words, {"standalone"});
   if (split.options.find("nproc_per_node") != nullptr || split.options.find("nnodes") != nullptr)
@@ -214,16 +227,29 @@ bool read_tune(Words words, Launch& launch) {
   const Arguments arguments = read_arguments(split.rest.subspan(1));
   const Value* file = arguments.flags.find("config");
   if (file != nullptr && file->is_array() && !file->items().empty()) file = &file->items().front();
-  if (file == nullptr || !file->is_string() ||
-      !(file->as_string().ends_with(".yaml") || file->as_string().ends_with(".yml"))) {
-    launch.into.problems.push_back({Severity::kError, "E601", "a recipe's configuration by name",
-                                    split.rest.front().place(), "the file is torchtune's own",
-                                    "tune cp NAME FILE writes it"});
+  if (file == nullptr || !file->is_string()) {
+    launch.into.problems.push_back({Severity::kError,
+                                    "E601",
+                                    "a recipe without a configuration",
+                                    split.rest.front().place(),
+                                    "--config names it",
+                                    {}});
     return true;
   }
-  if (auto document = named_document(launch, *file)) {
+  const std::string& name = file->as_string();
+  const bool is_file = name.ends_with(".yaml") || name.ends_with(".yml");
+  // A checkout of torchtune has the file itself; else what is known of it.
+  std::optional<Value> document =
+      is_file ? named_document(launch, *file) : torchtune_configuration(launch, *file);
+  if (!is_file && !document) document = torchtune_config(name);
+  if (document) {
     lay_over_assignments(*document, split.rest.subspan(1));
     read_torchtune(*document, launch, recipe);
+  } else if (!is_file) {
+    launch.into.problems.push_back(
+        {Severity::kError, "E601",
+         fmt::format("torchtune has no configuration {} that is known", name), file->place(),
+         "tune ls lists its own, tune cp NAME FILE writes one", torchtune_config_help(name)});
   }
   return true;
 }
@@ -323,7 +349,7 @@ bool read_command_line(Words words, Launch& launch) {
     const std::string& text = word.as_string();
     return text.find("batch") != std::string::npos || text.find("config") != std::string::npos ||
            text.find("num-layers") != std::string::npos || text.ends_with(".yaml") ||
-           text.starts_with("--model");
+           text.starts_with("--model") || text.starts_with("stages=[");
   });
   return trains && read_program(rest[i], after, launch);
 }

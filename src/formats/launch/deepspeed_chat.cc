@@ -104,10 +104,15 @@ bool read_deepspeed_chat(const ProgramCall& call, Launch& launch) {
   ScriptFlags flags(call, launch);
   launch.into.formats.emplace_back("DeepSpeed-Chat (Trainer-like arguments)");
   say_step(flags);
+  // DeepSpeed-VisualChat has the same flags beside these.
+  if (const Value* tower = flags.take("vision_model_name_or_path"))
+    flags.unweighed(*tower, "vision_model_name_or_path",
+                    "a tower of vision and a projector beside the language model");
   const Value none = Value::table();
   ConfigReader reading(none, "DeepSpeed-Chat", launch.into);
   const Value* model = flags.take("model_name_or_path");
-  if (model == nullptr) model = flags.take("actor_model_name_or_path");
+  for (const char* key : {"actor_model_name_or_path", "lm_model_name_or_path"})
+    if (model == nullptr) model = flags.take(key);
   if (model != nullptr) say_model(reading, *model);
   flags.row("per_device_train_batch_size", "training.micro_batch", Value::integer(16), kWhy);
   flags.row("gradient_accumulation_steps", "training.gradient_accumulation", Value::integer(1),

@@ -37,14 +37,14 @@ TEST(HeavyKeys, NameWhatChangesMemory) {
 
 TEST(HeavyKeys, AreWarnedOfOnceWhereTheyStand) {
   const Imported imported = import_launch(
-      "torchrun --nproc_per_node 8 train.py --model_name_or_path m --lora_enable True "
-      "--freeze_backbone False --per_device_train_batch_size 1 --bits 4 --output_dir out\n",
+      "torchrun --nproc_per_node 8 train.py --model_name_or_path m --ring_attn_size 2 "
+      "--freeze_backbone False --per_device_train_batch_size 1 --use_flash_attention True "
+      "--output_dir out\n",
       "run.sh", {});
-  EXPECT_EQ(imported.unread, (std::vector<std::string>{"lora_enable", "bits"}));
+  EXPECT_EQ(imported.unread, (std::vector<std::string>{"ring_attn_size", "use_flash_attention"}));
   int told = 0;
   for (const Diagnostic& problem : imported.problems)
-    told += problem.message == "lora_enable = \"True\" is not read" ||
-            problem.message == "lora_enable = true is not read";
+    told += problem.message == "ring_attn_size = 2 is not read";
   EXPECT_EQ(told, 1);
 }
 

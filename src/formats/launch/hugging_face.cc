@@ -6,6 +6,7 @@
 
 #include "document/read.h"
 #include "model/catalogue.h"
+#include "model/name_expression.h"
 #include "model/stored_quantisation.h"
 
 namespace steelyard {
@@ -198,6 +199,9 @@ void read_targets(ConfigReader& reading, std::string_view path, std::string_view
   if (value->is_string() && (value->as_string() == all || value->as_string() == "all-linear" ||
                              value->as_string() == "all"))
     return reading.say("adapter.target_modules", "all-linear", *value);
+  // A string is one regular expression to PEFT; names and commas alone are a list of somebody's own parser.
+  if (value->is_string() && is_name_expression(value->as_string()))
+    return reading.say("adapter.target_modules", *value, *value);
   Value list = Value::array();
   if (value->is_array()) {
     list = *value;
@@ -221,7 +225,7 @@ void write_targets(ConfigWriter& writing, std::string_view path, std::string_vie
   if (targets == nullptr) return;
   if (targets->is_string() && targets->as_string() == "all-linear")
     writing.put(path, all, "modules that get an adapter");
-  else if (targets->is_string())
+  else if (targets->is_string() && !is_name_expression(targets->as_string()))
     writing.put(path, Value::array({*targets}), "modules that get an adapter");
   else
     writing.put(path, *targets, "modules that get an adapter");

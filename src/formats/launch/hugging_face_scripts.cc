@@ -223,6 +223,7 @@ void read_peft_example(ScriptFlags& flags) {
   constexpr const char* kWhy = "PEFT's example's default";
   const Value* lora = flags.on("use_peft_lora");
   const Value* four = flags.on("use_4bit_quantization");
+  for (const char* key : {"bnb_4bit_compute_dtype", "bnb_4bit_quant_type"}) flags.take(key);
   const Value* eight = flags.on("use_8bit_quantization");
   // The type that stores 4 bits is also the type of the load; uint8 loads fp32.
   const Value* storage = flags.take("bnb_4bit_quant_storage_dtype");

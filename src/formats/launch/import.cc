@@ -10,12 +10,13 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/heavy_keys.h"
 #include "formats/launch/launch.h"
+#include "formats/launch/python_script.h"
 #include "formats/launch/shell.h"
 
 namespace steelyard {
 namespace {
 
-enum class Form { kJson, kToml, kYaml, kShell };
+enum class Form { kJson, kToml, kYaml, kShell, kPython };
 
 std::string_view first_line(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
@@ -42,6 +43,7 @@ Form form_of(std::string_view text, std::string_view name) {
   if (ends({".json"})) return Form::kJson;
   if (ends({".toml"})) return Form::kToml;
   if (ends({".yaml", ".yml"})) return Form::kYaml;
+  if (is_python_file(name)) return Form::kPython;
   if (ends({".sh", ".slurm", ".sbatch", ".bash"})) return Form::kShell;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') return Form::kJson;
@@ -271,7 +273,7 @@ bool is_launch_command(std::string_view word) {
 
 bool is_launch_file(std::string_view text, std::string_view name) {
   const Form form = form_of(text, name);
-  if (form == Form::kShell) return true;
+  if (form == Form::kShell || form == Form::kPython) return true;
   Diagnostics ignored;
   const ReadValue document = read_as(form, text, name, ignored);
   // A YAML file is no run file, whatever is wrong with it.
@@ -285,12 +287,21 @@ Imported import_launch(std::string_view text, std::string_view name, const Launc
   launch.read_file = context.read_file;
   launch.folder = context.folder;
   const Form form = form_of(text, name);
-  launch.into.sources[std::string(name)] = {std::string(text),
-                                            form == Form::kShell  ? LaunchSource::Language::kShell
-                                            : form == Form::kJson ? LaunchSource::Language::kJson
-                                            : form == Form::kToml ? LaunchSource::Language::kToml
-                                                                  : LaunchSource::Language::kYaml};
-  if (form == Form::kShell) {
+  // A script in Python is read, and never written.
+  if (form != Form::kPython)
+    launch.into.sources[std::string(name)] = {
+        std::string(text), form == Form::kShell  ? LaunchSource::Language::kShell
+                           : form == Form::kJson ? LaunchSource::Language::kJson
+                           : form == Form::kToml ? LaunchSource::Language::kToml
+                                                 : LaunchSource::Language::kYaml};
+  if (form == Form::kPython) {
+    read_python_script(text, name, launch);
+    if (launch.into.formats.empty())
+      launch.into.problems.push_back(
+          {Severity::kError, "E604", "not a training script that is known",
+           Place{std::string(name), 0, 0, {}, 0}, "none of its calls is a trainer's",
+           "Trainer's, TRL's and Unsloth's calls are read"});
+  } else if (form == Form::kShell) {
     read_script_text(text, name, launch);
   } else {
     ReadValue document = read_as(form, text, name, launch.into.problems);

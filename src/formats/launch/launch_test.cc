@@ -129,6 +129,14 @@ Value random_run(std::string_view target, Dice& dice) {
       put(run, "adapter.double_quantization", Value::boolean(dice.heads()));
     }
   }
+  // Axolotl loads 16 bits of what is trained whole, which DDP and FSDP2 keep: it has no word for fp32 weights beside bf16.
+  const std::string precision = word_of(*run.at("training.precision"));
+  if (target == "axolotl" && run.at("adapter.method") == nullptr &&
+      (precision == "bf16-autocast" || (engine == "fsdp2" && precision == "bf16-mixed")))
+    put(run, "training.precision", std::string("bf16-pure"));
+  // And LLaMA-Factory keeps the checkpoint's 16 bits beside an adapter.
+  if (target == "llama-factory" && run.at("adapter.method") != nullptr && precision == "fp32")
+    put(run, "training.precision", std::string("bf16-pure"));
   return run;
 }
 

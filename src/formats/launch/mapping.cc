@@ -192,9 +192,11 @@ void ConfigReader::rows(std::span<const Row> rows) {
       return true;
     });
     if (value != nullptr && word_of(*value) == "auto") value = nullptr;
-    // A variable that nobody set: what it would say is asked for.
-    if (value != nullptr && value->is_string() && has_hole(value->as_string())) {
+    // A variable that nobody set stands in the run file as it is: it is asked for, and refused where it is needed.
+    if (value != nullptr && value->is_string() && has_hole(value->as_string()) &&
+        find_key_by_path(row.ours) != nullptr) {
       lacks(row.ours, fmt::format("{} is set by nobody here", shown(*value)));
+      say(row.ours, *value, *value);
       continue;
     }
     if (value == nullptr) {

@@ -118,13 +118,13 @@ std::string norm_of(ConfigReader& reading) {
 }
 
 // Megatron-DeepSpeed's --num-experts is a list, and 1 means none.
-bool is_deepspeed(const ConfigReader& reading) {
+bool runs_on_deepspeed(const ConfigReader& reading) {
   return reading.theirs().find("deepspeed") != nullptr ||
          reading.theirs().find("deepspeed_config") != nullptr;
 }
 
 void read_expert_flags(ConfigReader& reading, Shape& shape) {
-  if (is_deepspeed(reading)) {
+  if (runs_on_deepspeed(reading)) {
     for (const Value& count : reading.words("num_experts"))
       if (count_of(count).value_or(1) > 1) {
         reading.unweighed(*reading.take("num_experts"), "num_experts",

@@ -10,7 +10,7 @@ namespace steelyard {
 namespace {
 
 // Flags that take no value (argparse: store_true). A variable behind one of them holds further flags, and is none of its value.
-constexpr std::string_view kSwitches[] = {
+constexpr std::string_view kMegatronSwitches[] = {
     "swiglu",
     "squared_relu",
     "quick_geglu",
@@ -59,8 +59,9 @@ constexpr std::string_view kSwitches[] = {
     "cpu_optimizer",
 };
 
-bool is_switch(std::string_view name) {
-  return std::find(std::begin(kSwitches), std::end(kSwitches), name) != std::end(kSwitches);
+bool takes_no_value(std::string_view name) {
+  return std::find(std::begin(kMegatronSwitches), std::end(kMegatronSwitches), name) !=
+         std::end(kMegatronSwitches);
 }
 
 bool is_whole_variable(const Value& word) {
@@ -104,7 +105,7 @@ Value without_variables(const Value& flags, Launch& launch) {
         value.set_mark(mark);
       }
     }
-    if (is_switch(member.key) && value.is_string() && is_whole_variable(value)) {
+    if (takes_no_value(member.key) && value.is_string() && is_whole_variable(value)) {
       leave_out(value);
       const Mark mark = value.mark();
       value = Value::boolean(true);

@@ -16,7 +16,7 @@ struct Tokenizer {
 };
 
 // Tokenizers that are one file, whoever loads it.
-constexpr Tokenizer kTypes[] = {
+constexpr Tokenizer kTokenizerTypes[] = {
     {"gpt2bpetokenizer", 50257, "GPT-2's vocab.json (openai/gpt-2 encoder.json)"},
     {"bertwordpiecelowercase", 30522, "bert-large-uncased-vocab.txt"},
     {"bertwordpiececase", 28996, "bert-large-cased-vocab.txt"},
@@ -37,7 +37,7 @@ constexpr Tokenizer kTypes[] = {
 };
 
 // len(tokenizer) of tokenizers on the hub, where it is not their models' vocab_size; the first that the name holds.
-constexpr Tokenizer kFiles[] = {
+constexpr Tokenizer kTokenizerFiles[] = {
     {"llama_tokenizer.model", 32000, "Llama 2's tokenizer.model"},
     {"nemotron_2_256k", 256000, "nvidia/Nemotron-4-340B: vocab_size"},
     {"multimixv8.gpt4o_nc_sd.500000.128k", 131072, "NVIDIA's table of 2^17 entries"},
@@ -73,14 +73,14 @@ std::string small_letters(std::string_view text) {
 
 const Tokenizer* tokenizer_of_type(std::string_view type) {
   const std::string wanted = small_letters(type);
-  for (const Tokenizer& row : kTypes)
+  for (const Tokenizer& row : kTokenizerTypes)
     if (row.name == wanted) return &row;
   return nullptr;
 }
 
 const Tokenizer* tokenizer_of_file(std::string_view file) {
   const std::string wanted = small_letters(file);
-  for (const Tokenizer& row : kFiles)
+  for (const Tokenizer& row : kTokenizerFiles)
     if (wanted.find(row.name) != std::string::npos) return &row;
   return nullptr;
 }

@@ -6,6 +6,7 @@
 
 #include "formats/launch/formats.h"
 #include "formats/launch/megatron_bridge.h"
+#include "formats/launch/nemo_references.h"
 
 namespace steelyard {
 namespace {
@@ -42,7 +43,7 @@ constexpr Row kFlags[] = {
     {"model.attention_dropout", "attention_dropout"},
     {"model.layernorm_epsilon", "norm_epsilon"},
     {"model.normalization", "normalization",
-     "rmsnorm=RMSNorm|RMSNorm=RMSNorm|layernorm=LayerNorm|layernorm1p=LayerNorm|LayerNorm="
+     "rmsnorm=RMSNorm|RMSNorm=RMSNorm|layernorm=LayerNorm|layernorm1p=LayerNorm1P|LayerNorm="
      "LayerNorm"},
     {"model.position_embedding_type", "position_embedding_type"},
     {"model.rotary_percentage", "rotary_percent", "", "model.rotary_percent"},
@@ -92,54 +93,6 @@ constexpr Row kFlags[] = {
     {"checkpoint.ckpt_format", "ckpt_format"},
 };
 
-// `${multiply:4, ${.hidden_size}}`, `${model.hidden_size}`, `${training.model.hidden_size}`: OmegaConf's references to numbers
-// of the same file; any other stays what it is.
-class References {
- public:
-  explicit References(const Value& document) : document_(document) {}
-
-  Value resolved(const Value& value, std::string_view section, int depth = 0) const {
-    if (!value.is_string() || depth > 8) return value;
-    std::string_view text = value.as_string();
-    if (!text.starts_with("${") || !text.ends_with("}")) return value;
-    text = text.substr(2, text.size() - 3);
-    Value found;
-    if (text.starts_with("multiply:")) {
-      text.remove_prefix(9);
-      // The comma outside of inner braces.
-      std::size_t at = 0;
-      for (int inside = 0; at < text.size() && (text[at] != ',' || inside > 0); ++at)
-        inside += text[at] == '{' ? 1 : text[at] == '}' ? -1 : 0;
-      if (at == text.size()) return value;
-      const auto left = number(text.substr(0, at), section, depth);
-      const auto right = number(text.substr(at + 1), section, depth);
-      if (!left || !right || *left < 0 || *right < 0 || *left > 1'000'000'000 ||
-          *right > 1'000'000'000)
-        return value;
-      found = Value::integer(*left * *right);
-    } else {
-      std::string path(text);
-      if (path.starts_with("training.")) path.erase(0, 9);
-      if (path.starts_with(".")) path = fmt::format("{}{}", section, path);
-      const Value* target = document_.at(path);
-      if (target == nullptr || target == &value) return value;
-      found = resolved(*target, path.substr(0, path.rfind('.')), depth + 1);
-    }
-    found.set_mark(value.mark());
-    return found;
-  }
-
- private:
-  std::optional<std::int64_t> number(std::string_view text, std::string_view section,
-                                     int depth) const {
-    while (text.starts_with(" ")) text.remove_prefix(1);
-    while (text.ends_with(" ")) text.remove_suffix(1);
-    return count_of(resolved(typed_value(text), section, depth + 1));
-  }
-
-  const Value& document_;
-};
-
 void translate_activation(ConfigReader& reading, Value& flags) {
   const Value* activation = reading.take("model.activation");
   if (activation != nullptr) {
@@ -148,9 +101,11 @@ void translate_activation(ConfigReader& reading, Value& flags) {
       put_flag(flags, "swiglu", Value::boolean(true), *activation);
     else if (word == "squared-relu")
       put_flag(flags, "squared_relu", Value::boolean(true), *activation);
-    else if (word != "gelu")
-      reading.refuse(*activation, fmt::format("the activation \"{}\" is not read", word),
-                     "gelu, swiglu, fast-swiglu and squared-relu are");
+    else if (word == "geglu" || word == "fast-geglu")
+      put_flag(flags, "geglu", Value::boolean(true), *activation);
+    else if (word != "gelu" && word != "openai-gelu")
+      reading.unweighed(*activation, "model.activation",
+                        fmt::format("the activation \"{}\"", word));
   }
 }
 
@@ -178,8 +133,8 @@ void translate_optimizer(ConfigReader& reading, Value& flags) {
   if (word == "distributed_fused_adam" || word == "mcore_distributed_optim")
     put_flag(flags, "use_distributed_optimizer", Value::boolean(true), *name);
   else if (word.find("adam") == std::string::npos)
-    reading.refuse(*name, fmt::format("the optimizer \"{}\" is not known", word),
-                   "its states cannot be counted");
+    reading.unweighed(*name, "model.optim.name",
+                      fmt::format("states of the optimizer \"{}\"", word));
 }
 
 void translate_tokenizer(ConfigReader& reading, Value& flags) {
@@ -192,10 +147,97 @@ void translate_tokenizer(ConfigReader& reading, Value& flags) {
   } else if (kind == "huggingface" && type != nullptr) {
     put_flag(flags, "tokenizer_type", Value::string("HuggingFaceTokenizer"), *type);
     put_flag(flags, "tokenizer_model", *type, *type);
-  } else if (kind == "sentencepiece" && file != nullptr &&
-             word_of(*file).find("llama") != std::string::npos) {
-    put_flag(flags, "tokenizer_type", Value::string("Llama2Tokenizer"), *file);
+  } else if (kind == "sentencepiece" && file != nullptr) {
+    put_flag(flags, "tokenizer_type", Value::string("GPTSentencePieceTokenizer"), *file);
+    put_flag(flags, "tokenizer_model", *file, *file);
   }
+}
+
+// What else NeMo 1.x trains: which keys it alone has.
+struct OtherNemoModel {
+  std::string_view keys;  // "a|b": any of them
+  std::string_view name;  // a part of `name`, or of the program's
+  std::string_view what;
+};
+constexpr OtherNemoModel kOtherNemoModels[] = {
+    {"model.mcore_t5|model.encoder.num_layers|model.encoder.arch", "t5", "T5 as NeMo trains it"},
+    {"model.mcore_bert|model.bert_binary_head", "bert", "BERT as NeMo trains it"},
+    {"model.retro|model.retro_workdir", "retro", "RETRO's retriever beside the decoder"},
+    {"model.mm_cfg", "neva", "a tower of vision beside the decoder"},
+    {"model.vision|model.text", "clip", "towers of vision and of text that are compared"},
+    {"model.vision_pretraining|model.img_h", "vit", "a tower of vision"},
+    {"model.unet_config|model.first_stage_config", "diffusion", "a model of diffusion"},
+    {"model.preprocessor|model.perception", "salm", "a model of speech"},
+    {"model.reward_model_type|model.regression", "reward",
+     "a head that scores in the place of words"},
+    {"trainer.ppo|remote_critic_rm", "ppo", "rollouts are generated during training"},
+    {"model.griffin|model.mamba_ssm_ngroups|model.hybrid_override_pattern", "griffin",
+     "recurrent layers"},
+    {"", "mamba", "state-space layers"},
+    {"", "dreambooth", "a model of diffusion"},
+    {"", "imagen", "a model of diffusion"},
+    {"", "controlnet", "a model of diffusion"},
+    {"", "pix2pix", "a model of diffusion"},
+    {"", "nsfw", "a tower of vision"},
+};
+
+bool is_other_nemo_model(ConfigReader& reading) {
+  const Value* name = reading.theirs().find("name");
+  const std::string named = name == nullptr ? "" : word_of(*name);
+  for (const OtherNemoModel& other : kOtherNemoModels) {
+    const Value* said = nullptr;
+    for (std::size_t from = 0; from < other.keys.size();) {
+      const std::size_t end = std::min(other.keys.find('|', from), other.keys.size());
+      if (said == nullptr) said = reading.theirs().at(other.keys.substr(from, end - from));
+      from = end + 1;
+    }
+    if (said == nullptr && named.find(other.name) != std::string::npos) said = name;
+    if (said == nullptr || said->is_null()) continue;
+    reading.unweighed(*said, "this model", other.what);
+    reading.lacks("model", std::string(other.what));
+    return true;
+  }
+  return false;
+}
+
+// peft_scheme beside a model that is restored from a file.
+void translate_peft(ConfigReader& reading) {
+  const Value* scheme = reading.take("model.peft.peft_scheme");
+  const Value* from = reading.take("model.restore_from_path");
+  if (from != nullptr && reading.theirs().at("model.num_layers") == nullptr)
+    reading.lacks("model", "it is restored from a .nemo file: --model");
+  if (scheme == nullptr || word_of(*scheme).empty() || word_of(*scheme) == "none") return;
+  if (word_of(*scheme) != "lora")
+    return reading.unweighed(*scheme, "model.peft.peft_scheme",
+                             fmt::format("the adapter \"{}\"", word_of(*scheme)));
+  reading.say("adapter.method", "lora", *scheme);
+  if (const auto rank = reading.count("model.peft.lora_tuning.adapter_dim"))
+    reading.say("adapter.rank", Value::integer(*rank), *scheme);
+  const Value* targets = reading.take("model.peft.lora_tuning.target_modules");
+  if (targets == nullptr || word_of(*targets).empty()) {
+    Value names =
+        Value::array({Value::string("q_proj"), Value::string("k_proj"), Value::string("v_proj")});
+    reading.take_default("adapter.target_modules", std::move(names),
+                         "NeMo's LoRA stands beside attention_qkv");
+  }
+}
+
+// What stands around Megatron's layers and is not weighed.
+constexpr UnweighedKey kAroundNemo[] = {
+    {"model.fsdp", "torch's FSDP around Megatron's layers"},
+    {"model.knowledge_distillation", "a teacher beside the student"},
+    {"model.teacher", "a teacher beside the student"},
+};
+
+void look_around(ConfigReader& reading) {
+  reading.unweighed(kAroundNemo);
+  const Value* half = reading.take("model.megatron_amp_O2");
+  if (half == nullptr) half = reading.take("model.megatron_amp_o2");
+  const Value* precision = reading.theirs().at("trainer.precision");
+  if (half != nullptr && truth_of(*half) == std::optional(false) && precision != nullptr &&
+      !word_of(*precision).starts_with("32"))
+    reading.unweighed(*half, "model.megatron_amp_O2",
+                      "false: weights stay in fp32, and autocast narrows them");
 }
 
 void say_devices(ConfigReader& reading) {
@@ -255,12 +297,16 @@ void read_nemo(const Value& document, Launch& launch) {
   if (bridge) {
     translate_bridge(reading, flags);
   } else {
+    look_around(reading);
+    translate_peft(reading);
     translate_activation(reading, flags);
     translate_precision(reading, references, flags);
     translate_optimizer(reading, flags);
     translate_tokenizer(reading, flags);
     say_devices(reading);
   }
+  if (!bridge && is_other_nemo_model(reading))
+    for (const char* size : {"num_layers", "hidden_size"}) remove_path(flags, size);
   read_megatron(flags, launch);
   reading.carry_rest();
 }

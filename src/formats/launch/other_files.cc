@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "formats/launch/python_script.h"
+
 namespace steelyard {
 namespace {
 
@@ -39,10 +41,14 @@ std::optional<Diagnostic> other_kind_of_file(std::string_view text, std::string_
   if (name.ends_with(".safetensors"))
     return problem(name, "a checkpoint",
                    "`steelyard compare MODEL FILE` compares its tensors with a model's");
+  if (is_python_file(name) && is_training_script(text, name)) return std::nullopt;
   if (name.ends_with(".ipynb") || (has(text, "\"nbformat\"") && has(text, "\"cells\"")))
-    return problem(name, "a notebook, which is not run here", kWhatStartsIt);
+    return problem(name, "a notebook, which is not run here, and calls no trainer that is known",
+                   kWhatStartsIt);
   if (name.ends_with(".py"))
-    return problem(name, "a Python script, which is not run here", kWhatStartsIt);
+    return problem(name,
+                   "a Python script, which is not run here, and calls no trainer that is known",
+                   kWhatStartsIt);
   const bool is_configuration = name.ends_with(".sh") || name.ends_with(".toml") ||
                                 name.ends_with(".yaml") || name.ends_with(".yml") ||
                                 name.ends_with(".json") || name.ends_with(".sbatch") ||

@@ -1,6 +1,6 @@
 // A file that people give in place of a configuration: what it is, and what to give instead.
 //
-//   error[E617]: train.py is a Python script, which is not run here
+//   error[E617]: train.py is a Python script, which is not run here, and calls no trainer that is known
 //   help: give the command or the file that starts it: a script with torchrun, accelerate launch ... in it, or YAML, JSON, TOML
 #pragma once
 

@@ -10,6 +10,7 @@
 #include "formats/launch/hugging_face_scripts.h"
 #include "formats/launch/llama_factory.h"
 #include "formats/launch/megatron_program.h"
+#include "formats/launch/nemo_program.h"
 #include "formats/launch/open_instruct.h"
 
 namespace steelyard {
@@ -138,6 +139,8 @@ constexpr TrainingProgram kPrograms[] = {
     // By the program's name.
     {"torchtitan", is_torchtitan, read_torchtitan_program},
     {"Axolotl", is_axolotl, read_axolotl_program},
+    {"NeMo", is_nemo_launcher, read_nemo_launcher},
+    {"NeMo", is_nemo_program, read_nemo_program},
     {"Megatron-LM", is_megatron_program, read_megatron_program},
     {"mason", is_mason, read_mason},
     {"open-instruct", is_open_instruct, read_open_instruct},

@@ -39,7 +39,10 @@ void ScriptFlags::unweighed(const Value& at, std::string_view theirs, std::strin
 
 void ScriptFlags::row(std::string_view key, std::string_view ours, Value absent,
                       std::string_view why) {
-  if (const Value* value = take(key))
+  const Value* value = take(key);
+  if (value != nullptr && has_hole(word_of(*value)))
+    lacks(ours, std::string(key) + " is a variable that nobody sets");
+  else if (value != nullptr)
     say(ours, value->is_string() ? typed_value(value->as_string()) : *value, *value);
   else if (!absent.is_null())
     otherwise(ours, std::move(absent), why);

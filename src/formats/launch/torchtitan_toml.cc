@@ -14,6 +14,7 @@ constexpr std::string_view kFlavors =
     "llama3/8B=llama-3.1-8b|llama3/8B=llama-3-8b|llama3/70B=llama-3.1-70b|llama3/70B=llama-3-70b|"
     "llama3/405B=llama-3.1-405b|llama4/17bx16e=llama-4-scout-17b-16e|"
     "llama4/17bx128e=llama-4-maverick-17b-128e|deepseek_v3/671B=deepseek-v3|"
+    "deepseek_v3/16B=deepseek-v2-lite|"
     "qwen3/0.6B=qwen3-0.6b|qwen3/1.7B=qwen3-1.7b|qwen3/4B=qwen3-4b|qwen3/8B=qwen3-8b|"
     "qwen3/14B=qwen3-14b|qwen3/32B=qwen3-32b|gpt_oss/20b=gpt-oss-20b|gpt_oss/120b=gpt-oss-120b";
 
@@ -190,10 +191,12 @@ void read_torchtitan(const Value& document, Launch& launch) {
     reading.say("model", *preset, *model);
   else if (name == "llama3" && flavor == "debugmodel")
     reading.say("model", debug_model(), *model);
+  else if (name == "flux")
+    reading.unweighed(*model, "flux", "a model that makes images: it is not weighed");
   else
-    reading.refuse(*model, fmt::format("the flavor {} of {} is not known", flavor, name),
-                   "its sizes stand in torchtitan's code",
-                   "say them: --model with a config.json of the same sizes");
+    reading.lacks("model", fmt::format("the sizes of {} {} stand in torchtitan's code: --model "
+                                       "takes a config.json of the same",
+                                       name, flavor));
   const std::int64_t replicate =
       reading.theirs().at("parallelism.data_parallel_replicate_degree") == nullptr
           ? 1

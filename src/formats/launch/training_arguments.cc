@@ -63,6 +63,8 @@ void read_adapter(ConfigReader& reading) {
     if (!list.items().empty()) reading.say("adapter.saved_modules", std::move(list), *saved);
   }
   read_types_beside_few_bits(reading, four != nullptr || eight != nullptr);
+  // Of neither kind and in no type of arithmetic are 4 bits more or fewer.
+  for (const char* key : {"bnb_4bit_compute_dtype", "bnb_4bit_quant_type"}) reading.take(key);
   if (four != nullptr)
     reading.say("adapter.base", "nf4", *four);
   else if (eight != nullptr)
@@ -103,6 +105,32 @@ void read_method_by_keys(ConfigReader& reading) {
       return reading.say("training.method", method, *value);
 }
 
+// A model without a checkpoint: run_clm.py --model_type gpt2 --config_overrides n_embd=1024,n_head=16,n_layer=24.
+void read_new_model(ConfigReader& reading) {
+  const Value* type = reading.theirs().find("model_type");
+  const Value* sizes = reading.theirs().find("config_overrides");
+  if (type == nullptr || sizes == nullptr || !type->is_string() || !sizes->is_string()) return;
+  Value model = Value::table();
+  model.set_mark(sizes->mark());
+  model.members().push_back({"model_type", type->mark(), *type});
+  for (const Value& pair : words_of(sizes)) {
+    const std::string word = word_of(pair);
+    const std::size_t sign = word.find('=');
+    const Value number = sign == std::string::npos ? Value() : typed_value(word.substr(sign + 1));
+    if (word.starts_with("use_cache=")) continue;
+    if (word.starts_with("gradient_checkpointing=") && number.is_bool()) {
+      reading.say("recompute.mode", number.as_bool() ? "full" : "none", *sizes);
+      continue;
+    }
+    if (!number.is_integer() || model.member(word.substr(0, sign)) != nullptr)
+      return reading.lacks("model", fmt::format("config_overrides has {}", word));
+    model.members().push_back({word.substr(0, sign), sizes->mark(), number});
+    model.members().back().value.set_mark(sizes->mark());
+  }
+  for (const char* key : {"model_type", "config_overrides"}) reading.take(key);
+  reading.say("model", std::move(model), *sizes);
+}
+
 void read_liger(ConfigReader& reading) {
   const Value* liger = reading.on("use_liger_kernel");
   if (liger == nullptr) return;
@@ -131,6 +159,7 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   ConfigReader reading(document, format, launch.into);
   launch.hugging_face = true;
   if (const Value* model = reading.take("model_name_or_path")) say_model(reading, *model);
+  if (!reading.has("model")) read_new_model(reading);
   read_method_by_keys(reading);
   const bool trl =
       launch.trl || document.at("max_length") != nullptr || document.at("use_peft") != nullptr;
@@ -166,6 +195,8 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   read_clip(reading, "max_grad_norm", true);
   read_attention(reading, "attn_implementation");
   read_liger(reading);
+  // Packed or not, no sequence is longer.
+  if (trl) reading.take("packing");
   if (trl)
     reading.take_default("training.loss", Value::string("plain"),
                          "whole logits; TRL's SFT since 1.15 makes them in tiles, and needs less");
