@@ -110,8 +110,8 @@ void find_silent(std::span<Evidence> evidence, Incident& incident) {
   }
   incident.ranks.assign(ranks.begin(), ranks.end());
   // Only where most ranks left a file does a missing one mean anything.
-  constexpr std::int64_t kMostRanks = 100'000;
-  if (!world || *world > kMostRanks || of_one_rank < 2) return;
+  constexpr std::int64_t kLargestWorld = 100'000;
+  if (!world || *world > kLargestWorld || of_one_rank < 2) return;
   if (static_cast<std::int64_t>(ranks.size()) * 2 <= *world) return;
   for (std::int64_t rank = 0; rank < *world; ++rank)
     if (!ranks.contains(rank)) incident.silent_ranks.push_back(rank);
