@@ -66,7 +66,7 @@ class FailureRules {
         allocator();
         break;
       case Kind::kDeviceOutside:
-        add(Cause::kNcclOrContext, 0.75, "an allocation beside PyTorch's allocator failed");
+        outside();
         break;
       case Kind::kHost:
         add(Cause::kHostMemory, 0.9, "the host's memory ran out");
@@ -79,7 +79,11 @@ class FailureRules {
         add(Cause::kHardware, 0.85, "the device reported an error of its own");
         break;
       case Kind::kCollectiveTimeout:
-        add(Cause::kNotMemory, 0.7, "a collective waited for a rank that never came");
+        // Dumps of all ranks name it; a line of the watchdog knows that somebody is missing.
+        if (failure_.backend == "flight recorder")
+          add(Cause::kNotMemory, 0.85, failure_.message);
+        else
+          add(Cause::kNotMemory, 0.7, "a collective waited for a rank that never came");
         break;
       case Kind::kOther:
         add(Cause::kNotMemory, 0.75, "the first failure is no allocation");
@@ -89,6 +93,21 @@ class FailureRules {
   }
 
  private:
+  // "CUDA error: out of memory" before any model exists, in the first use of the device: the device is held by somebody else,
+  // or broken; no setting of the run makes room.
+  void outside() {
+    bool first_use = false;
+    for (const std::string& frame : failure_.frames)
+      for (const std::string_view word :
+           {" barrier", " init_process_group", "_compile_dependencies", " set_device"})
+        first_use = first_use || has_word(frame, word);
+    if (first_use && !failure_.step && failure_.backend == "cuda") {
+      add(Cause::kHardware, 0.5, "the device had no room before any model was built");
+      return;
+    }
+    add(Cause::kNcclOrContext, 0.75, "an allocation beside PyTorch's allocator failed");
+  }
+
   Finding& add(Cause cause, double certainty, std::string text,
                std::optional<std::int64_t> bytes = {}) {
     Finding finding;

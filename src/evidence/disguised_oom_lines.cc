@@ -16,31 +16,31 @@ struct Disguise {
   MemoryFailure::Kind kind;
   std::string_view backend;
 };
-using Kind = MemoryFailure::Kind;
+using DeathKind = MemoryFailure::Kind;
 
 constexpr std::array<Disguise, 22> kDisguises = {
-    {{"NVML_SUCCESS == ", Kind::kDeviceAllocator, "nvml"},
-     {"CUDA driver error: out of memory", Kind::kDeviceAllocator, "driver"},
-     {"CUDA error: out of memory", Kind::kDeviceOutside, "cuda"},
-     {"HIP error: out of memory", Kind::kDeviceOutside, "hip"},
-     {"hipErrorOutOfMemory", Kind::kDeviceOutside, "hip"},
-     {"cudaErrorMemoryAllocation", Kind::kDeviceOutside, "cuda"},
-     {"CUDA_ERROR_OUT_OF_MEMORY", Kind::kDeviceOutside, "cuda"},
-     {"CUBLAS_STATUS_ALLOC_FAILED", Kind::kDeviceOutside, "cublas"},
-     {"CUBLAS_STATUS_NOT_INITIALIZED", Kind::kDeviceOutside, "cublas"},
-     {"CUDNN_STATUS_ALLOC_FAILED", Kind::kDeviceOutside, "cudnn"},
-     {"CUDNN_STATUS_NOT_INITIALIZED", Kind::kDeviceOutside, "cudnn"},
-     {"CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", Kind::kDeviceOutside, "cudnn"},
-     {"CUSPARSE_STATUS_ALLOC_FAILED", Kind::kDeviceOutside, "cusparse"},
-     {"Unable to find a valid cuDNN algorithm", Kind::kDeviceOutside, "cudnn"},
-     {"unable to find an engine to execute this computation", Kind::kDeviceOutside, "cudnn"},
-     {"Cuda failure 'out of memory'", Kind::kDeviceOutside, "nccl"},
-     {"Cuda failure 2 'out of memory'", Kind::kDeviceOutside, "nccl"},
-     {"Failed to CUDA malloc ", Kind::kDeviceOutside, "nccl"},
-     {"Failed to CUDA calloc ", Kind::kDeviceOutside, "nccl"},
-     {"Failed to CUDA host alloc ", Kind::kHost, "nccl"},
-     {"PT_DEVMEM Allocation failed", Kind::kDeviceAllocator, "hpu"},
-     {"Out of memory allocating ", Kind::kDeviceAllocator, "cupy"}}};
+    {{"NVML_SUCCESS == ", DeathKind::kDeviceAllocator, "nvml"},
+     {"CUDA driver error: out of memory", DeathKind::kDeviceAllocator, "driver"},
+     {"CUDA error: out of memory", DeathKind::kDeviceOutside, "cuda"},
+     {"HIP error: out of memory", DeathKind::kDeviceOutside, "hip"},
+     {"hipErrorOutOfMemory", DeathKind::kDeviceOutside, "hip"},
+     {"cudaErrorMemoryAllocation", DeathKind::kDeviceOutside, "cuda"},
+     {"CUDA_ERROR_OUT_OF_MEMORY", DeathKind::kDeviceOutside, "cuda"},
+     {"CUBLAS_STATUS_ALLOC_FAILED", DeathKind::kDeviceOutside, "cublas"},
+     {"CUBLAS_STATUS_NOT_INITIALIZED", DeathKind::kDeviceOutside, "cublas"},
+     {"CUDNN_STATUS_ALLOC_FAILED", DeathKind::kDeviceOutside, "cudnn"},
+     {"CUDNN_STATUS_NOT_INITIALIZED", DeathKind::kDeviceOutside, "cudnn"},
+     {"CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", DeathKind::kDeviceOutside, "cudnn"},
+     {"CUSPARSE_STATUS_ALLOC_FAILED", DeathKind::kDeviceOutside, "cusparse"},
+     {"Unable to find a valid cuDNN algorithm", DeathKind::kDeviceOutside, "cudnn"},
+     {"unable to find an engine to execute this computation", DeathKind::kDeviceOutside, "cudnn"},
+     {"Cuda failure 'out of memory'", DeathKind::kDeviceOutside, "nccl"},
+     {"Cuda failure 2 'out of memory'", DeathKind::kDeviceOutside, "nccl"},
+     {"Failed to CUDA malloc ", DeathKind::kDeviceOutside, "nccl"},
+     {"Failed to CUDA calloc ", DeathKind::kDeviceOutside, "nccl"},
+     {"Failed to CUDA host alloc ", DeathKind::kHost, "nccl"},
+     {"PT_DEVMEM Allocation failed", DeathKind::kDeviceAllocator, "hpu"},
+     {"Out of memory allocating ", DeathKind::kDeviceAllocator, "cupy"}}};
 
 constexpr std::array<std::string_view, 22> kDisguiseWords = [] {
   std::array<std::string_view, 22> words;
@@ -69,16 +69,17 @@ bool read_disguise(const LogLine& line, LogState& state, bool called) {
     }
     if (disguise.backend == "cupy") failure.allocated = size_behind(rest, "allocated so far: ");
     // pinned host memory is said with the device's words
-    if (disguise.kind == Kind::kDeviceOutside && text.find("pin_memory") != std::string_view::npos)
-      failure.kind = Kind::kHost;
+    if (disguise.kind == DeathKind::kDeviceOutside &&
+        text.find("pin_memory") != std::string_view::npos)
+      failure.kind = DeathKind::kHost;
     failure.message = std::string(rest.substr(0, 300));
     state.add(failure, line, at);
     // A place in Python that pins memory says the same.
     if (!state.evidence.failures.empty()) {
       MemoryFailure& added = state.evidence.failures.back();
-      if (added.kind == Kind::kDeviceOutside && added.message == failure.message &&
+      if (added.kind == DeathKind::kDeviceOutside && added.message == failure.message &&
           !added.frames.empty() && added.frames.front().find("pin_memory") != std::string::npos)
-        added.kind = Kind::kHost;
+        added.kind = DeathKind::kHost;
     }
     return false;
   }

@@ -23,28 +23,28 @@ constexpr std::array<std::string_view, 7> kElasticWords = {
     "failed (exitcode: ", "  exitcode  : ",        "  rank      : ", "Root Cause (first observed",
     "Failures:",          "torch.distributed.run", "  time      : "};
 
-using Kind = MemoryFailure::Kind;
+using DeathKind = MemoryFailure::Kind;
 
 struct ExitCode {
   std::int64_t code;
   std::string_view words;
-  Kind kind;
+  DeathKind kind;
 };
-constexpr std::array<ExitCode, 9> kExitCodes = {{{-9, "SIGKILL", Kind::kKilled},
-                                                 {137, "SIGKILL", Kind::kKilled},
-                                                 {-7, "SIGBUS", Kind::kHost},
-                                                 {135, "SIGBUS", Kind::kHost},
-                                                 {-6, "SIGABRT", Kind::kOther},
-                                                 {134, "SIGABRT", Kind::kOther},
-                                                 {-11, "SIGSEGV", Kind::kOther},
-                                                 {139, "SIGSEGV", Kind::kOther},
-                                                 {-15, "SIGTERM", Kind::kKilled}}};
+constexpr std::array<ExitCode, 9> kExitCodes = {{{-9, "SIGKILL", DeathKind::kKilled},
+                                                 {137, "SIGKILL", DeathKind::kKilled},
+                                                 {-7, "SIGBUS", DeathKind::kHost},
+                                                 {135, "SIGBUS", DeathKind::kHost},
+                                                 {-6, "SIGABRT", DeathKind::kOther},
+                                                 {134, "SIGABRT", DeathKind::kOther},
+                                                 {-11, "SIGSEGV", DeathKind::kOther},
+                                                 {139, "SIGSEGV", DeathKind::kOther},
+                                                 {-15, "SIGTERM", DeathKind::kKilled}}};
 
 void add_exit(std::int64_t code, std::optional<std::int64_t> rank, std::string_view pid,
               const LogLine& line, LogState& state) {
   if (code == 0) return;
   MemoryFailure failure;
-  failure.kind = Kind::kOther;
+  failure.kind = DeathKind::kOther;
   failure.backend = "elastic";
   failure.rank = rank;
   std::string words = "exit code " + std::to_string(code);

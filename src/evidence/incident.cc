@@ -1,5 +1,7 @@
 #include "evidence/incident.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -10,22 +12,22 @@
 namespace steelyard {
 namespace {
 
-using Kind = MemoryFailure::Kind;
+using DeathKind = MemoryFailure::Kind;
 
 // Which of two deaths of unknown order explains the other: a failed allocation explains a timeout, never the reverse.
 int strength_of(const MemoryFailure& failure) {
   switch (failure.kind) {
-    case Kind::kHardware:
+    case DeathKind::kHardware:
       return 0;
-    case Kind::kDeviceAllocator:
-    case Kind::kDeviceOutside:
-    case Kind::kHost:
+    case DeathKind::kDeviceAllocator:
+    case DeathKind::kDeviceOutside:
+    case DeathKind::kHost:
       return 1;
-    case Kind::kKilled:
+    case DeathKind::kKilled:
       return 3;
-    case Kind::kCollectiveTimeout:
+    case DeathKind::kCollectiveTimeout:
       return 4;
-    case Kind::kOther:
+    case DeathKind::kOther:
       // An exception of the program says more than an exit code or the end of a job's time.
       return failure.backend.empty() || failure.backend == "device" ? 2 : 5;
   }
@@ -34,7 +36,7 @@ int strength_of(const MemoryFailure& failure) {
 
 bool is_kill_explained(const MemoryFailure& later, const MemoryFailure& first) {
   // The kernel's line is the proof of what an exit code -9 only suggests: the kill is its consequence, whatever the clocks.
-  return later.kind == Kind::kKilled && first.kind == Kind::kHost &&
+  return later.kind == DeathKind::kKilled && first.kind == DeathKind::kHost &&
          (first.backend == "kernel" || first.backend == "slurm" || first.backend == "ray" ||
           first.backend == "kubernetes");
 }
@@ -98,6 +100,54 @@ void order_failures(std::span<Evidence> evidence, Incident& incident) {
   }
 }
 
+std::string ranks_in_words(const std::vector<std::int64_t>& ranks) {
+  constexpr std::size_t kMostNamed = 8;
+  std::string words;
+  for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i)
+    words += (words.empty() ? "" : ", ") + std::to_string(ranks[i]);
+  if (ranks.size() > kMostNamed) words += fmt::format(" and {} more", ranks.size() - kMostNamed);
+  return words;
+}
+
+std::string sentence_of(const CollectiveCulprit& culprit) {
+  using How = CollectiveCulprit::How;
+  const std::string where =
+      fmt::format("{} {} of {}", culprit.operation, culprit.sequence, culprit.group);
+  const std::string waiting = ranks_in_words(culprit.waiting);
+  switch (culprit.how) {
+    case How::kNothingBegun:
+      return fmt::format("rank {} has no outstanding collective while ranks {} wait in {}",
+                         culprit.rank, waiting, where);
+    case How::kNotJoined:
+      return fmt::format("rank {} has not begun {} in which ranks {} wait", culprit.rank, where,
+                         waiting);
+    case How::kBehind:
+      return fmt::format("rank {} has not ended {} which the others of its group have ended",
+                         culprit.rank, where);
+    case How::kNoDump:
+      return fmt::format("rank {} left no dump while ranks {} wait in {}", culprit.rank, waiting,
+                         where);
+  }
+  return where;
+}
+
+// A hang leaves no sentence of its own: who holds the others up is a failure of the dump that shows it.
+void add_culprits(std::span<Evidence> evidence, const Incident& incident) {
+  for (const CollectiveCulprit& culprit : incident.culprits) {
+    for (Evidence& one : evidence) {
+      if (one.kind != "flight recorder" || one.file != culprit.place.file) continue;
+      MemoryFailure failure;
+      failure.kind = DeathKind::kCollectiveTimeout;
+      failure.rank = culprit.rank;
+      failure.backend = "flight recorder";
+      failure.message = sentence_of(culprit);
+      failure.place = culprit.place;
+      one.failures.push_back(std::move(failure));
+      break;
+    }
+  }
+}
+
 void find_silent(std::span<Evidence> evidence, Incident& incident) {
   std::set<std::int64_t> ranks;
   std::optional<std::int64_t> world;
@@ -110,8 +160,8 @@ void find_silent(std::span<Evidence> evidence, Incident& incident) {
   }
   incident.ranks.assign(ranks.begin(), ranks.end());
   // Only where most ranks left a file does a missing one mean anything.
-  constexpr std::int64_t kLargestWorld = 100'000;
-  if (!world || *world > kLargestWorld || of_one_rank < 2) return;
+  constexpr std::int64_t kMostWorld = 100'000;
+  if (!world || *world > kMostWorld || of_one_rank < 2) return;
   if (static_cast<std::int64_t>(ranks.size()) * 2 <= *world) return;
   for (std::int64_t rank = 0; rank < *world; ++rank)
     if (!ranks.contains(rank)) incident.silent_ranks.push_back(rank);
@@ -140,11 +190,12 @@ std::optional<std::int64_t> rank_of_path(std::string_view path) {
 Incident join_incident(std::span<Evidence> evidence) {
   Incident incident;
   set_ranks(evidence);
-  order_failures(evidence, incident);
   std::vector<const Evidence*> dumps;
   for (const Evidence& one : evidence)
     if (one.kind == "flight recorder") dumps.push_back(&one);
   if (dumps.size() > 1) incident.culprits = find_collective_culprits(dumps);
+  add_culprits(evidence, incident);
+  order_failures(evidence, incident);
   find_silent(evidence, incident);
   return incident;
 }

@@ -134,7 +134,10 @@ void JsonScan::skip() {
     return;
   }
   if (first != '{' && first != '[') {
+    const char* const begin = at_;
     while (at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']') ++at_;
+    // A bracket that closes what was never opened: no value stands here, and none would ever be passed.
+    if (at_ == begin) break_off();
     return;
   }
   // Brackets are counted, not matched: no depth is too deep.

@@ -10,7 +10,9 @@
 namespace steelyard {
 namespace {
 
-constexpr std::size_t kMostReadings = 40'000;
+constexpr std::size_t kMostReadings = 60'000;
+constexpr std::int64_t kMostReadingsOfOne = 8'000;  // of one source, label and rank
+constexpr std::size_t kMostKinds = 20'000;
 constexpr std::size_t kMostFailures = 4'000;
 constexpr std::size_t kMostCollectives = 20'000;
 constexpr std::size_t kMostClues = 64;
@@ -39,6 +41,11 @@ bool says_the_same(const MemoryFailure& a, const MemoryFailure& b) {
 }
 
 }  // namespace
+
+std::string LogState::key_of(const MemoryReading& reading) {
+  return reading.source + '/' + reading.label.substr(0, 40) + '/' +
+         std::to_string(reading.rank.value_or(-1));
+}
 
 LogState::LogState(std::string file) {
   evidence.file = std::move(file);
@@ -118,46 +125,58 @@ void LogState::add(MemoryReading reading, const LogLine& line) {
     reading.seconds = line.time->seconds;
   }
   reading.place = place_of(line);
-  // A new peak of its source and rank always stays.
+  // A new peak of its source and rank always stays, and so does what is seldom printed.
   Bytes highest(0);
   for (const auto& size : {reading.allocated, reading.max_allocated, reading.reserved,
                            reading.max_reserved, reading.device_used, reading.host_used})
     if (size) highest = std::max(highest, *size);
-  Bytes& peak = peaks_[reading.source + ' ' + std::to_string(reading.rank.value_or(-1))];
-  const bool is_peak = highest > peak;
-  if (is_peak) peak = highest;
-  if (++since_ < every_ && !is_peak) return;
-  since_ = 0;
+  if (kept_.size() > kMostKinds) kept_.clear();
+  Kept& kept = kept_[key_of(reading)];
+  const bool is_peak = highest > kept.peak;
+  if (is_peak) kept.peak = highest;
+  if (++kept.since < kept.every && !is_peak) return;
+  kept.since = 0;
   evidence.readings.push_back(std::move(reading));
-  if (evidence.readings.size() > kMostReadings) thin();
+  if (++kept.count > kMostReadingsOfOne) {
+    const std::string key = key_of(evidence.readings.back());
+    thin(&key);
+  }
+  if (evidence.readings.size() > kMostReadings) thin(nullptr);
 }
 
-// Every second of the readings, but never one that rises above all before it.
-void LogState::thin() {
+// Every second reading goes, of one source and rank or of all; but none that rises above all before it, unless all do.
+void LogState::thin(const std::string* of) {
   std::map<std::string, Bytes> highest;
-  std::vector<MemoryReading> kept;
-  kept.reserve(evidence.readings.size() / 2 + 1);
-  bool odd = false;
+  std::map<std::string, std::int64_t> seen;
+  std::vector<MemoryReading> left;
+  left.reserve(evidence.readings.size());
   for (MemoryReading& reading : evidence.readings) {
+    const std::string key = key_of(reading);
+    if (of != nullptr && key != *of) {
+      left.push_back(std::move(reading));
+      continue;
+    }
+    const std::int64_t number = seen[key]++;
     const Bytes size = reading.max_allocated.value_or(
         reading.allocated.value_or(reading.max_reserved.value_or(Bytes(0))));
-    Bytes& before = highest[reading.source + ' ' + std::to_string(reading.rank.value_or(-1))];
-    odd = !odd;
-    if (!odd && size <= before) continue;
+    Bytes& before = highest[key];
+    const bool rises = size > before && number % 4 != 1;
     before = std::max(before, size);
-    kept.push_back(std::move(reading));
+    if (number % 2 == 1 && !rises) continue;
+    left.push_back(std::move(reading));
   }
-  // Readings that rise for ever are halved all the same.
-  if (kept.size() > kMostReadings / 4 * 3) {
-    std::size_t to = 0;
-    for (std::size_t from = 0; from < kept.size(); from += 2) {
-      if (to != from) kept[to] = std::move(kept[from]);
-      ++to;
-    }
-    kept.resize(to);
+  evidence.readings = std::move(left);
+  for (auto& [key, kept] : kept_) {
+    if (of != nullptr && key != *of) continue;
+    kept.every *= 2;
+    kept.count = 0;
   }
-  evidence.readings = std::move(kept);
-  every_ *= 2;
+  if (of == nullptr) {
+    for (const MemoryReading& reading : evidence.readings) ++kept_[key_of(reading)].count;
+    return;
+  }
+  std::int64_t& count = kept_[*of].count;
+  for (const MemoryReading& reading : evidence.readings) count += key_of(reading) == *of ? 1 : 0;
 }
 
 void LogState::add(CollectiveState state, const LogLine& line) {

@@ -79,11 +79,16 @@ class LogState {
     bool uncaught = false;
   };
   bool is_repeated(const MemoryFailure& failure);
-  void thin();
+  // Of the readings of one source, label and rank: what was kept of them.
+  struct Kept {
+    Bytes peak;
+    std::int64_t every = 1, since = 0, count = 0;
+  };
+  static std::string key_of(const MemoryReading& reading);
+  void thin(const std::string* of);
 
   std::vector<Noted> noted_;  // beside evidence.failures
-  std::int64_t every_ = 1, since_ = 0;
-  std::map<std::string, Bytes> peaks_;
+  std::map<std::string, Kept> kept_;
   std::int64_t steps_ = 0;
 };
 

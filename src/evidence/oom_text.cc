@@ -9,6 +9,8 @@ namespace steelyard {
 namespace {
 
 constexpr std::size_t kLongestMessage = 600;
+// Context, libraries and communicators of one process.
+constexpr Bytes kMostContext(std::int64_t{2} << 30);
 constexpr std::string_view kOutOfMemory = " out of memory";
 
 struct OomBackend {
@@ -51,6 +53,7 @@ void read_numbers(std::string_view text, MemoryFailure& failure) {
   failure.own_process = size_behind(text, "this process has ");
   if (failure.own_process == Bytes(0)) failure.own_process.reset();
   // "Process 4711 has 3.20 GiB memory in use."
+  int processes = 0;
   for (std::size_t at = text.find("Process "); at != std::string_view::npos;
        at = text.find("Process ", at + 1)) {
     std::string_view rest = text.substr(at + 8);
@@ -59,7 +62,15 @@ void read_numbers(std::string_view text, MemoryFailure& failure) {
     const auto size = take_printed_size(rest);
     if (size && *size > Bytes(0))
       failure.other_processes = failure.other_processes.value_or(Bytes(0)) + *size;
+    ++processes;
   }
+  // In a container the own process has a number that it does not know: what it reserved, and a context, names it.
+  if (processes != 1 || failure.own_process || !failure.other_processes || !failure.reserved)
+    return;
+  const Bytes beside = *failure.other_processes - *failure.reserved;
+  if (beside < Bytes(0) || beside > kMostContext) return;
+  failure.own_process = failure.other_processes;
+  failure.other_processes.reset();
 }
 
 // MPS prints other words, and NPU forks the oldest ones.

@@ -16,7 +16,7 @@ namespace {
 constexpr double kMicrosecond = 1e-6;
 constexpr double kLatest = 1e17;  // microseconds
 constexpr std::size_t kMostSteps = 100'000;
-constexpr std::size_t kMostDevices = 1024;
+constexpr std::size_t kMostTraceDevices = 1024;
 
 // One event: what is wanted of it.
 struct TraceEvent {
@@ -262,7 +262,7 @@ class TraceReader {
   ProfiledMemory* memory_of(std::int64_t device) {
     for (ProfiledMemory& memory : times_.memory)
       if (memory.device == device) return &memory;
-    if (times_.memory.size() >= kMostDevices) return nullptr;
+    if (times_.memory.size() >= kMostTraceDevices) return nullptr;
     times_.memory.push_back({});
     times_.memory.back().device = device;
     running_.push_back(0.0);

@@ -14,7 +14,7 @@ namespace steelyard {
 namespace {
 
 constexpr std::array<std::string_view, 9> kStepWords = {
-    "Step: ",          "Step ",       "step: ",      " step ",
+    "Step: ",          "Step ",       "step: ",      "step ",
     "step=",           "iteration: ", "global_step", "Training complete",
     "raining finished"};
 

@@ -56,6 +56,15 @@ constexpr std::array<FramePhase, 41> kFramePhases = {{{"/optim/", "optimizer"},
                                                       {" validate", "evaluation"},
                                                       {"prediction_step", "evaluation"}}};
 
+// Words that begin with a space are the whole name of a function: "train.py:3 forward: x = y" is a forward,
+// "train.py:3 main: pretrain(model, forward_step)" is none.
+bool stands_in(std::string_view words, std::string_view frame) {
+  const std::size_t at = frame.find(words);
+  if (at == std::string_view::npos || !words.starts_with(' ')) return at != std::string_view::npos;
+  const std::string_view rest = frame.substr(at + words.size());
+  return frame.find(' ') == at && (rest.empty() || rest.starts_with(':'));
+}
+
 }  // namespace
 
 std::optional<std::string> frame_of_line(std::string_view text) {
@@ -90,7 +99,7 @@ std::string phase_of_frames(const std::vector<std::string>& frames) {
   bool in_module = false;
   for (const std::string& frame : frames) {
     for (const FramePhase& known : kFramePhases) {
-      if (frame.find(known.words) == std::string::npos) continue;
+      if (!stands_in(known.words, frame)) continue;
       if (!known.phase.empty()) {
         // A constructor within a module's call is part of the forward.
         if (known.phase == "load" && in_module) continue;
@@ -105,7 +114,7 @@ std::string phase_of_frames(const std::vector<std::string>& frames) {
                frame.find(" to:") != std::string::npos)
         return "load";
     }
-    if (frame.find(" forward") != std::string::npos) in_module = true;
+    if (stands_in(" forward", frame)) in_module = true;
   }
   return in_module ? "forward" : std::string();
 }

@@ -17,7 +17,8 @@ constexpr std::array<std::string_view, 6> kTracebackWords = {"Traceback (most re
                                                              "KeyboardInterrupt"};
 
 constexpr std::size_t kMostTracebacks = 256;
-constexpr std::size_t kMostFrames = 200;
+constexpr std::size_t kMostTracebackFrames = 200;
+constexpr std::int64_t kLinesToSource = 20;
 constexpr std::size_t kLongestSource = 160;
 
 // Other readers know these better, or they only pass on what killed a child.
@@ -75,28 +76,29 @@ void read_exception(std::string_view text, const LogLine& line, LogState& state,
   state.add(std::move(failure), line);
 }
 
-bool read_traceback_line(const LogLine& line, LogState& state, bool called) {
+void read_line_of_rank(const LogLine& line, LogState& state, bool called) {
   std::string_view text = without_spaces(line.text);
   while (text.starts_with('^')) text.remove_prefix(1);
   OpenTraceback* traceback = traceback_of(line, state, called);
-  if (traceback == nullptr) return false;
+  if (traceback == nullptr) return;
   if (called && text.find("Traceback (most recent call last)") != std::string_view::npos) {
     // A chained exception goes on below the first: its own frames are what counts.
     *traceback = {};
     traceback->last_line = line.number;
-    return false;
+    return;
   }
   if (called) {
     if (auto frame = frame_of_line(text)) {
       if (traceback->ended) *traceback = {};
-      if (traceback->frames.size() < kMostFrames) traceback->frames.push_back(std::move(*frame));
+      if (traceback->frames.size() < kMostTracebackFrames)
+        traceback->frames.push_back(std::move(*frame));
       traceback->last_line = line.number;
       traceback->expects_source = true;
-      return true;
+      return;
     }
     if (is_exception(text) && !traceback->frames.empty()) {
       read_exception(text, line, state, *traceback);
-      return false;
+      return;
     }
   }
   if (traceback->expects_source && !text.empty() && !traceback->frames.empty()) {
@@ -104,7 +106,19 @@ bool read_traceback_line(const LogLine& line, LogState& state, bool called) {
     if (text.find_first_not_of("^~ ") != std::string_view::npos)
       traceback->frames.back() += ": " + std::string(text.substr(0, kLongestSource));
   }
-  return false;
+  return;
+}
+
+// Other ranks' lines may stand between a frame and its source, a few of them.
+bool read_traceback_line(const LogLine& line, LogState& state, bool called) {
+  read_line_of_rank(line, state, called);
+  bool open = false;
+  for (auto& [rank, traceback] : state.tracebacks) {
+    (void)rank;
+    if (line.number - traceback.last_line > kLinesToSource) traceback.expects_source = false;
+    open = open || traceback.expects_source;
+  }
+  return open;
 }
 
 }  // namespace
