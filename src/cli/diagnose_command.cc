@@ -53,7 +53,7 @@ int diagnose_command(const Invocation& invocation) {
           "recorder"));
     return refuse(invocation, gathered.problems, "nothing diagnosed");
   }
-  join_incident(gathered.evidence);
+  Incident incident = join_incident(gathered.evidence);
   DiagnosisQuestion question;
   std::optional<AgainstRun> against;
   std::string not_weighed;
@@ -78,6 +78,7 @@ int diagnose_command(const Invocation& invocation) {
     }
   }
   question.evidence = std::move(gathered.evidence);
+  question.culprits = std::move(incident.culprits);
   if (against) {
     question.job = &*against->weighed.job;
     question.prediction = &*against->weighed.prediction;

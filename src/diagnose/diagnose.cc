@@ -119,6 +119,7 @@ class Diagnosing {
     if (device) join(result_.findings, std::move(snapshot_findings_), 1);
     join(result_.findings, std::move(of_text), device && has_snapshot_ ? 0.6 : 1);
     join(result_.findings, findings_of_readings(question_), 1);
+    if (!result_.has_failure && !has_snapshot_) join(result_.findings, findings_of_culprits(), 1);
     decide();
     say_when();
     compare();
@@ -129,6 +130,23 @@ class Diagnosing {
  private:
   static bool same_process(const MemoryFailure& a, const MemoryFailure& b) {
     return !a.rank || !b.rank || *a.rank == *b.rank;
+  }
+
+  // Ranks that hold the others up: the job hangs, and memory is not why.
+  std::vector<Finding> findings_of_culprits() const {
+    if (question_.culprits.empty()) return {};
+    Finding finding;
+    finding.cause = Cause::kNotMemory;
+    finding.certainty = 0.85;
+    for (const CollectiveCulprit& culprit : question_.culprits) {
+      const bool stuck = culprit.how == CollectiveCulprit::How::kBehind;
+      finding.proof.push_back(
+          {fmt::format("rank {} {} {} of group {}, number {}, where {} others wait", culprit.rank,
+                       stuck ? "does not end" : "has not joined", culprit.operation, culprit.group,
+                       culprit.sequence, culprit.waiting.size()),
+           std::nullopt, culprit.place});
+    }
+    return {finding};
   }
 
   void look_at_snapshot() {
@@ -191,8 +209,7 @@ class Diagnosing {
         result_.findings.end());
     if (result_.findings.size() > kMostFindings) result_.findings.resize(kMostFindings);
     const bool died =
-        result_.has_failure || fails_by_name_ ||
-        (!result_.findings.empty() && result_.findings[0].cause == Cause::kPipelineFirstStage);
+        result_.has_failure || fails_by_name_ || (!result_.findings.empty() && !has_snapshot_);
     result_.verdict = died && !result_.findings.empty() ? result_.findings[0].cause
                       : died                            ? Cause::kActivations
                                                         : Cause::kHealthy;

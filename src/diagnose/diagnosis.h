@@ -16,6 +16,7 @@
 #include "diagnose/attribution.h"
 #include "diagnose/cause.h"
 #include "evidence/evidence.h"
+#include "evidence/flight_recorder.h"
 #include "job/job.h"
 #include "predict/prediction.h"
 #include "predict/suggest.h"
@@ -78,7 +79,8 @@ struct Diagnosis {
 
 struct DiagnosisQuestion {
   std::vector<Evidence> evidence;
-  const Job* job = nullptr;  // with it the three below
+  std::vector<CollectiveCulprit> culprits;  // of all ranks' flight recorders
+  const Job* job = nullptr;                 // with it the three below
   const Prediction* prediction = nullptr;
   Rewritten rewritten;
   std::string run;

@@ -172,6 +172,10 @@ class FailureRules {
     const auto capacity = plain(failure_.capacity);
     const auto own = plain(failure_.own_process);
     const auto others = plain(failure_.other_processes);
+    // In a container the own process stands under a number of its own: as much as tensors, cache and a context.
+    const std::int64_t mine = allocated_.value_or(0) + cached.value_or(0);
+    if (others && !own && allocated_ && *others >= mine && *others < mine + kGibi + kGibi / 2)
+      return;
     if (others && *others > kGibi / 4 && *others >= tried_)
       add(Cause::kOtherProcess, capacity && *others * 5 > *capacity ? (own ? 0.95 : 0.6) : 0.8,
           fmt::format("other processes hold {} of this device", print(Bytes(*others))), others);

@@ -386,7 +386,7 @@ class SnapshotRules {
     const std::int64_t moments = pile(Pile::kOptimizerMoments);
     if (failed_ && attribution_.steps_before == 1 && attribution_.state_made_in_history &&
         moments * 6 > whole_)
-      add(Cause::kOptimizerStateFirstStep, 0.8,
+      add(Cause::kOptimizerStateFirstStep, moments > topics_.activations ? 0.8 : 0.58,
           fmt::format("step 1 passed; since then {} of optimizer state stand there", gib(moments)),
           moments);
     if (topics_.states * 100 > whole_ * 75)
@@ -470,7 +470,7 @@ class SnapshotRules {
       // At a failure in forward not all of it is there yet: more than the setting allows is enough.
       const bool explains = measured <= expected + expected / 10 && expected > 2 * predicted;
       if (!explains) continue;
-      add(Cause::kSettingIgnored, 0.9,
+      add(Cause::kSettingIgnored, 0.94,
           fmt::format("{} of activations: {} = {} allows {}, without it {} are expected",
                       gib(measured), edit.key, edit.from, gib(predicted), gib(expected)),
           measured);

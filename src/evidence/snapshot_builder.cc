@@ -48,21 +48,21 @@ constexpr std::array<std::string_view, kKnownKeys> kKeyNames = {
     "blocks",      "stage"};
 
 // Words that events, blocks and segments say; their numbers follow those of the keys.
-constexpr std::array<std::string_view, 15> kWords = {"alloc",
-                                                     "free_requested",
-                                                     "free_completed",
-                                                     "segment_alloc",
-                                                     "segment_free",
-                                                     "segment_map",
-                                                     "segment_unmap",
-                                                     "oom",
-                                                     "snapshot",
-                                                     "inactive",
-                                                     "active_allocated",
-                                                     "active_pending_free",
-                                                     "active_awaiting_free",
-                                                     "small",
-                                                     "START"};
+constexpr std::array<std::string_view, 15> kSnapshotWords = {"alloc",
+                                                             "free_requested",
+                                                             "free_completed",
+                                                             "segment_alloc",
+                                                             "segment_free",
+                                                             "segment_map",
+                                                             "segment_unmap",
+                                                             "oom",
+                                                             "snapshot",
+                                                             "inactive",
+                                                             "active_allocated",
+                                                             "active_pending_free",
+                                                             "active_awaiting_free",
+                                                             "small",
+                                                             "START"};
 enum KnownWord : std::int64_t {
   kWordAlloc = kKnownKeys,
   kWordSnapshot = kKnownKeys + 8,
@@ -77,7 +77,7 @@ enum KnownWord : std::int64_t {
 constexpr std::size_t kDeepestStack = 16'384;  // frames; a recursion that deep says nothing more
 constexpr std::size_t kMostTexts = 2'000'000, kMostFrames = 2'000'000;
 constexpr std::size_t kPickleBatch = 1000;  // items that Python's pickler appends at once
-constexpr std::int64_t kMostDevices = 1024;
+constexpr std::int64_t kMostSnapshotDevices = 1024;
 constexpr std::size_t kMostTextBytes = std::size_t{64} << 10;
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 50;
 
@@ -138,9 +138,9 @@ bool SnapshotBuilder::room_for(std::size_t values) {
 
 SnapshotBuilder::Value SnapshotBuilder::text(std::string_view said) {
   if (texts_.empty()) {
-    texts_.reserve(kKnownKeys + kWords.size());
+    texts_.reserve(kKnownKeys + kSnapshotWords.size());
     for (const std::string_view name : kKeyNames) texts_.emplace_back(name);
-    for (const std::string_view word : kWords) texts_.emplace_back(word);
+    for (const std::string_view word : kSnapshotWords) texts_.emplace_back(word);
     for (std::size_t index = 0; index < texts_.size(); ++index)
       text_numbers_.emplace(texts_[index], static_cast<std::int64_t>(index));
   }
@@ -399,7 +399,7 @@ SnapshotBuilder::Value SnapshotBuilder::segment(const Fields& fields) {
   made.address = fields.integer(kKeyAddress).value_or(0);
   made.size = fields.integer(kKeyTotalSize).value_or(-1);
   if (made.size < 0 || made.size > kLargestSize) fail("a segment has no size");
-  if (made.device < 0 || made.device >= kMostDevices) {
+  if (made.device < 0 || made.device >= kMostSnapshotDevices) {
     fail(fmt::format("a segment of device {}", made.device));
     made.device = 0;
   }
@@ -477,7 +477,7 @@ void SnapshotBuilder::take_traces(const Value& list) {
   if (list.kind != Kind::kList) return fail("\"device_traces\" is no list of lists");
   history_.has_traces = true;
   const std::vector<Value>& traces = lists_[static_cast<std::size_t>(list.payload)];
-  if (traces.size() > static_cast<std::size_t>(kMostDevices))
+  if (traces.size() > static_cast<std::size_t>(kMostSnapshotDevices))
     return fail("a trace for more than 1024 devices");
   for (std::size_t number = 0; number < traces.size() && fault_.empty(); ++number) {
     RecordedDevice& into = device(static_cast<std::int64_t>(number));
