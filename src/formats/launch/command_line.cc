@@ -286,6 +286,11 @@ bool is_program(std::string_view word) {
                           "trl", "tune", "bash", "sh", "torchrun.sh"});
 }
 
+bool is_launcher_module(std::string_view module) {
+  return module.starts_with("torch.distributed.") || module == "accelerate.commands.launch" ||
+         module == "deepspeed.launcher.runner";
+}
+
 // Behind `python`: a module that launches, or what trains.
 bool read_python(Words rest, Launch& launch) {
   std::size_t i = 0;
@@ -315,6 +320,52 @@ bool read_python(Words rest, Launch& launch) {
   return trains && read_program(rest[i], after, launch);
 }
 
+// mpirun -np 16 python train.py, srun -N 2 --ntasks-per-node 8 python train.py: a process is a device, where the
+// program itself does not say otherwise.
+void count_processes(Words starter, Launch& launch) {
+  const std::string name = base_name(starter.front().as_string());
+  const bool slurm = name == "srun";
+  if ((!slurm && name != "mpirun" && name != "mpiexec" && name != "orterun") ||
+      launch.into.run.at("cluster.devices") != nullptr)
+    return;
+  const Value* all = nullptr;
+  const Value* nodes = nullptr;
+  const Value* each = nullptr;
+  std::vector<Value> parts;  // of --ntasks=16
+  parts.reserve(starter.size());
+  for (std::size_t i = 1; i < starter.size(); ++i) {
+    const std::string& word = starter[i].as_string();
+    const std::size_t equals = word.find('=');
+    const std::string option = word.substr(0, equals);
+    const Value** which =
+        is_one_of(option, {"-n", slurm ? "--ntasks" : "-np"}) || (!slurm && option == "--np") ? &all
+        : slurm && is_one_of(option, {"-N", "--nodes"}) ? &nodes
+        : slurm && option == "--ntasks-per-node"        ? &each
+                                                        : nullptr;
+    if (which == nullptr) continue;
+    if (equals != std::string::npos) {
+      Value value = Value::string(word.substr(equals + 1));
+      value.set_mark(starter[i].mark());
+      *which = &parts.emplace_back(std::move(value));
+    } else if (i + 1 < starter.size()) {
+      *which = &starter[++i];
+    }
+  }
+  const auto processes = all == nullptr ? std::nullopt : count_of(*all);
+  constexpr std::int64_t kMostProcesses = 10'000'000;
+  if (processes && *processes > 0 && *processes < kMostProcesses) {
+    const Value none = Value::table();
+    ConfigReader reading(none, name, launch.into);
+    reading.say("cluster.devices", Value::integer(*processes), *all);
+    // How many of them a machine has, only the number of machines says.
+    const std::int64_t machines = nodes == nullptr ? 0 : count_of(*nodes).value_or(0);
+    if (machines > 0 && *processes % machines == 0)
+      reading.say("cluster.devices_per_node", Value::integer(*processes / machines), *nodes);
+  } else if (all == nullptr && each != nullptr && nodes != nullptr) {
+    say_devices(launch, nodes, each, name);
+  }
+}
+
 // uv run train.py, srun ./pretrain.py: a script that is started by its name.
 bool read_started_script(Words words, Launch& launch) {
   static constexpr std::string_view kStarters[] = {"srun",    "uv",     "poetry", "conda",
@@ -325,8 +376,11 @@ bool read_started_script(Words words, Launch& launch) {
   const bool starts =
       std::find(std::begin(kStarters), std::end(kStarters), first) != std::end(kStarters);
   for (std::size_t at = 0; at < words.size() && (at == 0 || starts); ++at)
-    if (is_file_of(words[at], {".py"}) && words.size() > at + 1)
-      return read_python(words.subspan(at), launch);
+    if (is_file_of(words[at], {".py"}) && words.size() > at + 1) {
+      const bool read = read_python(words.subspan(at), launch);
+      if (read && at > 0) count_processes(words.first(at), launch);
+      return read;
+    }
   return false;
 }
 
@@ -382,7 +436,11 @@ bool read_command_line(Words words, Launch& launch) {
       }
     return false;
   }
-  return read_python(rest, launch);
+  const bool read = read_python(rest, launch);
+  const bool launches =
+      rest.size() > 1 && rest[0].as_string() == "-m" && is_launcher_module(rest[1].as_string());
+  if (read && at > 0 && !launches) count_processes(words.first(at), launch);
+  return read;
 }
 
 }  // namespace steelyard

@@ -89,6 +89,9 @@ class BranchedMap {
   std::vector<Changes> before_;
 };
 
+// Whether a command prints a folder, or a path: pwd, cd FOLDER && pwd, dirname, realpath, readlink.
+bool prints_folder(std::string_view command);
+
 class ShellReader {
  public:
   ShellReader(std::string_view name, const ShellContext& context)
@@ -203,6 +206,13 @@ class ShellReader {
   Flow include(const Parts& parts);
   void submit(const Letters& text);
 
+  // --- shell_folders.cc: the folder in which commands run, and `read`
+  std::string working_folder();
+  void change_folder(const Parts& parts);
+  std::optional<std::string> folder_after(const Parts& parts, const std::string& folder) const;
+  bool run_folder(const Parts& parts, std::string& folder, Output& output);
+  bool read_variables(const Parts& parts);
+
   // --- shell_filters.cc: what commands print and write
   bool run_filter(const Parts& parts, Output& output);
   bool run_number(const Parts& parts, Output& output);
@@ -225,6 +235,7 @@ class ShellReader {
   void expansion(std::vector<Letters>& words, bool quoted, bool whole);
   void expansion_within(std::vector<Letters>& words, bool quoted, bool whole);
   void command_output(std::vector<Letters>& words, ShellSpan inside, bool quoted, bool whole);
+  Output output_of(ShellSpan inside);
   void braces(std::vector<Letters>& words, bool quoted, bool whole);
   bool changed_value(std::vector<Letters>& words, const std::string& name, std::string_view inside,
                      std::size_t from, bool whole);
