@@ -96,7 +96,7 @@ void ShellReader::run_as_child(Text& text, std::vector<Letters> prefix,
   for (const std::string& name : exported_)
     if (auto value = variables_.find(name)) world[name] = std::move(value);
   for (const auto& [name, value] : variables_.all())
-    if (name.starts_with("SLURM_")) world[name] = value;
+    if (name.starts_with("SLURM_") || name == "PWD") world[name] = value;
   auto outside = variables_.exchange(std::move(world));
   const auto exported = exported_;
   const auto functions = functions_;
