@@ -56,6 +56,28 @@ def tables(chance):
     return table
 
 
+def composed(chance):
+    """Layers as Megatron-LM composes them, which no other code has."""
+    heads = chance.choice([8, 16])
+    gated = chance.random() < 0.5
+    table = {"model_type": "megatron_gpt", "hidden_size": heads * 64, "num_hidden_layers": 8,
+             "num_attention_heads": heads, "num_key_value_heads": chance.choice([heads, heads // 4]),
+             "intermediate_size": heads * 192, "vocab_size": 32000, "max_position_embeddings": 8192,
+             "normalization": chance.choice(["LayerNorm", "LayerNorm1P", "RMSNorm"]),
+             "position_embedding_type": chance.choice(["rope", "learned_absolute", "none"]),
+             "gated_linear_unit": gated, "hidden_act": chance.choice(
+                 ["silu", "quick_gelu"] if gated else ["gelu_pytorch_tanh", "relu2"]),
+             "add_bias_linear": chance.random() < 0.5, "qk_layernorm": True,
+             "tie_word_embeddings": chance.random() < 0.5}
+    if not table["add_bias_linear"]:
+        table["add_qkv_bias"] = True
+    if chance.random() < 0.5:
+        table.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=heads * 32,
+                     mlp_only_layers=chance.choice([[0], [0, 1, 5]]), scoring_func="sigmoid",
+                     shared_expert_intermediate_size=512, router_in_float32=True)
+    return table
+
+
 def parallel_of(chance, target, engine, run):
     devices = run["cluster"]["devices"]
     parallel = {}
@@ -166,6 +188,8 @@ def random_run(seed):
     engine = chance.choice(ENGINES[target])
     names = OF_TORCHTITAN if target == "torchtitan" else OF_NANOTRON if target == "nanotron" else MODELS
     table = None if target in ("torchtitan", "nanotron") else tables(chance)
+    if target == "megatron" and chance.random() < 0.3:
+        table = composed(chance)
     run = {"model": table or chance.choice(names), "engine": engine,
            "implementation": CODE.get(target, "transformers")}
     devices = chance.choice([1, 2, 4, 8, 16, 32]) if engine == "ddp" else chance.choice([2, 4, 8, 16, 32])

@@ -249,7 +249,9 @@ void choose_stages(Draft& draft) {
   const std::int64_t layers = draft.job().model->layers;
   const std::int64_t stages = parallel.pipeline;
   const Engine engine = draft.job().engine;
-  if (stages > 1 && stages > layers && engine != Engine::kNanotron) {
+  // A layout may leave a stage to the embedding or the head alone.
+  const bool is_stated = draft.settings().find(KeyId::kPipelineLayout) != nullptr;
+  if (stages > 1 && stages > layers && engine != Engine::kNanotron && !is_stated) {
     draft.refuse(KeyId::kPipeline, "E213",
                  fmt::format("pipeline {} is more than {} layers", stages, layers),
                  "a stage needs a layer", fmt::format("pipeline = {} is the most", layers));

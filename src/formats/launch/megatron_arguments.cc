@@ -7,6 +7,7 @@
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/megatron_graphs.h"
 #include "formats/launch/megatron_model.h"
+#include "formats/launch/megatron_partition.h"
 #include "formats/launch/megatron_precision.h"
 #include "formats/launch/pipeline_layout.h"
 
@@ -317,6 +318,7 @@ void read_megatron(const Value& flags, Launch& launch, std::string_view program)
       reading.refuse(*chunk, "chunks that do not divide the layers of a stage", "");
   }
   read_layout(reading, pipeline);
+  read_megatron_partition(reading, pipeline);
   read_vocabulary(reading);
   if (pipeline > 1) {
     const Value* chunks = reading.said("parallel.virtual_pipeline");
@@ -422,6 +424,8 @@ void write_megatron(ConfigWriter& writing) {
   writing.fill_in("mock_data", Value::boolean(true),
                   {"data_path", "data_args_path", "train_data_path", "per_split_data_args_path"});
   writing.fill_in("train_iters", Value::integer(10), {"train_samples"});
+  // Without a default since core_v0.19, and pretrain_gpt.py divides by it.
+  writing.fill_in("eval_interval", Value::integer(1000));
   writing.fill_in("lr", Value::string("1.0e-4"));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "formats/launch/arguments.h"
+#include "formats/launch/megatron_yaml.h"
 
 namespace steelyard {
 namespace {
@@ -157,6 +158,12 @@ bool has_megatron_flags(const ProgramCall& call) {
 bool read_megatron_program(const ProgramCall& call, Launch& launch) {
   Value flags = without_variables(read_arguments(call.words).flags, launch);
   flags.set_mark(call.program.mark());
+  // A file in place of all flags (megatron/training/arguments.py, parse_args).
+  if (const Value* file = flags.find("yaml_cfg"); file != nullptr && file->is_string()) {
+    const auto document = named_document(launch, *file);
+    if (document) read_megatron(flags_of_megatron_yaml(*document), launch, call.name);
+    return true;
+  }
   const Value* json = flags.find("deepspeed_config");
   if (json != nullptr && json->is_string())
     read_with_deepspeed(flags, launch, call.name);

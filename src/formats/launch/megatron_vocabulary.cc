@@ -18,6 +18,9 @@ struct Tokenizer {
 // Tokenizers that are one file, whoever loads it.
 constexpr Tokenizer kTokenizerTypes[] = {
     {"gpt2bpetokenizer", 50257, "GPT-2's vocab.json (openai/gpt-2 encoder.json)"},
+    {"hfgpt2tokenizer", 50258,
+     "GPT-2's vocab.json and a token of padding (gpt-neox, tokenizer.py)"},
+    {"charleveltokenizer", 512, "gpt-neox, tokenizer.py"},
     {"bertwordpiecelowercase", 30522, "bert-large-uncased-vocab.txt"},
     {"bertwordpiececase", 28996, "bert-large-cased-vocab.txt"},
     {"llama2tokenizer", 32000, "Llama 2's tokenizer.model"},
@@ -61,6 +64,7 @@ constexpr Tokenizer kTokenizerFiles[] = {
     {"starcoder2", 49152, "bigcode/starcoder2-15b: tokenizer.json"},
     {"falcon-", 65024, "tiiuae/falcon-7b: tokenizer.json"},
     {"gpt-neox-20b", 50277, "EleutherAI/gpt-neox-20b: tokenizer.json and its added tokens"},
+    {"20b_tokenizer", 50277, "EleutherAI/gpt-neox-20b: 20B_tokenizer.json and its added tokens"},
     {"t5-small", 32100, "google-t5/t5-small: spiece.model and 100 sentinels"},
 };
 
@@ -108,10 +112,10 @@ Counted counted_by_tokenizer(const Value& theirs) {
     return std::string();
   };
   const std::string type = word({"patch_tokenizer_type", "tokenizer_type"});
-  const std::string file = word({"tokenizer_model", "tokenizer_name_or_path"});
+  const std::string file = word({"tokenizer_model", "tokenizer_name_or_path", "vocab_file"});
   // pretrain_gpt.py's own default, which reads these files, is GPT-2's.
   if (type.empty() && theirs.find("merge_file") != nullptr)
-    return {50257, "of GPT2BPETokenizer, pretrain_gpt.py's default"};
+    return {50257, "of GPT2BPETokenizer, the default"};
   if (const Tokenizer* known = tokenizer_of_type(type)) {
     // Pai-Megatron-Patch adds rows to its own kinds of tokenizers.
     const Value* extra = theirs.find("extra_vocab_size");
