@@ -67,11 +67,18 @@ const std::vector<Command>& commands() {
       {"diagnose",
        "EVIDENCE|FOLDER... [flags]",
        "after an out-of-memory error: which pile, since when, proven, and what to change",
-       "EVIDENCE is a memory snapshot, a log, an error text, memory statistics, a profiler trace or "
+       "EVIDENCE is a memory snapshot, a log, an error text, memory statistics, a profiler trace "
+       "or "
        "a flight recorder; a FOLDER is all of one run. --against RUN holds it against the "
-       "prediction of a run file or launch file; one that lies in the folder is found. Nothing in a "
-       "file is executed. Exit 0: no failure; 1: a finding; 2: not readable.",
-       {"steelyard diagnose oom.txt", "steelyard diagnose oom.pickle --against run.toml"},
+       "prediction of a run file or launch file; one that lies in the folder is found. Nothing in "
+       "a "
+       "file is executed. --follow LOG reads lines as they are written and warns while there is "
+       "time: "
+       "growth of a step against what is left, state still to come; it ends with the pipe, on "
+       "Ctrl-C, or three seconds after a failure, with the verdict. Exit 0: no failure; 1: a "
+       "finding; 2: not readable.",
+       {"steelyard diagnose oom.txt", "steelyard diagnose oom.pickle --against run.toml",
+        "torchrun train.py 2>&1 | tee train.log | steelyard diagnose --follow -"},
        true,
        diagnose_command},
       {"import",

@@ -60,6 +60,8 @@ const std::vector<Flag>& flags() {
       {"slurm-plugin", 0, kSwitch, "", "", "gate", "print a job_submit.lua that asks this command"},
       {"against", 0, kValue, "RUN", "", "diagnose",
        "the run that the evidence belongs to: a run file or launch file"},
+      {"follow", 0, kSwitch, "", "", "diagnose",
+       "warn while a log is written (- is a pipe), and end with the verdict"},
       {"snapshot", 0, kValue, "FILE", "", "weigh",
        "write the first two steps as a memory snapshot, which pytorch.org/memory_viz shows"},
       {"rank", 0, kValue, "N", "", "weigh", "whose snapshot; absent: the rank of the peak"},
