@@ -58,7 +58,9 @@ const std::vector<Command>& commands() {
        "two runs beside each other: which pile grew, what else changed",
        "A and B are run files or models; flags apply to both. B may also be a stored checkpoint "
        "(a safetensors file, its index, or their folder): its tensors are then held against the "
-       "model's, one by one. Exit 0: the same; 1: they differ; 2: bad input.",
+       "model's, one by one. Either may be a memory snapshot: its piles at its failure, or at its "
+       "highest point, stand beside the run's prediction of that phase or beside another "
+       "snapshot's. Exit 0: the same; 1: they differ; 2: bad input.",
        {"steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml",
         "steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml "
         "--batch"},

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/against_run.h"
 #include "cli/command.h"
 #include "cli/evidence_file.h"
 #include "cli/exit_status.h"
@@ -9,8 +10,6 @@
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
-#include "cli/rewritten.h"
-#include "cli/run_input.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/growth_watch.h"
 #include "evidence/incident.h"
@@ -20,25 +19,6 @@
 
 namespace steelyard {
 namespace {
-
-// The run that the evidence is held against, weighed.
-struct AgainstRun {
-  RunInput input;
-  Value document;
-  Weighed weighed;
-};
-
-tl::expected<AgainstRun, Diagnostics> weigh_against(const Invocation& invocation,
-                                                    const std::string& word) {
-  auto input = read_run(word);
-  if (!input) return tl::unexpected(input.error());
-  AgainstRun run{std::move(*input), {}, {}};
-  run.document = run.input.document;
-  lay_over(run.document, edits_of(invocation.keys));
-  run.weighed = weigh_document(run.document, run.input.folder);
-  if (!run.weighed.prediction) return tl::unexpected(run.weighed.problems);
-  return run;
-}
 
 // The run that --against names, or one that lies beside the evidence.
 struct FoundRun {
@@ -78,16 +58,7 @@ int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
   DiagnosisQuestion question;
   question.evidence = std::move(gathered.evidence);
   question.culprits = std::move(incident.culprits);
-  if (found.run) {
-    const AgainstRun& against = *found.run;
-    question.job = &*against.weighed.job;
-    question.prediction = &*against.weighed.prediction;
-    question.run = against.input.name;
-    question.rewritten =
-        rewritten(against.document, against.input.folder,
-                  against.input.tool.empty() ? tool_of(against.document)
-                                             : std::string_view(against.input.tool));
-  }
+  if (found.run) hold_against(question, *found.run);
   Diagnosis diagnosis = diagnose(question);
   if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
   for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
