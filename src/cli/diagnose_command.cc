@@ -65,7 +65,9 @@ int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
   if (invocation.json) {
     answer(document_text(json_of(diagnosis)));
   } else {
-    const std::string text = diagnosis_text(diagnosis, invocation.style);
+    const std::string text = invocation.has("plan-experiment")
+                                 ? experiments_text(diagnosis, invocation.style)
+                                 : diagnosis_text(diagnosis, invocation.style);
     answer(invocation.style.ascii ? plain_characters(text) : text);
   }
   return diagnosis.verdict == Cause::kHealthy ? kDone : kFinding;

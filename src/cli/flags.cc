@@ -62,6 +62,8 @@ const std::vector<Flag>& flags() {
        "the run that the evidence belongs to: a run file or launch file"},
       {"follow", 0, kSwitch, "", "", "diagnose",
        "warn while a log is written (- is a pipe), and end with the verdict"},
+      {"plan-experiment", 0, kSwitch, "", "", "diagnose",
+       "the fewest runs that decide between the causes, with the number that each must show"},
       {"snapshot", 0, kValue, "FILE", "", "weigh",
        "write the first two steps as a memory snapshot, which pytorch.org/memory_viz shows"},
       {"rank", 0, kValue, "N", "", "weigh", "whose snapshot; absent: the rank of the peak"},

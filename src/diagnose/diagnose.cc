@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "diagnose/diagnosis.h"
+#include "diagnose/experiments.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -123,6 +124,11 @@ class Diagnosing {
     say_when();
     compare();
     add_fixes(question_, result_);
+    if (result_.verdict != Cause::kHealthy && result_.verdict != Cause::kNotMemory) {
+      ExperimentPlan plan = plan_experiments(question_, result_);
+      result_.experiments = std::move(plan.runs);
+      result_.undecided = std::move(plan.undecided);
+    }
     return std::move(result_);
   }
 
