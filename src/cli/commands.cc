@@ -80,7 +80,7 @@ const std::vector<Command>& commands() {
        "Ctrl-C, or three seconds after a failure, with the verdict. Exit 0: no failure; 1: a "
        "finding; 2: not readable.",
        {"steelyard diagnose oom.txt", "steelyard diagnose oom.pickle --against run.toml",
-        "torchrun train.py 2>&1 | tee train.log | steelyard diagnose --follow -"},
+        "steelyard diagnose --follow train.log"},
        true,
        diagnose_command},
       {"import",

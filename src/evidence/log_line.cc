@@ -1,5 +1,6 @@
 #include "evidence/log_line.h"
 
+#include <algorithm>
 #include <array>
 
 #include "evidence/printed.h"
@@ -187,7 +188,10 @@ LogLine read_log_line(std::string_view written, std::int64_t number, int year_of
 }
 
 std::optional<std::int64_t> rank_before(std::string_view text, std::size_t at) {
-  const std::string_view before = text.substr(0, at);
+  // A label stands close by; a line may be megabytes of others.
+  constexpr std::size_t kClose = 4096;
+  const std::size_t from = std::min(at, text.size()) - std::min({at, text.size(), kClose});
+  const std::string_view before = text.substr(from, std::min(at, text.size()) - from);
   for (const std::string_view label : {"[rank", "[Rank ", "Rank ", "rank "}) {
     const std::size_t found = before.rfind(label);
     if (found == std::string_view::npos) continue;

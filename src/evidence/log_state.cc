@@ -86,6 +86,7 @@ bool LogState::is_repeated(const MemoryFailure& failure) {
 }
 
 void LogState::add(MemoryFailure failure, const LogLine& line, std::size_t at) {
+  if (evidence.failures.size() >= kMostFailures) return;
   if (!failure.rank) failure.rank = rank_of(line);
   if (!failure.rank) failure.rank = rank_before(line.text, at);
   if (!failure.step) failure.step = step;
@@ -112,7 +113,7 @@ void LogState::add(MemoryFailure failure, const LogLine& line, std::size_t at) {
     break;
   }
   if (failure.phase.empty()) failure.phase = phase_of_frames(failure.frames);
-  if (evidence.failures.size() >= kMostFailures || is_repeated(failure)) return;
+  if (is_repeated(failure)) return;
   evidence.failures.push_back(std::move(failure));
   noted_.push_back(noted);
 }
