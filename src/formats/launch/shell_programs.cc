@@ -144,11 +144,11 @@ bool ShellReader::run_child(std::vector<Letters>& words, const Output& input, st
   const bool starts = starts_others(first);
   const std::size_t most = starts ? words.size() : 1;
   for (std::size_t i = 0; i < most; ++i) {
-    // Made where a script is found: a command may have a million words.
-    const auto prefix = [&] {
-      std::vector<Letters> before(prefix_);
-      before.insert(before.end(), words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
-      return before;
+    // Made only where a script is found: a launch may have 100,000 words.
+    const auto before = [&] {
+      std::vector<Letters> prefix(prefix_);
+      prefix.insert(prefix.end(), words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+      return prefix;
     };
     const auto behind = [&](std::size_t from) {
       return std::vector<Letters>(
@@ -163,28 +163,28 @@ bool ShellReader::run_child(std::vector<Letters>& words, const Output& input, st
         ++next;
       }
       if (next >= words.size()) {
-        if (input && i == 0) run_as_child(add_text(*input), prefix(), behind(next), false);
+        if (input && i == 0) run_as_child(add_text(*input), before(), behind(next), false);
         return input && i == 0;
       }
       if (command) {
         // Words behind it are $0, $1, ...
-        run_as_child(add_text(words[next]), prefix(), behind(next + 2), false);
+        run_as_child(add_text(words[next]), before(), behind(next + 2), false);
         return true;
       }
       Text* text = script_text(words[next], true);
       if (text == nullptr) return false;
-      run_as_child(*text, prefix(), behind(next + 1), false);
+      run_as_child(*text, before(), behind(next + 1), false);
       return true;
     }
     if (is_script(words[i].text)) {
       Text* text = script_text(words[i], i == 0);
       if (text == nullptr) continue;
-      run_as_child(*text, prefix(), behind(i + 1), false);
+      run_as_child(*text, before(), behind(i + 1), false);
       return true;
     }
     if ((first == "ssh" || first == "pdsh") && i > 0 &&
         words[i].text.find(' ') != std::string::npos) {
-      run_as_child(add_text(words[i]), prefix(), std::vector<Letters>{}, false);
+      run_as_child(add_text(words[i]), before(), std::vector<Letters>{}, false);
       return true;
     }
   }
