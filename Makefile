@@ -9,7 +9,7 @@
 #               on the CPU; each engine's own loop starts them as rank 0 of 8 on a device of paper (truth/launched), its peak
 #               beside weigh's; then a Slurm of one machine refuses a job that would not fit (make verify-exports,
 #               verify-paper, verify-slurm); docs/launched.md is the table
-# make verify-diagnose   lets real PyTorch die of memory 300 times on a device of paper and holds `diagnose` against the planted
+# make verify-diagnose   lets real PyTorch die of memory on a device of paper and holds `diagnose` against the planted
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show

@@ -29,6 +29,14 @@ def seeds(size):
         "safetensors": headers,
         "memory_snapshot": [b"\x80\x04" + b"(" * size, b"\x80\x04" + b"]" * size, b"\x80\x04" + b"]2" * (size // 2),
                             b"\x80\x04]" + b"]a" * (size // 2) + b".", b"\x80\x04" + b"\x94" * size],
+        # What a run left behind: lines, tables and dumps that never end or never close.
+        "log": ["CUDA out of memory. Tried to allocate " * (size // 38), "[rank0]: " * (size // 9), "x" * size,
+                "\n".join(["step: 1 memory: 1.00GiB(1.00%)"] * (size // 31)), "\x1b[" * (size // 2),
+                "Traceback (most recent call last):\n" + '  File "a.py", line 1, in f\n' * (size // 29)],
+        "evidence": [b"\x80\x04" + b"(" * size, b"\x80\x04" + b"]" * size, b"\x80\x04]" + b"]a" * (size // 2) + b".",
+                     b"\x80\x04" + b"\x94" * size, "[" * size, '{"segments": ' * (size // 13)],
+        "flight_recorder": [b"\x80\x02" + b"(" * size, "[" * size, '{"entries": [' * (size // 13)],
+        "profiler_trace": ["[" * size, '{"traceEvents": [' + '{"ts": 1},' * (size // 10), '{"traceEvents": ' * (size // 16)],
         "allocator_settings": ["[" * size, "expandable_segments:True," * (size // 25), "a:[" + "1:2," * (size // 4) + "]"],
     }
 

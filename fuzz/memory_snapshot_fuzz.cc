@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "allocator/replay_history.h"
-#include "formats/memory_snapshot.h"
 #include "evidence/pickle.h"
+#include "formats/memory_snapshot.h"
 #include "quantity/checked.h"
 
 namespace {

@@ -58,7 +58,9 @@ const std::vector<Command>& commands() {
        "two runs beside each other: which pile grew, what else changed",
        "A and B are run files or models; flags apply to both. B may also be a stored checkpoint "
        "(a safetensors file, its index, or their folder): its tensors are then held against the "
-       "model's, one by one. Exit 0: the same; 1: they differ; 2: bad input.",
+       "model's, one by one. Either may be a memory snapshot: its piles at its failure, or at its "
+       "highest point, stand beside the run's prediction of that phase or beside another "
+       "snapshot's. Exit 0: the same; 1: they differ; 2: bad input.",
        {"steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml",
         "steelyard compare examples/llama-3.1-8b-fsdp2.toml examples/llama-3.1-8b-deepspeed.toml "
         "--batch"},
@@ -66,12 +68,19 @@ const std::vector<Command>& commands() {
        compare_command},
       {"diagnose",
        "EVIDENCE|FOLDER... [flags]",
-       "after an out-of-memory error: which pile, since when, proven, and what to change",
-       "EVIDENCE is a memory snapshot, a log, an error text, memory statistics, a profiler trace or "
+       "after an out-of-memory error: which pile, and what to change",
+       "EVIDENCE is a memory snapshot, a log, an error text, memory statistics, a profiler trace "
+       "or "
        "a flight recorder; a FOLDER is all of one run. --against RUN holds it against the "
-       "prediction of a run file or launch file; one that lies in the folder is found. Nothing in a "
-       "file is executed. Exit 0: no failure; 1: a finding; 2: not readable.",
-       {"steelyard diagnose oom.txt", "steelyard diagnose oom.pickle --against run.toml"},
+       "prediction of a run file or launch file; one that lies in the folder is found. Nothing in "
+       "a "
+       "file is executed. --follow LOG reads lines as they are written and warns while there is "
+       "time: "
+       "growth of a step against what is left, state still to come; it ends with the pipe, on "
+       "Ctrl-C, or three seconds after a failure, with the verdict. Exit 0: no failure; 1: a "
+       "finding; 2: not readable.",
+       {"steelyard diagnose oom.txt", "steelyard diagnose oom.pickle --against run.toml",
+        "torchrun train.py 2>&1 | tee train.log | steelyard diagnose --follow -"},
        true,
        diagnose_command},
       {"import",

@@ -82,13 +82,13 @@ TEST(ReadInvocation, SwitchesHaveTheirOpposite) {
 }
 
 TEST(ReadInvocation, AliasesAndTheLastWordWin) {
-  const auto said = read_invocation(*find_command("weigh"),
-                                    {"7b", "--tp", "2", "--tensor", "4", "--", "-q"}, {}, {});
+  const auto said =
+      read_invocation(*find_command("weigh"), {"7b", "--tp", "2", "--tensor", "4"}, {}, {});
   ASSERT_TRUE(said);
   ASSERT_EQ(said->keys.size(), 1U);
   EXPECT_EQ(said->keys[0].key, "parallel.tensor");
   EXPECT_EQ(said->keys[0].text, "4");
-  EXPECT_EQ(said->words, (std::vector<std::string>{"7b", "-q"}));
+  EXPECT_EQ(said->words, (std::vector<std::string>{"7b"}));
 }
 
 TEST(Edits, OnSetsDeviceAndCount) {

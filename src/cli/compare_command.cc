@@ -4,6 +4,7 @@
 
 #include "cli/calibrated.h"
 #include "cli/command.h"
+#include "cli/compare_snapshot.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
@@ -54,10 +55,11 @@ int compare_command(const Invocation& invocation) {
   const auto calibrated = calibrated_rates(invocation);
   if (!calibrated) return refuse(invocation, calibrated.error(), "nothing weighed");
   if (invocation.words.size() != 2)
-    return refuse_words(invocation, "compare takes two run files or models");
+    return refuse_words(invocation, "compare takes two run files, models or memory snapshots");
   for (std::size_t side : {0u, 1u})
     if (const auto checkpoint = stored_checkpoint(invocation.words[side]))
       return compare_with_checkpoint(invocation, invocation.words[1 - side], *checkpoint);
+  if (const auto status = compare_with_snapshot(invocation)) return *status;
   const std::vector<KeyEdit> edits = edits_of(invocation.keys);
   std::vector<RunInput> inputs;
   std::vector<Weighed> weighed;

@@ -2,15 +2,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/against_run.h"
 #include "cli/command.h"
 #include "cli/evidence_file.h"
 #include "cli/exit_status.h"
+#include "cli/follow_log.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
-#include "cli/rewritten.h"
-#include "cli/run_input.h"
 #include "diagnose/diagnosis.h"
+#include "diagnose/growth_watch.h"
 #include "evidence/incident.h"
 #include "report/diagnosis_json.h"
 #include "report/diagnosis_text.h"
@@ -19,23 +20,81 @@
 namespace steelyard {
 namespace {
 
-// The run that the evidence is held against, weighed.
-struct AgainstRun {
-  RunInput input;
-  Value document;
-  Weighed weighed;
+// The run that --against names, or one that lies beside the evidence.
+struct FoundRun {
+  std::optional<AgainstRun> run;
+  std::string why_not;   // of one that is named and cannot be weighed
+  Diagnostics problems;  // of one that is named and cannot be read
 };
 
-tl::expected<AgainstRun, Diagnostics> weigh_against(const Invocation& invocation,
-                                                    const std::string& word) {
-  auto input = read_run(word);
-  if (!input) return tl::unexpected(input.error());
-  AgainstRun run{std::move(*input), {}, {}};
-  run.document = run.input.document;
-  lay_over(run.document, edits_of(invocation.keys));
-  run.weighed = weigh_document(run.document, run.input.folder);
-  if (!run.weighed.prediction) return tl::unexpected(run.weighed.problems);
-  return run;
+FoundRun find_run(const Invocation& invocation, const std::vector<std::string>& beside) {
+  FoundRun found;
+  const std::string* word = invocation.value("against");
+  if (word == nullptr) {
+    for (const std::string& path : beside) {
+      auto run = weigh_against(invocation, path);
+      if (!run) continue;
+      found.run.emplace(std::move(*run));
+      break;
+    }
+    return found;
+  }
+  auto run = weigh_against(invocation, *word);
+  // A run that is not weighed yet is no reason to say nothing of the evidence.
+  if (run)
+    found.run.emplace(std::move(*run));
+  else if (!run.error().empty() && (run.error()[0].code == "E100" || run.error()[0].code == "E005"))
+    found.problems = std::move(run.error());
+  else
+    found.why_not = fmt::format(
+        "{} is not compared: {}", *word,
+        run.error().empty() ? std::string("it cannot be weighed") : run.error()[0].message);
+  return found;
+}
+
+int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
+                     const FoundRun& found) {
+  Incident incident = join_incident(gathered.evidence);
+  DiagnosisQuestion question;
+  question.evidence = std::move(gathered.evidence);
+  question.culprits = std::move(incident.culprits);
+  if (found.run) hold_against(question, *found.run);
+  Diagnosis diagnosis = diagnose(question);
+  if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
+  for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
+  if (invocation.json) {
+    answer(document_text(json_of(diagnosis)));
+  } else {
+    const std::string text = invocation.has("plan-experiment")
+                                 ? experiments_text(diagnosis, invocation.style)
+                                 : diagnosis_text(diagnosis, invocation.style);
+    answer(invocation.style.ascii ? plain_characters(text) : text);
+  }
+  return diagnosis.verdict == Cause::kHealthy ? kDone : kFinding;
+}
+
+// Warnings as the lines come, then the verdict. With --json stdout has one document, so that they go to stderr.
+int follow(const Invocation& invocation) {
+  if (invocation.words.size() != 1)
+    return refuse_words(invocation, "diagnose --follow takes one log, or - for a pipe");
+  const FoundRun found = find_run(invocation, {});
+  if (!found.problems.empty()) return refuse(invocation, found.problems, "nothing diagnosed");
+  GrowthWatch watch(found.run ? &*found.run->weighed.prediction : nullptr);
+  auto evidence = follow_log(invocation.words[0], [&](const Evidence& so_far) {
+    for (const std::string& warning : watch.look(so_far)) {
+      const std::string line = fmt::format("warning: {}\n", warning);
+      if (invocation.json) {
+        remark(line);
+      } else {
+        answer(line);
+        flush_answer();
+      }
+    }
+  });
+  if (!evidence) return refuse(invocation, {evidence.error()}, "nothing diagnosed");
+  GatheredEvidence gathered;
+  gathered.evidence.push_back(std::move(*evidence));
+  return answer_diagnosis(invocation, std::move(gathered), found);
 }
 
 }  // namespace
@@ -44,6 +103,7 @@ int diagnose_command(const Invocation& invocation) {
   if (invocation.words.empty())
     return refuse_words(invocation,
                         "diagnose what: a snapshot, a log, an error text or a folder of them");
+  if (invocation.has("follow")) return follow(invocation);
   GatheredEvidence gathered = gather_evidence(invocation.words);
   if (gathered.evidence.empty()) {
     if (gathered.problems.empty())
@@ -53,51 +113,9 @@ int diagnose_command(const Invocation& invocation) {
           "recorder"));
     return refuse(invocation, gathered.problems, "nothing diagnosed");
   }
-  Incident incident = join_incident(gathered.evidence);
-  DiagnosisQuestion question;
-  std::optional<AgainstRun> against;
-  std::string not_weighed;
-  if (const std::string* word = invocation.value("against")) {
-    auto run = weigh_against(invocation, *word);
-    if (!run && !run.error().empty() &&
-        (run.error()[0].code == "E100" || run.error()[0].code == "E005"))
-      return refuse(invocation, run.error(), "nothing diagnosed");
-    // A run that is not weighed yet is no reason to say nothing of the evidence.
-    if (run)
-      against.emplace(std::move(*run));
-    else
-      not_weighed = fmt::format(
-          "{} is not compared: {}", *word,
-          run.error().empty() ? std::string("it cannot be weighed") : run.error()[0].message);
-  } else {
-    for (const std::string& path : gathered.runs) {
-      auto run = weigh_against(invocation, path);
-      if (!run) continue;
-      against.emplace(std::move(*run));
-      break;
-    }
-  }
-  question.evidence = std::move(gathered.evidence);
-  question.culprits = std::move(incident.culprits);
-  if (against) {
-    question.job = &*against->weighed.job;
-    question.prediction = &*against->weighed.prediction;
-    question.run = against->input.name;
-    question.rewritten =
-        rewritten(against->document, against->input.folder,
-                  against->input.tool.empty() ? tool_of(against->document)
-                                              : std::string_view(against->input.tool));
-  }
-  Diagnosis diagnosis = diagnose(question);
-  if (!not_weighed.empty()) diagnosis.notes.push_back(not_weighed);
-  for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
-  if (invocation.json) {
-    answer(document_text(json_of(diagnosis)));
-  } else {
-    const std::string text = diagnosis_text(diagnosis, invocation.style);
-    answer(invocation.style.ascii ? plain_characters(text) : text);
-  }
-  return diagnosis.verdict == Cause::kHealthy ? kDone : kFinding;
+  const FoundRun found = find_run(invocation, gathered.runs);
+  if (!found.problems.empty()) return refuse(invocation, found.problems, "nothing diagnosed");
+  return answer_diagnosis(invocation, std::move(gathered), found);
 }
 
 }  // namespace steelyard

@@ -43,13 +43,11 @@ bool explain_word(const Invocation& invocation, const std::string& word) {
     return true;
   }
   if (const CauseFacts* cause = find_cause(word)) {
-    const nlohmann::ordered_json json = {{"cause", std::string(cause->name)},
-                                         {"title", std::string(cause->title)},
-                                         {"what", std::string(cause->what)},
-                                         {"proof", std::string(cause->proof)},
-                                         {"counter", std::string(cause->counter)},
-                                         {"experiment", std::string(cause->experiment)},
-                                         {"remedy", std::string(cause->remedy)}};
+    const nlohmann::ordered_json json = {
+        {"cause", std::string(cause->name)},      {"title", std::string(cause->title)},
+        {"what", std::string(cause->what)},       {"proof", std::string(cause->proof)},
+        {"counter", std::string(cause->counter)}, {"experiment", std::string(cause->experiment)},
+        {"remedy", std::string(cause->remedy)}};
     print(invocation, cause_text(*cause, style), json);
     return true;
   }

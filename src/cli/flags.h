@@ -18,6 +18,7 @@ struct Flag {
   std::string_view choices;   // "auto always never": words that the value may be, if few
   std::string_view commands;  // "weigh explain"; empty: all
   std::string_view help;
+  bool rare = false;  // in the full help alone: the short one is a screen
 };
 
 const std::vector<Flag>& flags();

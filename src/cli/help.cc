@@ -44,10 +44,11 @@ std::string names_of(const Flag& flag) {
   return names + " " + choices;
 }
 
-std::string flags_text(const Command& command, const Style& style) {
+std::string flags_text(const Command& command, const Style& style, bool all) {
   std::string result = "\n" + painted(style, Ink::kQuiet, "flags") + "\n";
   for (const Flag& flag : flags())
-    if (belongs(flag, command.name)) result += flag_line(names_of(flag), flag.help, style);
+    if (belongs(flag, command.name) && (all || !flag.rare))
+      result += flag_line(names_of(flag), flag.help, style);
   return result;
 }
 
@@ -80,8 +81,7 @@ std::string overview_text(const Style& style) {
   result += "\n" + painted(style, Ink::kQuiet, "try") + "\n";
   for (const char* example :
        {"steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb --sequence-length 8192",
-        "steelyard weigh 7b --on 1xa100-sxm-80gb --sequence-length 4096", "steelyard explain 7b",
-        "steelyard list models"})
+        "steelyard explain 7b", "steelyard list models"})
     result += fmt::format("  {}\n", example);
   result += "\n" + painted(style, Ink::kQuiet, "commands") + "\n";
   for (const Command& command : commands())
@@ -92,7 +92,7 @@ std::string overview_text(const Style& style) {
 }
 
 std::string short_help(const Command& command, const Style& style) {
-  std::string result = head(command, style) + flags_text(command, style);
+  std::string result = head(command, style) + flags_text(command, style, false);
   if (command.run_keys)
     result += fmt::format(
         "\n  {}\n",
@@ -108,7 +108,7 @@ std::string short_help(const Command& command, const Style& style) {
 
 std::string full_help(const Command& command, const Style& style) {
   std::string result = head(command, style) + "\n" + wrapped(style, command.about, 0) + "\n" +
-                       flags_text(command, style);
+                       flags_text(command, style, true);
   if (command.run_keys) result += keys_text(style);
   return result;
 }

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "diagnose/diagnosis.h"
+#include "diagnose/experiments.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -124,6 +124,11 @@ class Diagnosing {
     say_when();
     compare();
     add_fixes(question_, result_);
+    if (result_.verdict != Cause::kHealthy && result_.verdict != Cause::kNotMemory) {
+      ExperimentPlan plan = plan_experiments(question_, result_);
+      result_.experiments = std::move(plan.runs);
+      result_.undecided = std::move(plan.undecided);
+    }
     return std::move(result_);
   }
 
@@ -288,38 +293,6 @@ std::vector<Suggestion::Edit> settings_that_save(const Job& job) {
     edits.push_back({"training.precision", job.training.precision.name, "fp32"});
   if (job.adapter) edits.push_back({"adapter.method", "lora", "none"});
   return edits;
-}
-
-std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question) {
-  std::vector<Finding> findings;
-  // The highest peak of each rank, as a framework printed it.
-  std::map<std::int64_t, std::int64_t> peaks;
-  EvidencePlace place;
-  for (const Evidence& one : question.evidence)
-    for (const MemoryReading& reading : one.readings)
-      if (reading.rank && reading.max_allocated) {
-        std::int64_t& peak = peaks[*reading.rank];
-        peak = std::max(peak, reading.max_allocated->value().value());
-        place = reading.place;
-      }
-  if (peaks.size() < 4) return findings;
-  // A constant less from stage to stage: micro-batches in flight. The last stage has the head.
-  std::vector<std::int64_t> order;
-  for (const auto& [rank, peak] : peaks) order.push_back(peak);
-  std::size_t falls = 0;
-  for (std::size_t index = 1; index + 1 < order.size(); ++index)
-    falls += order[index] < order[index - 1] ? 1 : 0;
-  if (falls + 1 < order.size() - 1 || order.front() <= order[1]) return findings;
-  Finding finding;
-  finding.cause = Cause::kPipelineFirstStage;
-  finding.certainty = 0.8;
-  finding.proof.push_back(
-      {fmt::format("max allocated falls from stage to stage: {} on the first, {} on the one before "
-                   "the last",
-                   print(Bytes(order.front())), print(Bytes(order[order.size() - 2]))),
-       Bytes(order.front() - order[order.size() - 2]), place});
-  findings.push_back(std::move(finding));
-  return findings;
 }
 
 Diagnosis diagnose(const DiagnosisQuestion& question) { return Diagnosing(question).run(); }

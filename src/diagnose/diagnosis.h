@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "diagnose/attribution.h"
@@ -71,10 +72,11 @@ struct Diagnosis {
   std::optional<PhasePrediction> against;
   std::vector<Growth> growth;
   std::vector<Fix> fixes;
-  std::vector<Experiment> experiments;
-  std::vector<Evidence> evidence;  // without histories
-  std::vector<std::string> notes;  // what the evidence cannot tell
-  std::string run;                 // the name of what it was compared with
+  std::vector<Experiment> experiments;             // the fewest that decide
+  std::vector<std::pair<Cause, Cause>> undecided;  // of the run's changes none tells them apart
+  std::vector<Evidence> evidence;                  // without histories
+  std::vector<std::string> notes;                  // what the evidence cannot tell
+  std::string run;                                 // the name of what it was compared with
 };
 
 struct DiagnosisQuestion {

@@ -84,32 +84,6 @@ std::optional<Fix> priced(const DiagnosisQuestion& question, const UsualFix& usu
   return fix;
 }
 
-// Sequence halved: each topic shrinks by its own power of it.
-void add_experiment(const DiagnosisQuestion& question, Diagnosis& diagnosis) {
-  if (question.job == nullptr || !question.rewritten || diagnosis.findings.empty()) return;
-  const std::int64_t length = question.job->training.sequence_length.value();
-  if (length < 256) return;
-  Experiment experiment;
-  const Suggestion::Edit edit{"training.sequence_length", std::to_string(length),
-                              std::to_string(length / 2)};
-  const auto half = question.rewritten({edit});
-  if (!half) return;
-  const Prediction after = estimate(*half);
-  if (after.ranks.empty() || question.prediction->ranks.empty()) return;
-  experiment.edits = {edit};
-  experiment.change = fmt::format("sequence_length {}", print_count(Checked(length / 2)));
-  const Bytes falls = question.prediction->ranks[0].allocated - after.ranks[0].allocated;
-  std::size_t named = 0;
-  for (const Finding& finding : diagnosis.findings) {
-    if (++named > 2) break;
-    const bool grows = finding.cause == Cause::kActivations || finding.cause == Cause::kLogits ||
-                       finding.cause == Cause::kAttentionScores ||
-                       finding.cause == Cause::kLongestBatch;
-    experiment.expect.emplace_back(finding.cause, grows ? falls : Bytes());
-  }
-  diagnosis.experiments.push_back(std::move(experiment));
-}
-
 }  // namespace
 
 void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis) {
@@ -140,7 +114,6 @@ void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis) {
       diagnosis.fixes.push_back({suggestion.edits, suggestion.change, suggestion.saves,
                                  suggestion.costs, std::string(name_of(suggestion.verdict))});
     }
-  add_experiment(question, diagnosis);
 }
 
 }  // namespace steelyard

@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "allocator/request_sizes.h"
-#include "formats/memory_snapshot.h"
 #include "evidence/pickle.h"
+#include "formats/memory_snapshot.h"
 
 namespace steelyard {
 namespace {

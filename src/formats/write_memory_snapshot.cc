@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "formats/memory_snapshot.h"
 #include "evidence/pickle_writer.h"
+#include "formats/memory_snapshot.h"
 
 namespace steelyard {
 namespace {

@@ -90,6 +90,18 @@ std::string largest_line(const Diagnosis& diagnosis) {
   return "";
 }
 
+// "training.loss = chunked must lower the peak by 7.10 GiB if it is the logits, by 0.00 GiB if it is ..."
+std::string experiment_words(const Experiment& experiment) {
+  std::string line = experiment.change + " must lower the peak by ";
+  bool first = true;
+  for (const auto& [cause, bytes] : experiment.expect) {
+    line += fmt::format("{}{} if it is {}", first ? "" : ", by ", print(std::max(bytes, Bytes())),
+                        facts_of(cause).title);
+    first = false;
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
@@ -130,16 +142,9 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
     if (!fix.verdict.empty()) line += ", " + fix.verdict;
     text += wrapped(style, line, 5) + "\n";
   }
-  for (const Experiment& experiment : diagnosis.experiments) {
-    std::string line = "to decide: " + experiment.change + " must lower the peak by ";
-    bool first = true;
-    for (const auto& [cause, bytes] : experiment.expect) {
-      line += fmt::format("{}{} if it is {}", first ? "" : ", by ", print(bytes),
-                          facts_of(cause).title);
-      first = false;
-    }
-    text += wrapped(style, line, 5) + "\n";
-  }
+  if (!diagnosis.experiments.empty())
+    text +=
+        wrapped(style, "to decide: " + experiment_words(diagnosis.experiments.front()), 5) + "\n";
   for (const std::string& note : diagnosis.notes)
     text += wrapped(style, "note: " + printable(note), 6) + "\n";
   // One screen: what is below it is in --json.
@@ -149,6 +154,44 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
       text.resize(at + 1);
       break;
     }
+  return text;
+}
+
+std::string experiments_text(const Diagnosis& diagnosis, const Style& style) {
+  if (diagnosis.findings.size() < 2)
+    return diagnosis.findings.empty() ? std::string("nothing to decide: no cause was found\n")
+                                      : fmt::format("nothing to decide: only {} ({}) remains\n",
+                                                    facts_of(diagnosis.findings[0].cause).title,
+                                                    print_percent(diagnosis.findings[0].certainty));
+  std::string text = fmt::format("{} causes remain:", diagnosis.findings.size());
+  bool first = true;
+  for (const Finding& finding : diagnosis.findings) {
+    text += fmt::format("{} {} ({})", first ? "" : ",", facts_of(finding.cause).title,
+                        print_percent(finding.certainty));
+    first = false;
+  }
+  text = wrapped(style, text, 2) + "\n";
+  std::size_t number = 0;
+  for (const Experiment& experiment : diagnosis.experiments)
+    text +=
+        wrapped(style, fmt::format("run {}: {}", ++number, experiment_words(experiment)), 5) + "\n";
+  for (const auto& [a, b] : diagnosis.undecided)
+    text +=
+        wrapped(style,
+                fmt::format("no change of the run tells {} from {}: {}; or {}", facts_of(a).title,
+                            facts_of(b).title, facts_of(a).experiment, facts_of(b).experiment),
+                5) +
+        "\n";
+  if (diagnosis.run.empty())
+    for (const Finding& finding : diagnosis.findings)
+      text += wrapped(style,
+                      fmt::format("{}: {}", facts_of(finding.cause).title,
+                                  facts_of(finding.cause).experiment),
+                      5) +
+              "\n";
+  if (diagnosis.run.empty()) text += "--against RUN says the numbers that each must show\n";
+  for (const std::string& note : diagnosis.notes)
+    text += wrapped(style, "note: " + printable(note), 6) + "\n";
   return text;
 }
 

@@ -15,6 +15,8 @@
 namespace steelyard {
 
 std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style);
+// Of --plan-experiment: the fewest runs that decide, with the number that each must show.
+std::string experiments_text(const Diagnosis& diagnosis, const Style& style);
 // Of `steelyard explain CAUSE`.
 std::string cause_text(const CauseFacts& facts, const Style& style);
 

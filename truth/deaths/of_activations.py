@@ -1,10 +1,9 @@
 """Deaths of what forward keeps: activations, logits, attention written out, the longest batch."""
 
-import torch
 import training
 import zero
 from cases import changed
-from deaths.kind import bert, gpt2, kind, llama, mixtral, qwen3, run_of, train
+from deaths.kind import bert, gpt2, kind, llama, qwen3, run_of, train
 from training import value
 
 FULL = {"recompute.mode": "full"}

@@ -6,7 +6,7 @@ import random as of_python
 import torch
 import training
 import zero
-from deaths.kind import bert, gpt2, kind, llama, mixtral, qwen3, run_of, train
+from deaths.kind import gpt2, kind, llama, mixtral, qwen3, run_of, train
 from training import loss_of, value
 
 PASS = ("forward", "backward")

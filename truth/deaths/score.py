@@ -157,7 +157,7 @@ def main():
         if arguments.half not in (None, half):
             continue
         folders = sorted(path.parent for path in (arguments.folder / half).glob("*/truth.json"))
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(4) as pool:
             rows = list(pool.map(lambda folder: scored(binary, folder), folders))
         everything[half] = rows
         if not rows:

@@ -186,7 +186,10 @@ void read_accelerate(const Value& document, Launch& launch) {
         reading.say("cluster.devices_per_node", Value::integer(*devices / nodes),
                     machines == nullptr ? *processes : *machines);
     }
-  if (const Value* mixed = reading.take("mixed_precision")) {
+  // A script's own bf16 or fp16 wins: TrainingArguments writes it over the launcher's ACCELERATE_MIXED_PRECISION.
+  const std::string own = launch.mixed.is_null() ? "" : word_of(launch.mixed);
+  if (const Value* mixed = reading.take("mixed_precision");
+      mixed != nullptr && own != "bf16" && own != "fp16") {
     launch.mixed = Value::string(mixed->is_bool() ? "no" : word_of(*mixed));
     launch.mixed.set_mark(mixed->mark());
   }

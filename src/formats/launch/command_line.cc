@@ -9,6 +9,7 @@
 #include "formats/launch/arguments.h"
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/launcher_devices.h"
 #include "formats/launch/llama_factory.h"
 #include "formats/launch/programs.h"
 #include "formats/launch/shell.h"
@@ -65,36 +66,6 @@ Split launcher_options(Words words, std::initializer_list<std::string_view> swit
   split.options = read_arguments(own).flags;
   split.rest = words.subspan(i);
   return split;
-}
-
-// nodes x devices of each, from what a launcher says.
-void say_devices(Launch& launch, const Value* nodes, const Value* each, std::string_view launcher) {
-  LaunchDocument said{"launcher", Value::table()};
-  if (nodes != nullptr) said.theirs.members().push_back({"nodes", nodes->mark(), *nodes});
-  if (each != nullptr) said.theirs.members().push_back({"each", each->mark(), *each});
-  launch.into.documents.push_back(std::move(said));
-  const Value none = Value::table();
-  ConfigReader reading(none, launcher, launch.into);
-  std::int64_t machines = 1;
-  if (nodes != nullptr) {
-    std::string word = word_of(*nodes);
-    if (const std::size_t range = word.find(':'); range != std::string::npos && !has_hole(word))
-      word = word.substr(range + 1);  // MIN:MAX
-    const Value typed = typed_value(word);
-    if (!typed.is_integer())
-      return reading.lacks("cluster.devices", "the number of nodes is a variable that nobody sets");
-    machines = typed.as_integer();
-  }
-  const auto per_node = each == nullptr ? std::optional<std::int64_t>(1) : count_of(*each);
-  if (!per_node)
-    return reading.lacks("cluster.devices", "the launcher counts the devices when it starts");
-  if (*per_node < 1 || machines < 1 || *per_node > 100'000 || machines > 10'000'000) return;
-  if (each == nullptr && nodes == nullptr)
-    return reading.take_default("cluster.devices", Value::integer(1),
-                                fmt::format("{} starts one process unless told", launcher));
-  const Value& at = each != nullptr ? *each : *nodes;
-  reading.say("cluster.devices", Value::integer(machines * *per_node), at);
-  reading.say("cluster.devices_per_node", Value::integer(*per_node), at);
 }
 
 bool read_script(Words words, Launch& launch) {
@@ -286,6 +257,11 @@ bool is_program(std::string_view word) {
                           "trl", "tune", "bash", "sh", "torchrun.sh"});
 }
 
+bool is_launcher_module(std::string_view module) {
+  return module.starts_with("torch.distributed.") || module == "accelerate.commands.launch" ||
+         module == "deepspeed.launcher.runner";
+}
+
 // Behind `python`: a module that launches, or what trains.
 bool read_python(Words rest, Launch& launch) {
   std::size_t i = 0;
@@ -325,8 +301,11 @@ bool read_started_script(Words words, Launch& launch) {
   const bool starts =
       std::find(std::begin(kStarters), std::end(kStarters), first) != std::end(kStarters);
   for (std::size_t at = 0; at < words.size() && (at == 0 || starts); ++at)
-    if (is_file_of(words[at], {".py"}) && words.size() > at + 1)
-      return read_python(words.subspan(at), launch);
+    if (is_file_of(words[at], {".py"}) && words.size() > at + 1) {
+      const bool read = read_python(words.subspan(at), launch);
+      if (read && at > 0) count_processes(words.first(at), launch);
+      return read;
+    }
   return false;
 }
 
@@ -382,7 +361,11 @@ bool read_command_line(Words words, Launch& launch) {
       }
     return false;
   }
-  return read_python(rest, launch);
+  const bool read = read_python(rest, launch);
+  const bool launches =
+      rest.size() > 1 && rest[0].as_string() == "-m" && is_launcher_module(rest[1].as_string());
+  if (read && at > 0 && !launches) count_processes(words.first(at), launch);
+  return read;
 }
 
 }  // namespace steelyard

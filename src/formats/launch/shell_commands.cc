@@ -132,6 +132,7 @@ ShellReader::Flow ShellReader::run_words(const ShellStatement& statement, Parts&
   if (const auto found = functions_.find(parts.words.front().text); found != functions_.end())
     return run_function(parts.words.front().text, parts);
   external_ = true;
+  if (parts.words.front().text == "cd" || parts.words.front().text == "pushd") change_folder(parts);
   const bool filters = run_filter(parts, output);
   write(parts, output);
   if (filters && parts.words.front().text != "echo") return Flow::kNext;
@@ -208,6 +209,7 @@ std::optional<ShellReader::Flow> ShellReader::run_builtin(const ShellStatement& 
   }
   if (first == "read" || first == "mapfile" || first == "readarray" || first == "getopts") {
     status_.reset();
+    if (first == "read" && read_variables(parts)) return Flow::kNext;
     cause_ = first == "getopts" && !arguments_ ? "#" : "";
     for (std::size_t i = first == "getopts" ? 2 : 1; i < parts.words.size(); ++i)
       if (!parts.words[i].text.empty() && is_name_start(parts.words[i].text[0]))

@@ -96,7 +96,7 @@ void ShellReader::run_as_child(Text& text, std::vector<Letters> prefix,
   for (const std::string& name : exported_)
     if (auto value = variables_.find(name)) world[name] = std::move(value);
   for (const auto& [name, value] : variables_.all())
-    if (name.starts_with("SLURM_")) world[name] = value;
+    if (name.starts_with("SLURM_") || name == "PWD") world[name] = value;
   auto outside = variables_.exchange(std::move(world));
   const auto exported = exported_;
   const auto functions = functions_;
@@ -144,8 +144,12 @@ bool ShellReader::run_child(std::vector<Letters>& words, const Output& input, st
   const bool starts = starts_others(first);
   const std::size_t most = starts ? words.size() : 1;
   for (std::size_t i = 0; i < most; ++i) {
-    std::vector<Letters> prefix(prefix_);
-    prefix.insert(prefix.end(), words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+    // Made where a script is found: a command may have a million words.
+    const auto prefix = [&] {
+      std::vector<Letters> before(prefix_);
+      before.insert(before.end(), words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
+      return before;
+    };
     const auto behind = [&](std::size_t from) {
       return std::vector<Letters>(
           words.begin() + static_cast<std::ptrdiff_t>(std::min(from, words.size())), words.end());
@@ -159,28 +163,28 @@ bool ShellReader::run_child(std::vector<Letters>& words, const Output& input, st
         ++next;
       }
       if (next >= words.size()) {
-        if (input && i == 0) run_as_child(add_text(*input), prefix, behind(next), false);
+        if (input && i == 0) run_as_child(add_text(*input), prefix(), behind(next), false);
         return input && i == 0;
       }
       if (command) {
         // Words behind it are $0, $1, ...
-        run_as_child(add_text(words[next]), prefix, behind(next + 2), false);
+        run_as_child(add_text(words[next]), prefix(), behind(next + 2), false);
         return true;
       }
       Text* text = script_text(words[next], true);
       if (text == nullptr) return false;
-      run_as_child(*text, prefix, behind(next + 1), false);
+      run_as_child(*text, prefix(), behind(next + 1), false);
       return true;
     }
     if (is_script(words[i].text)) {
       Text* text = script_text(words[i], i == 0);
       if (text == nullptr) continue;
-      run_as_child(*text, prefix, behind(i + 1), false);
+      run_as_child(*text, prefix(), behind(i + 1), false);
       return true;
     }
     if ((first == "ssh" || first == "pdsh") && i > 0 &&
         words[i].text.find(' ') != std::string::npos) {
-      run_as_child(add_text(words[i]), prefix, std::vector<Letters>{}, false);
+      run_as_child(add_text(words[i]), prefix(), std::vector<Letters>{}, false);
       return true;
     }
   }

@@ -89,6 +89,9 @@ class BranchedMap {
   std::vector<Changes> before_;
 };
 
+// Whether a command prints a folder, or a path: pwd, cd FOLDER && pwd, dirname, realpath, readlink.
+bool prints_folder(std::string_view command);
+
 class ShellReader {
  public:
   ShellReader(std::string_view name, const ShellContext& context)
@@ -203,6 +206,13 @@ class ShellReader {
   Flow include(const Parts& parts);
   void submit(const Letters& text);
 
+  // --- shell_folders.cc: the folder in which commands run, and `read`
+  std::string working_folder();
+  void change_folder(const Parts& parts);
+  std::optional<std::string> folder_after(const Parts& parts, const std::string& folder) const;
+  bool run_folder(const Parts& parts, std::string& folder, Output& output);
+  bool read_variables(const Parts& parts);
+
   // --- shell_filters.cc: what commands print and write
   bool run_filter(const Parts& parts, Output& output);
   bool run_number(const Parts& parts, Output& output);
@@ -213,7 +223,8 @@ class ShellReader {
   void write(const Parts& parts, const Output& output);
   void write_file(const std::string& name, const Output& content, bool adds);
 
-  // --- shell_expansion.cc: quotes, variables, arrays, braces
+  // --- shell_expansion.cc: words, quotes, and what begins with $
+  static constexpr std::size_t kMostExpanded = std::size_t{1} << 20;  // of all expansions together
   std::vector<Letters> expanded(const ShellSpan& span, bool whole);
   Letters expanded_whole(const ShellSpan& span);
   std::vector<Letters> expanded_word(bool whole);
@@ -224,7 +235,14 @@ class ShellReader {
   Lookup lookup();
   void expansion(std::vector<Letters>& words, bool quoted, bool whole);
   void expansion_within(std::vector<Letters>& words, bool quoted, bool whole);
+  void spread(std::vector<Letters>& words, const Letters& letters, bool whole);
+  BranchedMap<ShellVariable>::Pointer value_of(std::string_view name);
+
+  // --- shell_output.cc: what a command prints
   void command_output(std::vector<Letters>& words, ShellSpan inside, bool quoted, bool whole);
+  Output output_of(ShellSpan inside);
+
+  // --- shell_variables.cc: values, defaults, parts, arrays
   void braces(std::vector<Letters>& words, bool quoted, bool whole);
   bool changed_value(std::vector<Letters>& words, const std::string& name, std::string_view inside,
                      std::size_t from, bool whole);
@@ -234,8 +252,6 @@ class ShellReader {
            std::size_t from);
   void put_all(std::vector<Letters>& words, const std::string& name, std::size_t from,
                std::size_t skip = 0);
-  void spread(std::vector<Letters>& words, const Letters& letters, bool whole);
-  BranchedMap<ShellVariable>::Pointer value_of(std::string_view name);
 
   char peek(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
