@@ -142,7 +142,7 @@ def main(checkout):
                     found[node.name] = recipe(node, constants)
                 except NotPlain:
                     pass
-    print("// Megatron-Bridge's recipes for pretraining by name, by tools/bridge_recipes.py (src/megatron/bridge/recipes, 0.6): "
+    print("// Megatron-Bridge's recipes for pretraining by name, by tools/bridge_recipes.py (src/megatron/bridge/recipes, 0.7): "
           "RECIPE(name, what it says), ALIAS(older name, name).")
     for name, said in sorted(found.items()):
         print(f'RECIPE("{name}", R"({json.dumps(said, separators=(",", ":"))})")')

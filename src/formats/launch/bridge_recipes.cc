@@ -1,4 +1,4 @@
-// Megatron-Bridge's recipes by name, as its run_recipe.py starts them (scripts/training, scripts/performance; 0.6).
+// Megatron-Bridge's recipes by name, as its run_recipe.py starts them (scripts/training, scripts/performance; 0.7).
 //
 //   torchrun --nproc_per_node 8 scripts/training/run_recipe.py --recipe llama3_8b_pretrain_config -tp 4 model.context_parallel_size=2
 //   ... --model llama3_8b --mode pretrain
@@ -105,31 +105,60 @@ Value overrides_of_recipe(const ProgramCall& call) {
   return over;
 }
 
-bool is_bridge_recipe(const ProgramCall& call) { return call.name == "run_recipe"; }
+// The word behind a flag: `key=value` words may follow it.
+std::optional<Value> word_behind(const Value& flags, std::string_view flag) {
+  const std::vector<Value> words = words_of(flags.find(flag));
+  if (words.empty() || !words.front().is_string()) return std::nullopt;
+  return words.front();
+}
+
+bool is_bridge_recipe(const ProgramCall& call) {
+  return call.name == "run_recipe" || call.name == "nemo";
+}
+
+// `nemo llm pretrain --factory llama3_8b trainer.num_nodes=2`: NeMo 2's recipes, also Python.
+bool read_nemo2_recipe(const ProgramCall& call, Launch& launch) {
+  if (call.words.size() < 2 || call.words[0].as_string() != "llm" ||
+      !ours_of("pretrain=|finetune=", call.words[1].as_string()))
+    return false;
+  launch.into.formats.emplace_back("NeMo 2 recipe");
+  const Value flags = read_arguments(call.words.subspan(2)).flags;
+  const auto factory = word_behind(flags, "factory");
+  const Value none = Value::table();
+  ConfigReader reading(none, "nemo2", launch.into);
+  reading.unweighed(factory ? *factory : call.program,
+                    fmt::format("recipe {}", factory ? word_of(*factory) : "of NeMo 2"),
+                    "NeMo 2's recipe is Python: --model and the keys of a run file say the same");
+  reading.lacks("model", "the recipe names it, in Python: --model");
+  return true;
+}
 
 bool read_bridge_recipe(const ProgramCall& call, Launch& launch) {
+  if (call.name == "nemo") return read_nemo2_recipe(call, launch);
   const Value flags = read_arguments(call.words).flags;
-  const Value* recipe = flags.find("recipe");
-  const Value* model = flags.find("model");
-  const Value* mode = flags.find("mode");
-  const Value* at = recipe != nullptr ? recipe : model;
+  auto recipe = word_behind(flags, "recipe");
+  // scripts/performance names a benchmark's recipe in parts.
+  if (!recipe) recipe = word_behind(flags, "model_recipe_name");
+  const auto mode = word_behind(flags, "mode");
+  const auto at = recipe ? recipe : word_behind(flags, "model");
   launch.into.formats.emplace_back("Megatron-Bridge recipe");
   const Value none = Value::table();
   ConfigReader reading(none, "megatron-bridge", launch.into);
-  if (at == nullptr || !at->is_string()) {
+  if (!at) {
     reading.lacks("model", "--recipe names the recipe");
     return true;
   }
   std::string name = at->as_string();
-  if (recipe == nullptr) {
-    const std::string task = mode == nullptr ? "pretrain" : word_of(*mode);
+  if (!recipe) {
+    const std::string task = mode ? word_of(*mode) : "pretrain";
     name += fmt::format("_{}_config", task == "lora" || task == "dora" ? "peft" : task);
   }
   auto document = bridge_recipe(name);
   if (!document) {
     reading.unweighed(*at, fmt::format("recipe {}", name),
                       "the recipe is Python, and is not known here");
-    reading.lacks("model", nearest_recipe(name));
+    const std::string nearest = nearest_recipe(name);
+    reading.lacks("model", nearest.empty() ? "the recipe names it, in Python: --model" : nearest);
     return true;
   }
   if (const Value* hub = document->find("hub")) say_model(reading, *hub);
@@ -146,6 +175,6 @@ bool read_bridge_recipe(const ProgramCall& call, Launch& launch) {
 }  // namespace
 
 extern const TrainingProgram bridge_recipes_program = {"Megatron-Bridge", is_bridge_recipe,
-                                                       read_bridge_recipe};
+                                                       read_bridge_recipe, "nemo"};
 
 }  // namespace steelyard

@@ -7,10 +7,10 @@
 namespace steelyard {
 namespace {
 
-struct Renamed {
+struct YamlName {
   std::string_view theirs, flag;
 };
-constexpr Renamed kRenamed[] = {
+constexpr YamlName kYamlNames[] = {
     {"num_moe_experts", "num_experts"},
     {"layernorm_zero_centered_gamma", "apply_layernorm_1p"},
     {"fp8", "fp8_format"},
@@ -56,7 +56,7 @@ class MegatronFlags {
     // Groups count as they are written, without the switch that the flag needs.
     if (member.key == "num_query_groups") put("group_query_attention", switched_on(member.value));
     std::string_view name = member.key;
-    for (const Renamed& row : kRenamed)
+    for (const YamlName& row : kYamlNames)
       if (row.theirs == name) name = row.flag;
     put(name, member.value);
   }
