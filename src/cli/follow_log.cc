@@ -59,7 +59,9 @@ class Following {
             const std::function<void(const Evidence&)>& look)
       : descriptor_(descriptor), reader_(name), look_(look) {
     struct stat facts {};
-    grows_ = ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
+    // Stdin that is a file (< train.log) was written already: its end is the end.
+    grows_ =
+        descriptor != STDIN_FILENO && ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
   }
 
   // errno of what went wrong, or 0.

@@ -204,6 +204,10 @@ class Planning {
       best = chosen;
     }
     ExperimentPlan plan;
+    // First the run that tells the two surest apart: a screen has room for one.
+    std::stable_sort(best.begin(), best.end(), [&](std::size_t a, std::size_t b) {
+      return decides(experiments_[a], 0, 1) > decides(experiments_[b], 0, 1);
+    });
     for (const std::size_t i : best) plan.runs.push_back(experiments_[i]);
     for (std::size_t a = 0; a < remaining_.size(); ++a)
       for (std::size_t b = a + 1; b < remaining_.size(); ++b)
