@@ -112,7 +112,8 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
       !diagnosis.findings.empty() && diagnosis.findings.front().cause == diagnosis.verdict;
   if (has_main)
     text += fmt::format("   {} sure", print_percent(diagnosis.findings.front().certainty));
-  text += fmt::format("   ({})\n", facts.name);
+  // Its name in the JSON, where the title has other words.
+  text += facts.name == facts.title ? "\n" : fmt::format("   ({})\n", facts.name);
   if (const std::string line = failure_line(diagnosis); !line.empty())
     text += wrapped(style, "  " + line, 2) + "\n";
   if (const std::string line = when_line(diagnosis); !line.empty())
