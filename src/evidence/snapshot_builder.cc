@@ -98,20 +98,20 @@ class SnapshotBuilder::Fields {
         at_[static_cast<std::size_t>(key.payload)] = &keys_and_values[index + 1];
     }
   }
-  bool has(KnownKey key) const { return at_[key] != nullptr; }
-  const Value* find(KnownKey key) const { return at_[key]; }
+  bool has(KnownKey key) const { return at_[static_cast<std::size_t>(key)] != nullptr; }
+  const Value* find(KnownKey key) const { return at_[static_cast<std::size_t>(key)]; }
   std::optional<std::int64_t> integer(KnownKey key) const {
-    const Value* value = at_[key];
+    const Value* value = at_[static_cast<std::size_t>(key)];
     if (value == nullptr || (value->kind != Kind::kInteger && value->kind != Kind::kBool))
       return std::nullopt;
     return value->payload;
   }
   std::int64_t text(KnownKey key) const {  // its number, or -1
-    const Value* value = at_[key];
+    const Value* value = at_[static_cast<std::size_t>(key)];
     return value != nullptr && value->kind == Kind::kText ? value->payload : -1;
   }
   std::int64_t pool(KnownKey key) const {
-    const Value* value = at_[key];
+    const Value* value = at_[static_cast<std::size_t>(key)];
     return value != nullptr && value->kind == Kind::kPair ? value->payload : 0;
   }
 
@@ -497,7 +497,8 @@ void SnapshotBuilder::take_traces(const Value& list) {
         if (static_cast<std::size_t>(end) > events_.size() ||
             !room_for(static_cast<std::size_t>(end - begin)))
           break;
-        into.events.insert(into.events.end(), events_.begin() + begin, events_.begin() + end);
+        into.events.insert(into.events.end(), events_.begin() + static_cast<std::ptrdiff_t>(begin),
+                           events_.begin() + static_cast<std::ptrdiff_t>(end));
       }
     }
     std::size_t before = 0;

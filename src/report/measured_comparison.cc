@@ -119,18 +119,17 @@ std::string comparison_text(const ComparedMemory& before, const ComparedMemory& 
 }
 
 nlohmann::ordered_json json_of(const ComparedMemory& before, const ComparedMemory& after) {
-  using Json = nlohmann::ordered_json;
-  Json piles = Json::array();
+  nlohmann::ordered_json piles = nlohmann::ordered_json::array();
   for (const MemoryRow& row : memory_rows(before, after))
     piles.push_back({{"pile", row.key},
                      {"before_bytes", row.before.value().value()},
                      {"after_bytes", row.after.value().value()},
                      {"delta_bytes", row.delta().value().value()}});
   const auto side = [](const ComparedMemory& one) {
-    return Json{{"name", one.name},
-                {"kind", kind_of(one)},
-                {"moment", one.moment},
-                {"alive_bytes", alive(one).value().value()}};
+    return nlohmann::ordered_json{{"name", one.name},
+                                  {"kind", kind_of(one)},
+                                  {"moment", one.moment},
+                                  {"alive_bytes", alive(one).value().value()}};
   };
   return {{"schema", "steelyard.comparison/1"},
           {"same", !differ(before, after)},

@@ -157,7 +157,9 @@ void settle_asked(Imported& into) {
   Value list = Value::array({});
   if (const Value* before = into.run.at("training.unweighed")) list = *before;
   const std::size_t many = list.items().size();
-  for (const auto& [key, asked] : into.asked) {
+  for (const auto& entry : into.asked) {
+    const std::string& key = entry.first;
+    const Asked& asked = entry.second;
     if (find_key_by_path(key) != nullptr && into.run.at(key) != nullptr) continue;
     std::erase_if(into.unsaid, [&](const Unsaid& unsaid) { return unsaid.key == key; });
     into.unsaid.push_back({key, "", asked.why});

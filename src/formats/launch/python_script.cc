@@ -267,7 +267,9 @@ void read_python_script(std::string_view text, std::string_view name, Launch& la
     return true;
   });
   read_hugging_face(document, launch, "trainer");
-  for (const auto& [theirs, ours] : computed) {
+  for (const auto& pair : computed) {
+    const auto& theirs = pair.first;
+    const auto& ours = pair.second;
     remove_path(launch.into.run, ours);
     std::erase_if(launch.into.unsaid, [&](const Unsaid& unsaid) { return unsaid.key == ours; });
     reading.lacks(ours, fmt::format("{} is computed in the script", theirs));

@@ -158,7 +158,7 @@ std::optional<ShellReader::Flow> ShellReader::run_flow(const std::string& first,
     const std::int64_t many =
         std::clamp<std::int64_t>(count.is_integer() ? count.as_integer() : 1, 0,
                                  static_cast<std::int64_t>(arguments_->size()));
-    arguments_->erase(arguments_->begin(), arguments_->begin() + many);
+    arguments_->erase(arguments_->begin(), arguments_->begin() + static_cast<std::ptrdiff_t>(many));
     return Flow::kNext;
   }
   if (first == "set") {
