@@ -252,9 +252,12 @@ void read_torchtitan(const Value& document, Launch& launch) {
   const std::string computed = reading.word("training.mixed_precision_param").value_or("bfloat16");
   const Value* at = document.at("training.dtype");
   if (at == nullptr) at = document.at("training.mixed_precision_param");
-  const std::string precision = stored == "bfloat16"    ? "bf16-pure"
-                                : computed == "float32" ? "fp32"
-                                                        : "bf16-mixed";
+  const std::string precision =
+      stored == "bfloat16"    ? "bf16-pure"
+      : computed == "float32" ? "fp32"
+      // Mixed precision is fully_shard's: without it the step runs under autocast.
+      : whole ? "bf16-autocast"
+              : "bf16-mixed";
   if (at != nullptr)
     reading.say("training.precision", precision, *at);
   else
@@ -277,7 +280,12 @@ void read_torchtitan(const Value& document, Launch& launch) {
                     recipe.starts_with("rowwise") ? "fp8-rowwise" : "fp8-tensorwise", converter);
       }
   const Value* type = reading.said("training.precision");
-  const std::string kernel = attention_of(type == nullptr ? "" : word_of(*type));
+  // Beside tensor or pipeline ranks alone nothing is sharded, and nothing computes in 16 bits.
+  const bool unsharded = !whole && shards == 1 && replicate == 1 && stored != "bfloat16" &&
+                         !divides("parallelism.context_parallel_degree");
+  const std::string kernel = attention_of(type == nullptr ? ""
+                                          : unsharded     ? "fp32"
+                                                          : word_of(*type));
   reading.take_default("training.attention", Value::string(kernel),
                        kernel == "flash" ? "torchtitan's attention is the flash kernel"
                                          : "torchtitan's SDPA has no flash kernel in fp32");
@@ -366,7 +374,7 @@ void write_torchtitan(ConfigWriter& writing) {
   if (precision == "bf16-pure") {
     writing.put("training.dtype", "bfloat16");
   } else if (precision == "bf16-mixed" || precision == "fp32" || precision == "fp8-tensorwise" ||
-             precision == "fp8-rowwise") {
+             precision == "fp8-rowwise" || (precision == "bf16-autocast" && engine == "ddp")) {
     writing.put("training.dtype", "float32", "what is stored");
     writing.put("training.mixed_precision_param", precision == "fp32" ? "float32" : "bfloat16",
                 "what is computed in");
