@@ -25,7 +25,7 @@ def frame(name, file, line):
 
 
 def stacks():
-    base = [frame("main", "/work/train.py", 12), frame("train", "/work/train.py", 88)]
+    base = [frame("main", "/home/user/train.py", 12), frame("train", "/home/user/train.py", 88)]
     wrap = [frame("_call_impl", "/lib/site-packages/torch/nn/modules/module.py", 1790 + i) for i in range(DEEP - 4)]
     def stack(name, file, line):
         return [frame(name, file, line), *wrap, frame("forward", "/lib/model.py", 40 + line % 17), *reversed(base)]
