@@ -28,6 +28,20 @@ bool holds_flags(const ShellVariable* variable) {
   return false;
 }
 
+// Each name that one of two branches changed, with what each leaves there.
+template <class Map, class Visit>
+void each_changed(const Map& map, const typename Map::Changes& one,
+                  const typename Map::Changes& other, const Visit& visit) {
+  std::set<std::string, std::less<>> names;
+  for (const auto& [name, value] : one) names.insert(name);
+  for (const auto& [name, value] : other) names.insert(name);
+  const auto left_by = [&](const typename Map::Changes& changes, const std::string& name) {
+    const auto found = changes.find(name);
+    return found == changes.end() ? map.find(name) : found->second;
+  };
+  for (const std::string& name : names) visit(name, left_by(one, name), left_by(other, name));
+}
+
 bool is_empty(const ShellVariable* variable) {
   if (variable == nullptr) return true;
   for (const Letters& item : variable->items)
@@ -104,16 +118,7 @@ ShellReader::Flow ShellReader::either(std::size_t at, const Way& one, const Way&
 
 void ShellReader::merge(std::size_t at, const BranchedMap<ShellVariable>::Changes& one,
                         const BranchedMap<ShellVariable>::Changes& other) {
-  std::set<std::string, std::less<>> names;
-  for (const auto& [name, value] : one) names.insert(name);
-  for (const auto& [name, value] : other) names.insert(name);
-  for (const std::string& name : names) {
-    const auto of = [&](const auto& changes) {
-      const auto found = changes.find(name);
-      return found == changes.end() ? variables_.find(name) : found->second;
-    };
-    const auto a = of(one);
-    const auto b = of(other);
+  each_changed(variables_, one, other, [&](const std::string& name, const auto& a, const auto& b) {
     if (same_value(a.get(), b.get())) {
       variables_.set(name, a);
     } else if (auto common = common_part(at, name, a.get(), b.get())) {
@@ -121,7 +126,7 @@ void ShellReader::merge(std::size_t at, const BranchedMap<ShellVariable>::Change
     } else {
       assign_hole(name, {cause_, "decided by a condition that is not known here"}, at);
     }
-  }
+  });
 }
 
 // Of two lists of flags, what both begin with; the rest is named where the variable is used.
@@ -181,23 +186,14 @@ std::optional<ShellVariable> ShellReader::common_part(std::size_t at, const std:
 
 void ShellReader::merge_files(const BranchedMap<Value>::Changes& one,
                               const BranchedMap<Value>::Changes& other) {
-  std::set<std::string, std::less<>> names;
-  for (const auto& [name, value] : one) names.insert(name);
-  for (const auto& [name, value] : other) names.insert(name);
-  for (const std::string& name : names) {
-    const auto of = [&](const auto& changes) {
-      const auto found = changes.find(name);
-      return found == changes.end() ? files_.find(name) : found->second;
-    };
-    const auto a = of(one);
-    const auto b = of(other);
+  each_changed(files_, one, other, [&](const std::string& name, const auto& a, const auto& b) {
     if (a && b && a->as_string() != b->as_string()) {
       script_.unwritten[name] = "what it holds is decided by a condition that is not known here";
       files_.set(name, nullptr);
     } else {
       files_.set(name, a ? a : b);
     }
-  }
+  });
 }
 
 }  // namespace steelyard
