@@ -135,7 +135,7 @@ bool read_nemo2_recipe(const ProgramCall& call, Launch& launch) {
 
 bool read_bridge_recipe(const ProgramCall& call, Launch& launch) {
   if (call.name == "nemo") return read_nemo2_recipe(call, launch);
-  const Value flags = read_arguments(call.words).flags;
+  const Value& flags = call.arguments.flags;
   auto recipe = word_behind(flags, "recipe");
   // scripts/performance names a benchmark's recipe in parts.
   if (!recipe) recipe = word_behind(flags, "model_recipe_name");

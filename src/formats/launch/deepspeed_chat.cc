@@ -93,7 +93,7 @@ void say_step(ScriptFlags& flags) {
 
 bool is_deepspeed_chat(const ProgramCall& call) {
   if (call.name != "main") return false;
-  const Value flags = read_arguments(call.words).flags;
+  const Value& flags = call.arguments.flags;
   return has_flag(flags, {"zero_stage", "actor_zero_stage", "only_optimize_lora", "lora_dim",
                           "actor_model_name_or_path", "sft_only_data_path", "data_split"}) ||
          (has_flag(flags, {"data_path"}) && has_flag(flags, {"deepspeed"}));
@@ -154,7 +154,7 @@ void refuse_task(const ProgramCall& call, ScriptFlags& flags) {
 }  // namespace
 
 bool is_script_with_deepspeed_file(const ProgramCall& call) {
-  const Value flags = read_arguments(call.words).flags;
+  const Value& flags = call.arguments.flags;
   const bool trainers =
       has_flag(flags, {"per_device_train_batch_size"}) && !has_flag(flags, {"deepspeed_config"});
   return deepspeed_file(flags) != nullptr && !trainers;

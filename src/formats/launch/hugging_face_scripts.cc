@@ -281,7 +281,7 @@ constexpr Script kScripts[] = {
 namespace {
 
 const Script* script_of(const ProgramCall& call) {
-  const Value flags = read_arguments(call.words).flags;
+  const Value& flags = call.arguments.flags;
   for (const Script& script : kScripts)
     if (script.is_this(call, flags)) return &script;
   return nullptr;

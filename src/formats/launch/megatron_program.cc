@@ -149,14 +149,14 @@ bool is_megatron_program(const ProgramCall& call) {
 }
 
 bool has_megatron_flags(const ProgramCall& call) {
-  const Value flags = read_arguments(call.words).flags;
+  const Value& flags = call.arguments.flags;
   return flags.find("num_layers") != nullptr ||
          flags.find("tensor_model_parallel_size") != nullptr ||
          flags.find("micro_batch_size") != nullptr;
 }
 
 bool read_megatron_program(const ProgramCall& call, Launch& launch) {
-  Value flags = without_variables(read_arguments(call.words).flags, launch);
+  Value flags = without_variables(call.arguments.flags, launch);
   flags.set_mark(call.program.mark());
   // A file in place of all flags (megatron/training/arguments.py, parse_args).
   if (const Value* file = flags.find("yaml_cfg"); file != nullptr && file->is_string()) {

@@ -134,7 +134,7 @@ bool is_open_instruct(const ProgramCall& call) {
 }
 
 bool read_open_instruct(const ProgramCall& call, Launch& launch) {
-  const Arguments arguments = read_arguments(call.words);
+  const Arguments& arguments = call.arguments;
   Value document = Value::table();
   document.set_mark(call.program.mark());
   if (!arguments.words.empty() && is_file_of(arguments.words[0], {".yaml", ".yml", ".json"})) {

@@ -52,7 +52,7 @@ bool is_axolotl(const ProgramCall& call) {
 }
 
 bool read_axolotl_program(const ProgramCall& call, Launch& launch) {
-  const Arguments arguments = read_arguments(call.words);
+  const Arguments& arguments = call.arguments;
   for (const Value& word : arguments.words)
     if (is_file_of(word, {".yaml", ".yml"})) {
       if (const auto document = named_document(launch, word)) {
@@ -78,12 +78,12 @@ const Value* configuration_of(const Arguments& arguments) {
 }
 
 bool has_configuration(const ProgramCall& call) {
-  const Arguments arguments = read_arguments(call.words);
+  const Arguments& arguments = call.arguments;
   return configuration_of(arguments) != nullptr;
 }
 
 bool read_configuration(const ProgramCall& call, Launch& launch) {
-  const Arguments arguments = read_arguments(call.words);
+  const Arguments& arguments = call.arguments;
   const Value* config = configuration_of(arguments);
   if (config == nullptr) return false;
   const auto document = named_document(launch, *config);
@@ -103,7 +103,7 @@ bool read_configuration(const ProgramCall& call, Launch& launch) {
 
 // --- LLaMA-Factory by flags ----------------------------------------------------------------------------------
 bool is_llama_factory_script(const ProgramCall& call) {
-  const Value flags = read_arguments(call.words).flags;
+  const Value& flags = call.arguments.flags;
   const Value* stage = flags.find("stage");
   static constexpr std::string_view kStages = "pt=|sft=|rm=|ppo=|dpo=|kto=|orpo=";
   return call.name == "train_bash" || call.name.ends_with("llamafactory.launcher") ||
@@ -120,13 +120,13 @@ bool has_trainer_flags(const ProgramCall& call) {
   static constexpr std::string_view kTrainer[] = {
       "per_device_train_batch_size", "model_name_or_path", "use_peft",      "fsdp",
       "lr_scheduler_type",           "logging_steps",      "save_strategy", "report_to"};
-  const Value flags = read_arguments(call.words).flags;
+  const Value& flags = call.arguments.flags;
   return std::any_of(std::begin(kTrainer), std::end(kTrainer),
                      [&](std::string_view key) { return flags.find(key) != nullptr; });
 }
 
 bool read_trainer_flags(const ProgramCall& call, Launch& launch) {
-  Value flags = read_arguments(call.words).flags;
+  Value flags = call.arguments.flags;
   flags.set_mark(call.program.mark());
   launch.into.formats.emplace_back("Trainer arguments");
   say_method_of_script(call.name, call.program, launch);
@@ -189,7 +189,7 @@ bool read_program(const Value& program, std::span<const Value> words, Launch& la
   std::vector<Value> kept;
   for (const Value& word : words)
     if (!word.as_string().empty()) kept.push_back(word);
-  const ProgramCall call{program, kept, name};
+  const ProgramCall call{program, kept, name, read_arguments(kept)};
   for (const TrainingProgram* row : named_programs())
     if (row->is_this(call)) return row->read(call, launch);
   for (const TrainingProgram& row : training_programs())

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "formats/launch/arguments.h"
 #include "formats/launch/formats.h"
 
 namespace steelyard {
@@ -20,6 +21,7 @@ struct ProgramCall {
   const Value& program;          // as it was written: a script's path or a module
   std::span<const Value> words;  // behind it, none of them empty
   std::string name;              // without folders and ".py": "pretrain_gpt", "torchtitan.train"
+  Arguments arguments;  // the words as flags; of frameworks whose names have dots: read_arguments
 };
 
 struct TrainingProgram {

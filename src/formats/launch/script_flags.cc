@@ -5,7 +5,7 @@
 namespace steelyard {
 
 ScriptFlags::ScriptFlags(const ProgramCall& call, Launch& launch)
-    : flags_(read_arguments(call.words).flags), program_(call.program), launch_(launch) {
+    : flags_(call.arguments.flags), program_(call.program), launch_(launch) {
   flags_.set_mark(call.program.mark());
 }
 
