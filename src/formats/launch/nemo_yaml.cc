@@ -206,7 +206,13 @@ void translate_peft(ConfigReader& reading) {
   const Value* from = reading.take("model.restore_from_path");
   if (from != nullptr && reading.theirs().at("model.num_layers") == nullptr)
     reading.lacks("model", "it is restored from a .nemo file: --model");
-  if (scheme == nullptr || word_of(*scheme).empty() || word_of(*scheme) == "none") return;
+  // Each scheme has a section, and one of them is in force.
+  reading.idle({"model.peft.adapter_tuning.adapter_dim",
+                "model.peft.adapter_tuning.adapter_dropout", "model.peft.p_tuning.virtual_tokens",
+                "model.peft.lora_tuning.adapter_dim", "model.peft.lora_tuning.adapter_dropout"});
+  if (scheme == nullptr || word_of(*scheme).empty() || word_of(*scheme) == "none" ||
+      word_of(*scheme) == "sft")
+    return;
   if (word_of(*scheme) != "lora")
     return reading.unweighed(*scheme, "model.peft.peft_scheme",
                              fmt::format("the adapter \"{}\"", word_of(*scheme)));
@@ -227,6 +233,9 @@ constexpr UnweighedKey kAroundNemo[] = {
     {"model.fsdp", "torch's FSDP around Megatron's layers"},
     {"model.knowledge_distillation", "a teacher beside the student"},
     {"model.teacher", "a teacher beside the student"},
+    {"model.virtual_prompt_style", "adapters of NeMo's own: prompts, bottlenecks or IA3"},
+    {"model.adapter_tuning", "adapters of NeMo's own: bottlenecks"},
+    {"model.ia3_tuning", "adapters of NeMo's own: IA3"},
 };
 
 void look_around(ConfigReader& reading) {
@@ -284,8 +293,9 @@ void read_nemo(const Value& document, Launch& launch) {
     if (const Value* value = reading.take(bias);
         value != nullptr && !truth_of(*value).value_or(true))
       put_flag(flags, "disable_bias_linear", Value::boolean(true), *value);
-  if (const Value* biased = reading.on("model.add_qkv_bias"))
-    put_flag(flags, "add_qkv_bias", Value::boolean(true), *biased);
+  for (const char* bias : {"model.add_qkv_bias", "model.qkv_bias"})
+    if (const Value* biased = reading.on(bias))
+      put_flag(flags, "add_qkv_bias", Value::boolean(true), *biased);
   if (const Value* shared = reading.take("model.share_embeddings_and_output_weights");
       shared != nullptr && !truth_of(*shared).value_or(true))
     put_flag(flags, "untie_embeddings_and_output_weights", Value::boolean(true), *shared);
