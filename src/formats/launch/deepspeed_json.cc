@@ -240,6 +240,11 @@ void read_deepspeed(const Value& document, Launch& launch) {
   if (!launch.hugging_face && !reading.has("training.micro_batch") &&
       !reading.has("training.global_batch"))
     reading.lacks("training.micro_batch", "\"auto\", or not said: the script's arguments decide");
+  // Of deepspeed.checkpointing, which Trainer's models do not call.
+  if (launch.hugging_face)
+    reading.idle({"activation_checkpointing.partition_activations",
+                  "activation_checkpointing.cpu_checkpointing",
+                  "activation_checkpointing.contiguous_memory_optimization"});
   reading.unweighed(unweighed_of_deepspeed());
   reading.carry_rest();
 }

@@ -39,6 +39,9 @@ constexpr HeavyKey kHeavyKeys[] = {
     {"*sync_module_states", ""},
     {"zero_force_ds_cpu_optimizer", ""},
     {"*_loss_coef*", ""},
+    {"no_async_tensor_model_parallel_allreduce", ""},
+    {"deepspeed_activation_checkpointing",
+     ""},  // by whose function: --checkpoint-activations says whether
     // Who holds what.
     {"zero_stage", "which states are divided"},
     {"zero", "which states are divided"},
@@ -143,6 +146,7 @@ constexpr HeavyKey kHeavyKeys[] = {
     {"contigious_checkpointing", "activations that are kept"},
     {"contiguous_checkpointing", "activations that are kept"},
     {"partition_activations", "activations that are kept"},
+    {"cpu_checkpointing", "what waits on the host"},
     {"defer_embedding_wgrad*", "activations that are kept"},
     {"delay_wgrad*", "activations that are kept"},
     {"tiled_*", "activations that are kept"},

@@ -31,8 +31,10 @@ constexpr Row kFlags[] = {
     {"model.expert_model_parallel_size", "expert_model_parallel_size"},
     {"model.expert_tensor_parallel_size", "expert_tensor_parallel_size"},
     {"model.sequence_parallel", "sequence_parallel"},
-    {"model.encoder_seq_length", "seq_length", "",
-     "dataset.seq_length|dataset.sequence_length|model.seq_length|model.data.seq_length"},
+    // Of a fine-tune the data cut the sequences (megatron_gpt_finetuning.py).
+    {"model.data.train_ds.max_seq_length", "seq_length", "",
+     "model.encoder_seq_length|dataset.seq_length|dataset.sequence_length|model.seq_length|model."
+     "data.seq_length"},
     {"model.max_position_embeddings", "max_position_embeddings"},
     {"model.num_layers", "num_layers"},
     {"model.hidden_size", "hidden_size"},
@@ -206,6 +208,11 @@ void translate_peft(ConfigReader& reading) {
   const Value* from = reading.take("model.restore_from_path");
   if (from != nullptr && reading.theirs().at("model.num_layers") == nullptr)
     reading.lacks("model", "it is restored from a .nemo file: --model");
+  // The data's batch is the model's, by reference.
+  if (const Value* same = reading.theirs().at("model.data.train_ds.micro_batch_size");
+      same != nullptr && word_of(*same).ends_with("model.micro_batch_size}"))
+    reading.idle({"model.data.train_ds.micro_batch_size"});
+  reading.idle({"model.data.train_ds.min_seq_length"});
   // Each scheme has a section, and one of them is in force.
   reading.idle({"model.peft.adapter_tuning.adapter_dim",
                 "model.peft.adapter_tuning.adapter_dropout", "model.peft.p_tuning.virtual_tokens",
@@ -243,6 +250,9 @@ void look_around(ConfigReader& reading) {
   const Value* half = reading.take("model.megatron_amp_O2");
   if (half == nullptr) half = reading.take("model.megatron_amp_o2");
   const Value* precision = reading.theirs().at("trainer.precision");
+  if (const Value* again = reading.theirs().at("model.precision");
+      again != nullptr && precision != nullptr && word_of(*again) == word_of(*precision))
+    reading.idle({"model.precision"});
   if (half != nullptr && truth_of(*half) == std::optional(false) && precision != nullptr &&
       !word_of(*precision).starts_with("32"))
     reading.unweighed(*half, "model.megatron_amp_O2",
