@@ -92,6 +92,7 @@ StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgra
   const StepPlan plan{{built.first_step}, {built.later_step}};
   ReplayLimits limits;
   limits.events = kMostEvents;
+  limits.whole_steps = false;
   limits.rounds = std::max(kLeastRounds, 2 * built.in_flight);
   MicroBatchLengths micro_batches;
   const bool varies = lengths != nullptr && !lengths->empty();
