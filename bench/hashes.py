@@ -108,7 +108,8 @@ def main():
     runs = [*runs_of_records(), *runs_of_cases()]
     if arguments.random_jobs:
         runs.extend(random_runs(arguments))
-    table = table_of(arguments.steelyard, runs, ["--brief"] if arguments.verdicts else [])
+    flags = ["--brief"] if arguments.verdicts else []
+    table = table_of(arguments.steelyard, runs, flags)
     if arguments.verdicts:
         table = {name: json.dumps(json.loads(line).get("verdict")) for name, line in table.items()}
     text = "".join(f"{hash_of(line)}  {name}\n" for name, line in table.items())
@@ -118,7 +119,7 @@ def main():
     if not arguments.against:
         return 0
     if os.access(arguments.against, os.X_OK):
-        other = table_of(arguments.against, runs, [])
+        other = table_of(arguments.against, runs, flags)
         if arguments.verdicts:
             other = {name: json.dumps(json.loads(line).get("verdict")) for name, line in other.items()}
         differing = [name for name in table if table[name] != other[name]]

@@ -85,6 +85,12 @@ StageReserve estimated_reserve(const Program& program, const StageProgram& built
   return reserve;
 }
 
+Bytes most_reserved(const Program& program, const StageProgram& built) {
+  const std::int64_t highest =
+      std::max(program.span(built.root).highest(), program.span(built.first_step).highest());
+  return at(highest) * Checked(4) + 1_GiB;
+}
+
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
                                const LaunchQueue& queue, const VariedLengths* lengths) {
