@@ -69,8 +69,11 @@ const std::vector<Flag>& flags() {
       {"rank", 0, kValue, "N", "", "weigh", "whose snapshot; absent: the rank of the peak"},
       {"jobs", 0, kValue, "FILE", "", "weigh",
        "one run file as JSON a line, answers in order; - is stdin"},
+      {"threads", 0, kValue, "N", "", "weigh plan",
+       "of plan and of --jobs; all of the machine's by default, and the answers are the same"},
       {"brief", 0, kSwitch, "", "", "weigh",
-       "JSON: verdict, parameters, peak and ranks, without phases"},
+       "JSON: verdict, parameters, peak and ranks, without phases; of --jobs estimated where that "
+       "decides"},
       {"replay", 0, kSwitch, "", "", "weigh", "check the answer by replaying every event (slow)"},
       {"fail-on", 0, kValue, "VERDICT", "tight", "weigh", "exit 1 on this verdict too"},
       {"over", 0, kRepeated, "KEY=VALUES", "", "sweep plan",
