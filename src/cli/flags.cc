@@ -29,8 +29,7 @@ const std::vector<Flag>& flags() {
       {"price", 0, kValue, "AMOUNT", "", "weigh plan", "of one device for an hour"},
       {"why", 0, kRepeated, "LAYOUT", "", "plan", "why not tensor=4,pipeline=2: what excludes it"},
       {"allow", 0, kRepeated, "CHANGE", "offload cuda-graphs fp8 8-bit-optimizer bf16-pure", "plan",
-       "layouts may also have states on the host, graphs, products or moments in 8 bits, no master "
-       "weights"},
+       "also states on the host, graphs, 8 bits, no master weights"},
       {"for", 0, kValue, "TOOL,...", "", "weigh plan",
        "what you use, for its engines and defaults: hf trl axolotl llama-factory deepspeed "
        "accelerate "
@@ -70,7 +69,7 @@ const std::vector<Flag>& flags() {
       {"jobs", 0, kValue, "FILE", "", "weigh",
        "one run file as JSON a line, answers in order; - is stdin"},
       {"threads", 0, kValue, "N", "", "weigh plan",
-       "of plan and of --jobs; all of the machine's by default, and the answers are the same"},
+       "of plan and --jobs"},
       {"brief", 0, kSwitch, "", "", "weigh",
        "JSON: verdict, parameters, peak and ranks, without phases; of --jobs estimated where that "
        "decides"},
