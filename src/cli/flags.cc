@@ -39,7 +39,7 @@ const std::vector<Flag>& flags() {
       {"seconds", 0, kValue, "N", "", "plan", "search so long, then say the best so far; 30"},
       {"pareto", 0, kSwitch, "", "", "plan", "layouts that no other beats in time and memory"},
       {"export", 0, kValue, "ENGINE", "", "plan",
-       "the best layout that this engine's files can say, as `steelyard export` writes it"},
+       "the best layout this engine's files can say, as export writes it"},
       {"to", 0, kValue, "ENGINE", "", "export", "what to export to: export RUN --to ENGINE"},
       {"diff", 0, kSwitch, "", "", "export",
        "print what would change in your file, and write nothing"},
@@ -68,8 +68,7 @@ const std::vector<Flag>& flags() {
       {"rank", 0, kValue, "N", "", "weigh", "whose snapshot; absent: the rank of the peak"},
       {"jobs", 0, kValue, "FILE", "", "weigh",
        "one run file as JSON a line, answers in order; - is stdin"},
-      {"threads", 0, kValue, "N", "", "weigh plan",
-       "of plan and --jobs"},
+      {"threads", 0, kValue, "N", "", "weigh plan", "of plan and --jobs"},
       {"brief", 0, kSwitch, "", "", "weigh",
        "JSON: verdict, parameters, peak and ranks, without phases; of --jobs estimated where that "
        "decides"},
