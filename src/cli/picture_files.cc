@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/outlet.h"
 #include "cli/output_file.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
@@ -20,12 +21,17 @@ constexpr std::int64_t kMostPassagesDrawn = 20'000;
 
 }  // namespace
 
-std::optional<int> write_pictures(const Invocation& invocation,
+std::optional<int> write_pictures(const Invocation& invocation, int status,
                                   const std::function<std::string(const Frame&)>& svg,
                                   const std::function<Report(const std::string& svg)>& report) {
   const std::string* picture = invocation.value("svg");
   const std::string* page = invocation.value("html");
   if (picture == nullptr && page == nullptr) return std::nullopt;
+  const bool picture_is_answer = picture != nullptr && *picture == "-";
+  const bool page_is_answer = page != nullptr && *page == "-";
+  if (picture_is_answer && page_is_answer)
+    return refuse_words(invocation,
+                        "--svg - and --html - both want stdout: give one of them a file");
   const std::string drawn = svg(report_frame("steelyard"));
   if (picture != nullptr) {
     if (drawn.empty())
@@ -33,12 +39,20 @@ std::optional<int> write_pictures(const Invocation& invocation,
                     {command_line_problem("E624", "--svg: this answer has nothing to draw",
                                           "--html FILE writes it as a page")},
                     "nothing written");
-    if (const auto problem = write_file(*picture, drawn + "\n"))
+    if (picture_is_answer)
+      answer_file(drawn + "\n");
+    else if (const auto problem = write_file(*picture, drawn + "\n"))
       return refuse(invocation, {*problem}, "nothing written");
   }
-  if (page != nullptr)
-    if (const auto problem = write_file(*page, report_page(report(drawn))))
+  if (page != nullptr) {
+    const std::string text = report_page(report(drawn));
+    if (page_is_answer)
+      answer_file(text);
+    else if (const auto problem = write_file(*page, text))
       return refuse(invocation, {*problem}, "nothing written");
+  }
+  // On stdout the picture is the answer.
+  if (picture_is_answer || page_is_answer) return status;
   return std::nullopt;
 }
 
