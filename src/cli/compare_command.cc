@@ -7,10 +7,12 @@
 #include "cli/compare_snapshot.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/run_input.h"
 #include "cli/stored_tensors.h"
 #include "document/printable.h"
+#include "picture/answers.h"
 #include "report/comparison.h"
 #include "report/prediction_json.h"
 
@@ -89,6 +91,14 @@ int compare_command(const Invocation& invocation) {
   const Compared after{alike ? inputs[1].word : inputs[1].name, *weighed[1].job,
                        *weighed[1].prediction};
   const std::vector<ChangedKey> changed = changed_keys(inputs[0].document, inputs[1].document);
+  const auto drawn = write_pictures(
+      invocation, [&](const Frame& frame) { return comparison_svg(before, after, frame); },
+      [&](const std::string& svg) {
+        return report_of_text(
+            invocation, comparison_text(before, after, changed, report_text_style(invocation)), svg,
+            document_text(json_of(before, after, changed)));
+      });
+  if (drawn) return *drawn;
   const Style& style = invocation.style;
   if (invocation.json) {
     answer(document_text(json_of(before, after, changed)));

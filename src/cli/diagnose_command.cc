@@ -8,11 +8,13 @@
 #include "cli/exit_status.h"
 #include "cli/follow_log.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/growth_watch.h"
 #include "evidence/incident.h"
+#include "picture/answers.h"
 #include "report/diagnosis_json.h"
 #include "report/diagnosis_text.h"
 #include "report/prediction_json.h"
@@ -62,6 +64,13 @@ int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
   Diagnosis diagnosis = diagnose(question);
   if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
   for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
+  const auto drawn = write_pictures(
+      invocation, [&](const Frame& frame) { return diagnosis_svg(diagnosis, frame); },
+      [&](const std::string& svg) {
+        return report_of_text(invocation, diagnosis_text(diagnosis, report_text_style(invocation)),
+                              svg, document_text(json_of(diagnosis)));
+      });
+  if (drawn) return *drawn;
   if (invocation.json) {
     answer(document_text(json_of(diagnosis)));
   } else {

@@ -16,6 +16,7 @@
 #include "cli/export_run.h"
 #include "cli/outlet.h"
 #include "cli/output_file.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
@@ -23,6 +24,7 @@
 #include "cli/workers.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
+#include "picture/answers.h"
 #include "plan/axis.h"
 #include "plan/curve.h"
 #include "plan/extremes.h"
@@ -396,6 +398,19 @@ int plan_command(const Invocation& invocation) {
     if (const auto problem = write_file(*file, text))
       return refuse(invocation, {*problem}, "nothing written");
   }
+  const auto drawn = write_pictures(
+      invocation, [&](const Frame& frame) { return plan_svg(answered, frame); },
+      [&](const std::string& svg) {
+        Report report =
+            report_of_text(invocation,
+                           plan_text(*question, answered, seconds, arguments_of(invocation), false,
+                                     report_text_style(invocation)),
+                           svg, document_text(json_of(*question, answered)));
+        if (!answered.rows.empty())
+          report.run = portable_run(answered.rows.front().run, input->folder);
+        return report;
+      });
+  if (drawn) return *drawn;
   if (invocation.json)
     answer(document_text(json_of(*question, answered)));
   else

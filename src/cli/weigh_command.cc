@@ -9,6 +9,7 @@
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/output_file.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/rewritten.h"
@@ -16,6 +17,7 @@
 #include "cli/used_stacks.h"
 #include "cli/written_paths.h"
 #include "job/keys.h"
+#include "picture/memory_bar.h"
 #include "predict/host_room.h"
 #include "report/applied.h"
 #include "report/budget_text.h"
@@ -79,6 +81,14 @@ std::optional<std::size_t> number_in(const std::string& text) {
 
 std::string in_style(const Style& style, const std::string& text) {
   return style.ascii ? plain_characters(text) : text;
+}
+
+// "llama-3.1-8b on 8 x h100-sxm-80gb, fsdp2, 8,192 tokens"
+std::string about_run(const RunInput& input, const Job& job) {
+  return fmt::format("{} on {} x {}, {}, {} tokens a sequence", input.name,
+                     print_count(job.cluster.devices),
+                     job.cluster.device ? job.cluster.device->name : "?", name_of(job.engine),
+                     print_count(job.training.sequence_length));
 }
 
 std::string run_text(const RunInput& input, const std::vector<KeyEdit>& edits,
@@ -198,6 +208,14 @@ int weigh_command(const Invocation& invocation) {
 
   if (const auto status = write_snapshot(invocation, job, prediction)) return *status;
   if (const auto status = write_trace(invocation, job)) return *status;
+  const auto drawn = write_pictures(
+      invocation, [&](const Frame& frame) { return memory_bar_svg(prediction, frame); },
+      [&](const std::string&) {
+        return report_of_weighing({job, prediction, peak_moment(job, peak_rank_index(prediction)),
+                                   asked.suggestions, true, ""},
+                                  asked.document, input->folder, about_run(*input, job));
+      });
+  if (drawn) return *drawn;
   const auto budget = budget_asked(invocation, job, prediction);
   if (!budget) return refuse(invocation, budget.error(), "nothing weighed");
 
