@@ -37,6 +37,10 @@ struct Finding {
   std::vector<std::string> counter;  // what was checked and does not hold
 };
 
+// One proof, and how sure it makes us.
+Finding proven(Cause cause, double certainty, std::string text, std::optional<std::int64_t> bytes,
+               EvidencePlace place);
+
 struct Fix {
   std::vector<Suggestion::Edit> edits;
   std::string change;  // as a person says it, or as a line of the user's own file
@@ -82,9 +86,11 @@ struct Diagnosis {
 struct DiagnosisQuestion {
   std::vector<Evidence> evidence;
   std::vector<CollectiveCulprit> culprits;  // of all ranks' flight recorders
-  const Job* job = nullptr;                 // with it the three below
+  const Job* job = nullptr;                 // with it the four below
   const Prediction* prediction = nullptr;
   Rewritten rewritten;
+  Rewritten
+      supposed;  // the same for what the user's tool has no word for: nobody is told to write it
   std::string run;
 };
 
@@ -103,9 +109,6 @@ std::vector<Finding> findings_of_failure(const MemoryFailure& failure,
                                          const DiagnosisQuestion& question);
 std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question);
 void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis);
-
-// The settings of a run that save activations, each as the edit that takes it away.
-std::vector<Suggestion::Edit> settings_that_save(const Job& job);
 
 // Where expected of a rank: index in `prediction.ranks`.
 std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64_t> rank);
