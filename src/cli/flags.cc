@@ -29,8 +29,7 @@ const std::vector<Flag>& flags() {
       {"price", 0, kValue, "AMOUNT", "", "weigh plan", "of one device for an hour"},
       {"why", 0, kRepeated, "LAYOUT", "", "plan", "why not tensor=4,pipeline=2: what excludes it"},
       {"allow", 0, kRepeated, "CHANGE", "offload cuda-graphs fp8 8-bit-optimizer bf16-pure", "plan",
-       "layouts may also have states on the host, graphs, products or moments in 8 bits, no master "
-       "weights"},
+       "also states on the host, graphs, 8 bits, no master weights"},
       {"for", 0, kValue, "TOOL,...", "", "weigh plan",
        "what you use, for its engines and defaults: hf trl axolotl llama-factory deepspeed "
        "accelerate "
@@ -39,8 +38,7 @@ const std::vector<Flag>& flags() {
        "layouts that experts published, beside a plan of the same"},
       {"seconds", 0, kValue, "N", "", "plan", "search so long, then say the best so far; 30"},
       {"pareto", 0, kSwitch, "", "", "plan", "layouts that no other beats in time and memory"},
-      {"export", 0, kValue, "ENGINE", "", "plan",
-       "the best layout that this engine's files can say, as `steelyard export` writes it"},
+      {"export", 0, kValue, "ENGINE", "", "plan", "the best layout that its files can say"},
       {"to", 0, kValue, "ENGINE", "", "export", "what to export to: export RUN --to ENGINE"},
       {"diff", 0, kSwitch, "", "", "export",
        "print what would change in your file, and write nothing"},
@@ -69,8 +67,10 @@ const std::vector<Flag>& flags() {
       {"rank", 0, kValue, "N", "", "weigh", "whose snapshot; absent: the rank of the peak"},
       {"jobs", 0, kValue, "FILE", "", "weigh",
        "one run file as JSON a line, answers in order; - is stdin"},
+      {"threads", 0, kValue, "N", "", "weigh plan", "of plan and --jobs"},
       {"brief", 0, kSwitch, "", "", "weigh",
-       "JSON: verdict, parameters, peak and ranks, without phases"},
+       "JSON: verdict, parameters, peak and ranks, without phases; of --jobs estimated where that "
+       "decides"},
       {"replay", 0, kSwitch, "", "", "weigh", "check the answer by replaying every event (slow)"},
       {"fail-on", 0, kValue, "VERDICT", "tight", "weigh", "exit 1 on this verdict too"},
       {"over", 0, kRepeated, "KEY=VALUES", "", "sweep plan",

@@ -9,7 +9,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "cli/calibrated.h"
 #include "cli/command.h"
@@ -21,6 +20,7 @@
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "cli/used_stacks.h"
+#include "cli/workers.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "plan/axis.h"
@@ -62,25 +62,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// As many threads as the machine has, started once; the work is handed out in small pieces.
-class Workers {
- public:
-  explicit Workers(std::size_t count) : count_(std::max<std::size_t>(1, count)) {}
-  void share(std::size_t count, const std::function<void(std::size_t)>& work) const {
-    std::atomic<std::size_t> next{0};
-    const auto run = [&] {
-      for (std::size_t i = next++; i < count; i = next++) work(i);
-    };
-    std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < std::min(count_, count); ++i) threads.emplace_back(run);
-    run();
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  std::size_t count_;
-};
 
 // One line on a terminal, from half a second on.
 class ProgressLine {
@@ -301,7 +282,7 @@ int export_best(const Invocation& invocation, const PlanAnswer& answered, const 
 
 // All published layouts, or those that are named.
 int answer_published(const Invocation& invocation) {
-  const Workers workers(std::thread::hardware_concurrency());
+  const Workers workers(threads_of(invocation));
   SearchHelp help = serial_help();
   help.share = [&](std::size_t count, const std::function<void(std::size_t)>& work) {
     workers.share(count, work);
@@ -359,7 +340,7 @@ int plan_command(const Invocation& invocation) {
       }
   }
 
-  const Workers workers(std::thread::hardware_concurrency());
+  const Workers workers(threads_of(invocation));
   double longest = kUsualSeconds;
   if (const std::string* said = invocation.value("seconds")) {
     const auto amount = amount_in(*said);

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "cli/flags.h"
+#include "cli/workers.h"
 #include "document/edit_distance.h"
 #include "job/keys.h"
 
@@ -274,14 +275,27 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
           std::vector<std::string>(static_cast<std::size_t>(count));
   for (const auto& [flag, values] : said.values) {
     if (values.empty()) continue;
-    invocation.flags[std::string(flag->name)] = values;
     const std::vector<std::string_view> choices = words_in(flag->choices);
-    for (const std::string& value : values)
+    // Of several choices each may stand alone, or all behind commas.
+    const bool listed = flag->kind == FlagKind::kRepeated && !choices.empty();
+    std::vector<std::string>& said_here = invocation.flags[std::string(flag->name)];
+    for (const std::string& value : values) {
+      std::size_t from = 0;
+      for (; listed && value.find(',', from) != std::string::npos; from = value.find(',', from) + 1)
+        said_here.push_back(value.substr(from, value.find(',', from) - from));
+      said_here.push_back(value.substr(from));
+    }
+    for (const std::string& value : said_here)
       if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end())
         problems.push_back(
             command_line_problem("E005", fmt::format("--{} {}: unknown value", flag->name, value),
                                  fmt::format("--{} takes {}", flag->name, any_of(choices))));
   }
+  if (const std::string* threads = invocation.value("threads");
+      threads != nullptr && threads_in(*threads) == 0)
+    problems.push_back(
+        command_line_problem("E005", fmt::format("--threads {}: not a number of threads", *threads),
+                             "--threads 4; without it all of the machine's are used"));
   if (!said.on.empty()) invocation.keys.push_back({"", said.on, "--on"});
   for (const Said::Word& row : said.keys)
     if (row.option->count() > 0)
