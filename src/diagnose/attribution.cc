@@ -522,6 +522,7 @@ class Attributor {
         result_.piles[*one.pile] += Bytes(one.block.size);
       else
         result_.unaccounted += Bytes(one.block.size);
+      result_.by_rule[one.rule - 1U] += Bytes(one.block.size);
       const StackOrigin& origin = origins_[static_cast<std::size_t>(one.block.stack)];
       BlockGroup& group = groups[{one.pile ? static_cast<int>(*one.pile) : -1, origin.site,
                                   one.block.size, static_cast<int>(one.role)}];

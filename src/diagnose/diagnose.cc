@@ -186,6 +186,7 @@ class Diagnosing {
     result_.has_piles = true;
     result_.piles = attribution.piles;
     result_.unaccounted = attribution.unaccounted;
+    result_.by_rule = attribution.by_rule;
     result_.slack = Bytes(std::max<std::int64_t>(moment.reserved - moment.live, 0));
     if (capacity && moment.kind == DeviceMoment::Kind::kFailure)
       result_.runtime = Bytes(std::max<std::int64_t>(

@@ -8,6 +8,7 @@
 // JSON form: steelyard.diagnosis/1 (report/diagnosis_json). Pure: evidence and a run in, a value out.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -71,6 +72,7 @@ struct Diagnosis {
   bool has_piles = false;
   Piles piles;
   Bytes unaccounted{};
+  std::array<Bytes, 9> by_rule{};  // bytes that A1 to A9 gave to their pile
   std::optional<Bytes> slack, runtime;
   std::vector<BlockGroup> groups;  // largest first
   std::optional<PhasePrediction> against;
