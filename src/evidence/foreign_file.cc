@@ -95,10 +95,10 @@ std::optional<ForeignFile> foreign_file(std::string_view head, std::string_view 
       return ForeignFile{std::string(known.what), std::string(known.help)};
   if (is_safetensors(head))
     return ForeignFile{"is a safetensors checkpoint: weights, not evidence of a run",
-                       "`steelyard weigh` reads its header as a model"};
+                       "`steelyard compare RUN FILE` holds a run's parameters against it"};
   if (is_checkpoint_index(head))
     return ForeignFile{"is the index of a checkpoint: names of weights, not evidence of a run",
-                       "`steelyard weigh` reads it as a model"};
+                       "`steelyard compare RUN INDEX` holds a run's parameters against it"};
   if (head.front() != '\x80' && is_binary(head))
     return ForeignFile{"is binary, and of no kind that is read here",
                        "give a log, a snapshot, a trace or a dump"};
