@@ -92,7 +92,8 @@ int compare_command(const Invocation& invocation) {
                        *weighed[1].prediction};
   const std::vector<ChangedKey> changed = changed_keys(inputs[0].document, inputs[1].document);
   const auto drawn = write_pictures(
-      invocation, [&](const Frame& frame) { return comparison_svg(before, after, frame); },
+      invocation, differ(before, after) ? kFinding : kDone,
+      [&](const Frame& frame) { return comparison_svg(before, after, frame); },
       [&](const std::string& svg) {
         return report_of_text(
             invocation, comparison_text(before, after, changed, report_text_style(invocation)), svg,

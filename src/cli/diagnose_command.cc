@@ -65,7 +65,8 @@ int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
   if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
   for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
   const auto drawn = write_pictures(
-      invocation, [&](const Frame& frame) { return diagnosis_svg(diagnosis, frame); },
+      invocation, diagnosis.verdict == Cause::kHealthy ? kDone : kFinding,
+      [&](const Frame& frame) { return diagnosis_svg(diagnosis, frame); },
       [&](const std::string& svg) {
         return report_of_text(invocation, diagnosis_text(diagnosis, report_text_style(invocation)),
                               svg, document_text(json_of(diagnosis)));

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/output_file.h"
 #include "cli/problems.h"
@@ -22,12 +21,17 @@ constexpr std::int64_t kMostPassagesDrawn = 20'000;
 
 }  // namespace
 
-std::optional<int> write_pictures(const Invocation& invocation,
+std::optional<int> write_pictures(const Invocation& invocation, int status,
                                   const std::function<std::string(const Frame&)>& svg,
                                   const std::function<Report(const std::string& svg)>& report) {
   const std::string* picture = invocation.value("svg");
   const std::string* page = invocation.value("html");
   if (picture == nullptr && page == nullptr) return std::nullopt;
+  const bool picture_is_answer = picture != nullptr && *picture == "-";
+  const bool page_is_answer = page != nullptr && *page == "-";
+  if (picture_is_answer && page_is_answer)
+    return refuse_words(invocation,
+                        "--svg - and --html - both want stdout: give one of them a file");
   const std::string drawn = svg(report_frame("steelyard"));
   if (picture != nullptr) {
     if (drawn.empty())
@@ -35,21 +39,21 @@ std::optional<int> write_pictures(const Invocation& invocation,
                     {command_line_problem("E624", "--svg: this answer has nothing to draw",
                                           "--html FILE writes it as a page")},
                     "nothing written");
-    if (*picture == "-")
-      answer(drawn + "\n");
+    if (picture_is_answer)
+      answer_file(drawn + "\n");
     else if (const auto problem = write_file(*picture, drawn + "\n"))
       return refuse(invocation, {*problem}, "nothing written");
   }
   if (page != nullptr) {
     const std::string text = report_page(report(drawn));
-    if (*page == "-")
-      answer(text);
+    if (page_is_answer)
+      answer_file(text);
     else if (const auto problem = write_file(*page, text))
       return refuse(invocation, {*problem}, "nothing written");
   }
   // On stdout the picture is the answer.
-  const bool shown = (picture != nullptr && *picture == "-") || (page != nullptr && *page == "-");
-  return shown ? std::optional(kDone) : std::nullopt;
+  if (picture_is_answer || page_is_answer) return status;
+  return std::nullopt;
 }
 
 std::string portable_run(const Value& document, const std::string& folder) {

@@ -1,6 +1,6 @@
 // --svg FILE and --html FILE: the main chart of an answer, and the whole answer as a file that opens in a browser.
 //
-//   if (const auto status = write_pictures(invocation, [&] { return plan_svg(answered, frame); }, report)) return *status;
+//   if (const auto status = write_pictures(invocation, kDone, [&] { return plan_svg(answered, frame); }, report)) return *status;
 //
 // Nothing is drawn unless one of the flags asks for it.
 #pragma once
@@ -15,8 +15,9 @@
 
 namespace steelyard {
 
-// The status to end with when a file could not be written or there is nothing to draw; else nothing.
-std::optional<int> write_pictures(const Invocation& invocation,
+// The status to end with when a file could not be written or there is nothing to draw, or when FILE is -: the picture is then
+// the whole answer, and `status` what the answer itself would have ended with. Else nothing.
+std::optional<int> write_pictures(const Invocation& invocation, int status,
                                   const std::function<std::string(const Frame&)>& svg,
                                   const std::function<Report(const std::string& svg)>& report);
 

@@ -399,7 +399,8 @@ int plan_command(const Invocation& invocation) {
       return refuse(invocation, {*problem}, "nothing written");
   }
   const auto drawn = write_pictures(
-      invocation, [&](const Frame& frame) { return plan_svg(answered, frame); },
+      invocation, answered.rows.empty() ? kFinding : kDone,
+      [&](const Frame& frame) { return plan_svg(answered, frame); },
       [&](const std::string& svg) {
         Report report =
             report_of_text(invocation,

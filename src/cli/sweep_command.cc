@@ -83,7 +83,7 @@ int largest_command(const Invocation& invocation, const std::vector<SweepAxis>& 
   const LargestModelAnswer found = largest_models(document, devices, weigh, quick);
   if (!found.problems.empty()) return refuse(invocation, found.problems, "nothing weighed");
   const auto drawn = write_pictures(
-      invocation, [&](const Frame& frame) { return largest_models_svg(found, frame); },
+      invocation, kDone, [&](const Frame& frame) { return largest_models_svg(found, frame); },
       [&](const std::string& svg) {
         return report_of_text(invocation, largest_models_text(found, report_text_style(invocation)),
                               svg, document_text(json_of(found)));
@@ -126,7 +126,7 @@ int sweep_command(const Invocation& invocation) {
   if (!any && !points.empty())
     return refuse(invocation, points.front().weighed.problems, "nothing weighed");
   const auto drawn = write_pictures(
-      invocation, [&](const Frame& frame) { return sweep_svg(*axes, points, frame); },
+      invocation, kDone, [&](const Frame& frame) { return sweep_svg(*axes, points, frame); },
       [&](const std::string& svg) {
         return report_of_text(invocation, sweep_text(*axes, points, report_text_style(invocation)),
                               svg, document_text(json_of(*axes, points)));

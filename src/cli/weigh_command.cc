@@ -209,7 +209,8 @@ int weigh_command(const Invocation& invocation) {
   if (const auto status = write_snapshot(invocation, job, prediction)) return *status;
   if (const auto status = write_trace(invocation, job)) return *status;
   const auto drawn = write_pictures(
-      invocation, [&](const Frame& frame) { return memory_bar_svg(prediction, frame); },
+      invocation, status_of(invocation, job, prediction),
+      [&](const Frame& frame) { return memory_bar_svg(prediction, frame); },
       [&](const std::string&) {
         return report_of_weighing({job, prediction, peak_moment(job, peak_rank_index(prediction)),
                                    asked.suggestions, true, ""},

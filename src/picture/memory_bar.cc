@@ -45,10 +45,15 @@ void draw_over(Svg& svg, double from, double to, double y) {
                        coordinate(from - to)));
 }
 
-std::vector<LegendEntry> legend_of(const std::vector<BarPart>& parts, const Scale& scale) {
+// Rounded so that they add up to their sum, as in the tables.
+std::vector<std::int64_t> ticks_of_parts(const std::vector<BarPart>& parts, const Scale& scale) {
   std::vector<Bytes> sizes;
   for (const BarPart& part : parts) sizes.push_back(part.bytes);
-  const std::vector<std::int64_t> ticks = apportioned(sizes, scale);
+  return apportioned(sizes, scale);
+}
+
+std::vector<LegendEntry> legend_of(const std::vector<BarPart>& parts, const Scale& scale) {
+  const std::vector<std::int64_t> ticks = ticks_of_parts(parts, scale);
   std::vector<LegendEntry> entries;
   for (std::size_t i = 0; i < parts.size(); ++i)
     entries.push_back({parts[i].paint, parts[i].words + " " + number_of_ticks(ticks[i], scale)});
@@ -64,6 +69,13 @@ void add_part(std::vector<BarPart>& parts, const Paint& paint, std::string words
   if (bytes > Bytes()) parts.push_back({paint, std::move(words), bytes});
 }
 
+// The piles from the bottom to the top, then what is no pile.
+std::size_t order_of(std::string_view name) {
+  for (std::size_t i = 0; i < kPileCount; ++i)
+    if (name_of(static_cast<Pile>(i)) == name) return i;
+  return name == "slack" ? kPileCount + 1 : name == "runtime" ? kPileCount + 2 : kPileCount;
+}
+
 // Every colour once, in the order of the piles.
 std::vector<LegendEntry> colours_of(const std::vector<MemoryBar>& rows) {
   std::vector<LegendEntry> entries;
@@ -73,10 +85,11 @@ std::vector<LegendEntry> colours_of(const std::vector<MemoryBar>& rows) {
             return entry.paint.name == part.paint.name;
           }))
         entries.push_back({part.paint, part.words});
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return order_of(a.paint.name) < order_of(b.paint.name);
+  });
   return entries;
 }
-
-std::string amount_words(Bytes bytes, const Scale& scale) { return amount_of(bytes, scale); }
 
 }  // namespace
 
@@ -235,7 +248,7 @@ std::string phases_svg(const Prediction& prediction, std::size_t rank_index, con
   }
   const std::string finding = fmt::format(
       "Rank {} phase by phase: the peak is in {}, {} on the device of {} usable.", rank.rank,
-      name_of(rank.phase), amount_words(rank.device, scale), number_of(prediction.usable, scale));
+      name_of(rank.phase), amount_of(rank.device, scale), number_of(prediction.usable, scale));
   return rows_svg(rows, prediction.usable,
                   fmt::format("usable {}", number_of(prediction.usable, scale)), scale.unit,
                   finding, frame);
@@ -274,7 +287,7 @@ std::string ranks_svg(const Prediction& prediction, std::int64_t stages, const F
       rows, prediction.usable, fmt::format("usable {}", number_of(prediction.usable, scale)),
       scale.unit,
       fmt::format("{} kinds of rank: rank {} is the fullest, {}.{}", prediction.ranks.size(),
-                  fullest->rank, amount_words(fullest->device, scale), hidden),
+                  fullest->rank, amount_of(fullest->device, scale), hidden),
       frame);
 }
 
@@ -306,6 +319,7 @@ std::string two_sides_svg(const TwoSides& sides, const Frame& frame) {
   struct Row {
     const BarPart* part;
     Bytes left{}, right{};
+    std::int64_t before = 0, after = 0;  // in shown steps that add up
     Bytes size() const { return left > right ? left - right : right - left; }
   };
   std::vector<Row> rows;
@@ -326,19 +340,21 @@ std::string two_sides_svg(const TwoSides& sides, const Frame& frame) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.size() > b.size(); });
   const Scale units = scale_for(std::max(all_left, all_right), Units::kBinary);
+  const std::vector<std::int64_t> before = ticks_of_parts(sides.left, units),
+                                  after = ticks_of_parts(sides.right, units);
+  for (std::size_t i = 0; i < before.size(); ++i) row_of(sides.left[i]).before = before[i];
+  for (std::size_t i = 0; i < after.size(); ++i) row_of(sides.right[i]).after = after[i];
   constexpr double kRow = 34, kTop = 22, kThin = 11;
-  const double left = std::min(130.0, frame.width * 0.36), notes = 56;
+  const double left = std::min(148.0, frame.width * 0.4), notes = 56;
   const double width = std::max(frame.width - left - notes - 8, 20.0);
   const double scale = width / std::max(size_of(end), 1.0);
   const double bottom = kTop + kRow * static_cast<double>(rows.size());
   std::string finding = fmt::format("{} {}, {} {}.", sides.before, amount_of(all_left, units),
                                     sides.after, amount_of(all_right, units));
   if (!rows.empty() && rows.front().size() > Bytes())
-    finding += fmt::format(
-        " Most of the difference: {}, {} {}.", rows.front().part->words,
-        signed_number_of_ticks(
-            ticks_of(rows.front().right, units) - ticks_of(rows.front().left, units), units),
-        units.unit);
+    finding += fmt::format(" Most of the difference: {}, {} {}.", rows.front().part->words,
+                           signed_number_of_ticks(rows.front().after - rows.front().before, units),
+                           units.unit);
   Svg svg(frame, bottom + 2, finding);
   svg.text(left, 12, fitted(fmt::format("pale: {} · full: {}", sides.before, sides.after), width),
            "sy-q");
@@ -354,7 +370,7 @@ std::string two_sides_svg(const TwoSides& sides, const Frame& frame) {
     svg.rect(row.part->paint, left, y + kThin + 1, size_of(row.right) * scale, kThin,
              fmt::format("data-pile=\"{}\" data-bytes=\"{}\"", row.part->paint.name,
                          row.right.value().value()));
-    const std::int64_t difference = ticks_of(row.right, units) - ticks_of(row.left, units);
+    const std::int64_t difference = row.after - row.before;
     svg.text(frame.width - 1, y + 15, signed_number_of_ticks(difference, units),
              difference > 0 ? "sy-r" : "sy-t", "end");
     y += kRow;

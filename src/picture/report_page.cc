@@ -212,6 +212,13 @@ std::optional<std::string> script_in(std::string_view html, std::string_view ope
   return std::string(html.substr(begin, end - begin));
 }
 
+// The first line that answers: a plan says what it assumed before it says what is best.
+std::string heading_of(std::string_view text) {
+  const std::size_t best = text.find("\nbest ");
+  if (text.starts_with("assume ") && best != std::string_view::npos) text.remove_prefix(best + 1);
+  return std::string(text.substr(0, text.find('\n')));
+}
+
 std::string without_end(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
@@ -311,8 +318,7 @@ Report weighing_report(const Weighing& weighing, const std::optional<StepTrace>&
 Report text_report(std::string command, const std::string& text, std::string svg) {
   Report report;
   report.command = std::move(command);
-  const std::size_t end = text.find('\n');
-  report.line = text.substr(0, end);
+  report.line = heading_of(text);
   report.sections.push_back({"", figure_of(svg)});
   report.sections.push_back({"", "<pre>" + [&] {
                                std::string lines, rest = text;

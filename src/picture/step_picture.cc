@@ -85,7 +85,11 @@ void draw_seconds(Svg& svg, double left, double width, double y, double end) {
     const double x = left + tick / end * width;
     const std::string words = tick == 0 ? "0" : print(Seconds(tick));
     if (x + text_width(words) / 2 > left + width + 30) continue;
-    svg.text(x, y, words, "sy-q", tick == 0 ? "start" : "middle");
+    const bool last = x + text_width(words) / 2 > svg.width() - 1;
+    svg.text(last ? svg.width() - 1 : x, y, words, "sy-q",
+             tick == 0 ? "start"
+             : last    ? "end"
+                       : "middle");
   }
 }
 
@@ -94,15 +98,27 @@ struct PhaseStretch {
   std::string_view kind;
   double start, end;
 };
+constexpr std::string_view kTurns = "backward, forward in turn";
 std::vector<PhaseStretch> stretches_of(const StepTrace& trace, std::int64_t stage) {
   std::vector<PhaseStretch> stretches;
   for (const TraceSlice& slice : trace.slices) {
     if (slice.rank != stage || slice.stream != 0 || slice.depth != 0) continue;
     const std::string_view kind = kind_of(slice.name);
-    if (!stretches.empty() && stretches.back().kind == kind)
-      stretches.back().end = slice.start + slice.seconds;
-    else
-      stretches.push_back({kind, slice.start, slice.start + slice.seconds});
+    const double stop = slice.start + slice.seconds;
+    if (!stretches.empty() && stretches.back().kind == kind) {
+      stretches.back().end = stop;
+      continue;
+    }
+    // Where forward and backward take turns, the turns are one stretch.
+    const bool turns =
+        kind == "forward" && !stretches.empty() && stretches.back().kind != "network";
+    if (turns || (!stretches.empty() && stretches.back().kind == kTurns &&
+                  (kind == "backward" || kind == "weights"))) {
+      stretches.back().kind = kTurns;
+      stretches.back().end = stop;
+      continue;
+    }
+    stretches.push_back({kind, slice.start, stop});
   }
   return stretches;
 }
