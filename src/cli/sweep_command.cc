@@ -85,8 +85,11 @@ int largest_command(const Invocation& invocation, const std::vector<SweepAxis>& 
   const auto drawn = write_pictures(
       invocation, kDone, [&](const Frame& frame) { return largest_models_svg(found, frame); },
       [&](const std::string& svg) {
-        return report_of_text(invocation, largest_models_text(found, report_text_style(invocation)),
-                              svg, document_text(json_of(found)));
+        Report report =
+            report_of_text(invocation, largest_models_text(found, report_text_style(invocation)),
+                           svg, document_text(json_of(found)));
+        report.line = "the largest model that fits, by the number of devices";
+        return report;
       });
   if (drawn) return *drawn;
   if (invocation.json) {
@@ -128,8 +131,11 @@ int sweep_command(const Invocation& invocation) {
   const auto drawn = write_pictures(
       invocation, kDone, [&](const Frame& frame) { return sweep_svg(*axes, points, frame); },
       [&](const std::string& svg) {
-        return report_of_text(invocation, sweep_text(*axes, points, report_text_style(invocation)),
-                              svg, document_text(json_of(*axes, points)));
+        Report report =
+            report_of_text(invocation, sweep_text(*axes, points, report_text_style(invocation)),
+                           svg, document_text(json_of(*axes, points)));
+        report.line = fmt::format("{} runs over {}", points.size(), axes->front().key);
+        return report;
       });
   if (drawn) return *drawn;
   if (invocation.json) {

@@ -145,7 +145,8 @@ int weigh_command(const Invocation& invocation) {
     for (const Assumption& one : taken) edits.push_back({one.key, *document.at(one.key)});
   }
   const bool brief = invocation.has("brief");
-  const bool suggestions_wanted = !brief && !invocation.has("quiet");
+  // A report has the ways out, however quiet the terminal is asked to be.
+  const bool suggestions_wanted = !brief && (!invocation.has("quiet") || invocation.has("html"));
   Answered asked =
       answered(std::move(document), *input, suggestions_wanted || invocation.has("apply"));
   asked.take(taken);

@@ -196,6 +196,7 @@ std::string report_style() {
          "Mono\",monospace;background:var(--sy-ground);padding:12px;border-radius:8px}"
          "details>summary{cursor:pointer;font-size:15px;font-weight:600;margin:26px 0 6px}"
          "footer{margin-top:36px;color:var(--sy-quiet);font-size:12px}"
+         "@media screen{figure svg{min-width:540px}}"
          "@media print{@page{size:A4;margin:13mm}body{padding:0;max-width:none;font-size:9.5px;"
          "line-height:1.3}h1{font-size:15px}h2{font-size:11px;margin:9px 0 3px}table{font-size:8px}"
          "th,td{padding:1px 6px 1px 0}figure{margin:3px 0;break-inside:avoid}figure svg{width:78%}"

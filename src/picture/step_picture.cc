@@ -189,14 +189,13 @@ std::string timeline_svg(const StepTrace& trace, std::int64_t stage, const Predi
   const std::string device = fmt::format("on the device {}", number_of(rank->device, units));
   svg.text(kLeft + width, 12, fitted(fmt::format("{} · dashed: {}", line, device), width - 30),
            "sy-q", "end");
-  double last = -1e9;
+  double free_from = kLeft;
   for (const PhaseStretch& stretch : stretches_of(trace, stage)) {
-    const double x = x_of(stretch.start);
-    if (x - last < text_width(stretch.kind) + 8 && last > -1e8) continue;
-    if (x + text_width(stretch.kind) > frame.width) continue;
+    const double x = x_of(stretch.start), until = x + 2 + text_width(stretch.kind);
+    if (x < free_from || until > frame.width) continue;
     svg.line("sy-l", x, kTop - 4, x, kTop + 2);
     svg.text(x + 2, kTop - 5, stretch.kind, "sy-q");
-    last = x;
+    free_from = until + 8;
   }
   draw_seconds(svg, kLeft, width, bottom + 15, end);
   return svg.finish();
