@@ -59,8 +59,11 @@ int compare_command(const Invocation& invocation) {
   if (invocation.words.size() != 2)
     return refuse_words(invocation, "compare takes two run files, models or memory snapshots");
   for (std::size_t side : {0u, 1u})
-    if (const auto checkpoint = stored_checkpoint(invocation.words[side]))
+    if (const auto checkpoint = stored_checkpoint(invocation.words[side])) {
+      if (const auto status = refuse_pictures(invocation, "a comparison with a checkpoint"))
+        return *status;
       return compare_with_checkpoint(invocation, invocation.words[1 - side], *checkpoint);
+    }
   if (const auto status = compare_with_snapshot(invocation)) return *status;
   const std::vector<KeyEdit> edits = edits_of(invocation.keys);
   std::vector<RunInput> inputs;

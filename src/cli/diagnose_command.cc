@@ -113,6 +113,10 @@ int diagnose_command(const Invocation& invocation) {
   if (invocation.words.empty())
     return refuse_words(invocation,
                         "diagnose what: a snapshot, a log, an error text or a folder of them");
+  for (const char* other : {"follow", "plan-experiment"})
+    if (invocation.has(other))
+      if (const auto status = refuse_pictures(invocation, fmt::format("diagnose --{}", other)))
+        return *status;
   if (invocation.has("follow")) return follow(invocation);
   GatheredEvidence gathered = gather_evidence(invocation.words);
   if (gathered.evidence.empty()) {

@@ -21,6 +21,15 @@ constexpr std::int64_t kMostPassagesDrawn = 20'000;
 
 }  // namespace
 
+std::optional<int> refuse_pictures(const Invocation& invocation, std::string_view why_not) {
+  if (!invocation.has("svg") && !invocation.has("html")) return std::nullopt;
+  return refuse(
+      invocation,
+      {command_line_problem("E624", fmt::format("--svg and --html do not draw {}", why_not),
+                            "without them it is printed, or --json")},
+      "nothing written");
+}
+
 std::optional<int> write_pictures(const Invocation& invocation, int status,
                                   const std::function<std::string(const Frame&)>& svg,
                                   const std::function<Report(const std::string& svg)>& report) {

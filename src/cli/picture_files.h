@@ -8,12 +8,16 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/command.h"
 #include "picture/report_page.h"
 #include "plan/sweep.h"
 
 namespace steelyard {
+
+// Refused where what is asked for has no picture: `why_not`, "--jobs", ... Nothing: go on.
+std::optional<int> refuse_pictures(const Invocation& invocation, std::string_view why_not);
 
 // The status to end with when a file could not be written or there is nothing to draw, or when FILE is -: the picture is then
 // the whole answer, and `status` what the answer itself would have ended with. Else nothing.

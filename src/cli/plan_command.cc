@@ -316,6 +316,10 @@ int answer_published(const Invocation& invocation) {
 int plan_command(const Invocation& invocation) {
   const auto calibrated = calibrated_rates(invocation);
   if (!calibrated) return refuse(invocation, calibrated.error(), "nothing planned");
+  for (const char* other : {"published", "over", "minimize", "maximize", "why", "export"})
+    if (invocation.has(other))
+      if (const auto status = refuse_pictures(invocation, fmt::format("plan --{}", other)))
+        return *status;
   if (invocation.has("published")) return answer_published(invocation);
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "plan takes one run file or model");

@@ -118,6 +118,7 @@ int weigh_command(const Invocation& invocation) {
   const auto calibrated = calibrated_rates(invocation);
   if (!calibrated) return refuse(invocation, calibrated.error(), "nothing weighed");
   if (const std::string* jobs = invocation.value("jobs")) {
+    if (const auto status = refuse_pictures(invocation, "--jobs")) return *status;
     if (!invocation.words.empty())
       return refuse_words(invocation, "--jobs brings its own run files");
     return weigh_jobs(invocation, *jobs);
