@@ -41,6 +41,9 @@ std::optional<int> write_pictures(const Invocation& invocation, int status,
   if (picture_is_answer && page_is_answer)
     return refuse_words(invocation,
                         "--svg - and --html - both want stdout: give one of them a file");
+  if (invocation.json && (picture_is_answer || page_is_answer))
+    return refuse_words(invocation,
+                        "--json and a picture on stdout both want it: give the picture a file");
   const std::string drawn = svg(report_frame("steelyard"));
   if (picture != nullptr) {
     if (drawn.empty())
