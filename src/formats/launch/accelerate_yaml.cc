@@ -300,11 +300,7 @@ void write_accelerate(ConfigWriter& writing) {
     if (writing.word("wrap.policy", "block") == "block")
       writing.put("fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP",
                   "each block is a unit");
-    const bool offload = writing.word("offload.parameters", "none") == "cpu";
-    if (offload != (writing.word("offload.optimizer", "none") == "cpu"))
-      writing.refuse("offload.optimizer",
-                     "FSDP offloads parameters and states together or not at all");
-    writing.put("fsdp_config.fsdp_offload_params", Value::boolean(offload));
+    writing.put("fsdp_config.fsdp_offload_params", Value::boolean(offloads_with_fsdp(writing)));
     const std::string save = writing.word("checkpoint.save", "sharded");
     writing.put("fsdp_config.fsdp_state_dict_type",
                 save == "sharded" ? "SHARDED_STATE_DICT" : "FULL_STATE_DICT");

@@ -378,11 +378,7 @@ void write_axolotl(ConfigWriter& writing) {
     writing.put("fsdp_config.reshard_after_forward",
                 Value::boolean(writing.count("parallel.zero_stage", 3) == 3),
                 "parameters go after forward: ZeRO-3; kept: ZeRO-2");
-    const bool offload = writing.word("offload.parameters", "none") == "cpu";
-    if (offload != (writing.word("offload.optimizer", "none") == "cpu"))
-      writing.refuse("offload.optimizer",
-                     "FSDP offloads parameters and states together or not at all");
-    writing.put("fsdp_config.offload_params", Value::boolean(offload));
+    writing.put("fsdp_config.offload_params", Value::boolean(offloads_with_fsdp(writing)));
     writing.put("fsdp_config.state_dict_type",
                 writing.word("checkpoint.save", "sharded") == "sharded" ? "SHARDED_STATE_DICT"
                                                                         : "FULL_STATE_DICT");

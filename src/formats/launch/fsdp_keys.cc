@@ -121,19 +121,24 @@ void refuse_fsdp_alone(ConfigWriter& writing) {
     writing.refuse("engine", "one device has no FSDP with Accelerate", "--engine ddp");
 }
 
+bool offloads_with_fsdp(ConfigWriter& writing) {
+  const bool offload = writing.word("offload.parameters", "none") == "cpu";
+  if (offload != (writing.word("offload.optimizer", "none") == "cpu"))
+    writing.refuse("offload.optimizer",
+                   "FSDP offloads parameters and states together or not at all");
+  if (offload && writing.look_word("training.optimizer").find("paged") != std::string::npos)
+    writing.refuse("training.optimizer",
+                   "FSDP's offload steps on the host, where nothing is paged");
+  return offload;
+}
+
 void write_fsdp_keys(ConfigWriter& writing) {
   const std::string engine = writing.look_word("engine");
   if (engine != "fsdp1" && engine != "fsdp2") return;
   refuse_fsdp_alone(writing);
   writing.take("engine");
   const std::int64_t stage = writing.count("parallel.zero_stage", 3);
-  const bool offload = writing.word("offload.parameters", "none") == "cpu";
-  const bool states = writing.word("offload.optimizer", "none") == "cpu";
-  if (offload != states)
-    writing.refuse("offload.optimizer",
-                   "FSDP offloads parameters and states together or not at all");
-  if (offload && writing.look_word("training.optimizer").find("paged") != std::string::npos)
-    writing.refuse("training.optimizer", "FSDP's offload steps on the host, where nothing is paged");
+  const bool offload = offloads_with_fsdp(writing);
   std::string words = stage == 2 ? "shard_grad_op" : "full_shard";
   if (offload) words += " offload";
   writing.put("fsdp", words + " auto_wrap", "what is divided over the ranks");

@@ -24,6 +24,10 @@ void read_sync(ConfigReader& reading);
 // Since 1.14 Accelerate, and what stands on it, makes units of the ends; no key says otherwise.
 void write_ends(ConfigWriter& writing);
 
+// Whether parameters and states wait on the host, which FSDP has together or not at all; refused with an optimizer that has no
+// states on the device.
+bool offloads_with_fsdp(ConfigWriter& writing);
+
 // FSDP of one process is none: Accelerate starts it for several alone (accelerate/state.py, PartialState).
 void refuse_fsdp_alone(ConfigWriter& writing);
 
