@@ -20,7 +20,7 @@ class Highest {
       : observed_(observed), runtime_(runtime) {}
 
   void take(const StageNeed& played) {
-    const StageReserve& reserve = played.estimated;
+    const StageReserve& reserve = played.reserve;
     const Bytes most = std::max(reserve.most, reserve.later);
     const Band needed = band_of(reserve.least, most, played.piles);
     later_ = std::max(later_, reserve.later);
@@ -70,7 +70,7 @@ void play_fullest(std::vector<StageNeed>& stages, const ErrorBand& observed,
   for (const std::size_t index : order) {
     StageNeed& stage = stages[index];
     if (!highest.may_be_raised_by(stage, room)) continue;
-    stage.estimated = play(index);
+    stage.reserve = play(index);
     highest.take(stage);
   }
 }

@@ -22,14 +22,14 @@
 namespace steelyard {
 
 struct StageNeed {
-  Bytes allocated{};       // highest of the first step and of later ones
-  Piles piles;             // at the peak of a later step
-  Bytes most{};            // more than the allocator comes to reserve, whatever the stage is
-  bool has_end = false;    // embedding or head
-  StageReserve estimated;  // replaced where the stage is played
+  Bytes allocated{};     // highest of the first step and of later ones
+  Piles piles;           // at the peak of a later step
+  Bytes most{};          // more than the allocator comes to reserve, whatever the stage is
+  bool has_end = false;  // embedding or head
+  StageReserve reserve;  // estimated, or as the allocator was played
 };
 
-// Replaces the estimate of every stage that may be the fullest by what `play` answers.
+// Replaces the estimated reserve of every stage that may be the fullest by what `play` answers.
 void play_fullest(std::vector<StageNeed>& stages, const ErrorBand& observed,
                   const RuntimeBytes& runtime, const AllocatorRoom& room,
                   const std::function<StageReserve(std::size_t stage)>& play);

@@ -132,9 +132,9 @@ std::pair<std::vector<BuiltStage>, std::vector<StageNeed>> built_stages(
     need.most = most_reserved(stages.program(), program);
     const Stage<Checked> ends = stages.stage_of(stage);
     need.has_end = ends.embedding || ends.head;
-    need.estimated = by == ReserveBy::kSimulation
-                         ? play(built.size() - 1)
-                         : estimated_reserve(stages.program(), program, job.graphs.of);
+    need.reserve = by == ReserveBy::kSimulation
+                       ? play(built.size() - 1)
+                       : estimated_reserve(stages.program(), program, job.graphs.of);
   }
   if (by == ReserveBy::kSimulationOfFullest) play_fullest(needs, observed, runtime, room, play);
   return {std::move(built), std::move(needs)};
@@ -180,7 +180,8 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     rank.resident = Bytes(reading.resident);
     rank.phase = highest_phase(reading);
     rank.allocated = Bytes(reading.phases[static_cast<std::size_t>(rank.phase)].peak);
-    const StageReserve& reserve = needs[static_cast<std::size_t>(stage)].estimated;
+    const StageNeed& need = needs[static_cast<std::size_t>(stage)];
+    const StageReserve& reserve = need.reserve;
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
     const HostMemory host = stages.host(stage);
@@ -192,19 +193,16 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
       prediction.holdings = host.holdings();
     }
     // It fits when every rank fits.
-    const Piles& piles = reading.phases[static_cast<std::size_t>(rank.phase)].piles;
     // What a device that is behind withholds comes back before the allocator fails, but not before others do: a
     // communicator or a workspace made late asks the device, which has what the allocator left.
     const Band ends{reserve.least + runtime.low,
                     std::max(reserve.most, rank.reserved) + runtime.high};
-    const Band needed = observed.needed(ends, piles);
+    const Band needed = observed.needed(ends, need.piles);
     peak.low = std::max(peak.low, needed.low);
     peak.high = std::max(peak.high, needed.high);
     if (certain_high != nullptr) {
-      const Bytes most = most_reserved(stages.program(), built);
-      *certain_high =
-          std::max(*certain_high,
-                   observed.needed({reserve.least + runtime.low, most + runtime.high}, piles).high);
+      const Band widest{reserve.least + runtime.low, need.most + runtime.high};
+      *certain_high = std::max(*certain_high, observed.needed(widest, need.piles).high);
     }
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);

@@ -140,7 +140,7 @@ Prediction predict(const Job& job);
 // fullest. What the others reserve is estimated, and they say so (`estimated` of the rank).
 Prediction predict_fullest(const Job& job);
 // The same with what the allocator reserves estimated, for searches that ask thousands of times: the cost does not grow
-// with layers, micro-batches or ranks. An answer that is shown comes from predict().
+// with layers, micro-batches or ranks. An answer that is shown comes from the two above.
 Prediction estimate(const Job& job);
 // The verdict of predict(): where the estimate is certain of it, with the numbers of estimate(), which says so
 // (`estimated`); elsewhere predict_fullest().
