@@ -130,6 +130,11 @@ Norm add_norm(Tensors& tensors, std::string name, NormKind kind, Checked width) 
   return norm;
 }
 
+std::vector<Norm> add_pre_norms(Tensors& tensors, NormKind kind, Checked width) {
+  return {add_norm(tensors, "input_layernorm", kind, width),
+          add_norm(tensors, "post_attention_layernorm", kind, width)};
+}
+
 GroupedAttention add_attention(Tensors& tensors, const HeadShape& shape,
                                const AttentionOptions& options) {
   GroupedAttention attention;

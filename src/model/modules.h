@@ -4,7 +4,7 @@
 //   Layer layer;
 //   layer.attention = add_attention(layer.parameters, heads, {});        self_attn.{q,k,v,o}_proj
 //   layer.mlp = add_gated_mlp(layer.parameters, "mlp.", h, f);           mlp.{gate,up,down}_proj
-//   layer.norms = {add_norm(layer.parameters, "input_layernorm", NormKind::kRms, h), ...};
+//   layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, h);   input_, post_attention_layernorm
 //
 // The order of the calls is the order in which transformers registers the tensors, which is the
 // order in which engines bucket their gradients.
@@ -38,6 +38,8 @@ Linear add_linear(Tensors& tensors, std::string name, Checked in, Checked out,
 
 // The kinds of LayerNorm have a weight and a bias, the others a weight, kWeightless nothing.
 Norm add_norm(Tensors& tensors, std::string name, NormKind kind, Checked width);
+// One before attention and one before the mlp, by the names that most of transformers' decoders give them.
+std::vector<Norm> add_pre_norms(Tensors& tensors, NormKind kind, Checked width);
 
 int add_tensor(Tensors& tensors, ParameterTensor tensor);
 int add_tensor(Tensors& tensors, std::string name, std::vector<std::int64_t> shape,

@@ -20,9 +20,7 @@ Architecture read_arcee(Config& config) {
                     config.size("intermediate_size"),
                     {.bias = config.flag_or("mlp_bias", false),
                      .activation = config.activation_or("hidden_act", Activation::kSquaredRelu)});
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
 
   Architecture model = begin_decoder(shape, {});
   set_layers(model, std::move(layer));

@@ -46,9 +46,7 @@ Architecture read_deepseek(Config& config, const Generation& generation) {
       layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, dense_width,
                                 {.activation = scored.experts.activation});
     }
-    layer.norms = {
-        add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-        add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+    layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
     return layer;
   };
 

@@ -15,9 +15,7 @@ Architecture read_gpt_neox(Config& config) {
   Layer layer;
   layer.arrangement = config.flag_or("use_parallel_residual", true) ? Arrangement::kParallelTwoNorms
                                                                     : Arrangement::kPreNorm;
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kLayerNorm, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kLayerNorm, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kLayerNorm, shape.hidden);
   layer.attention = add_fused_attention(layer.parameters, shape.heads,
                                         {.fused = "attention.query_key_value",
                                          .output = "attention.dense",

@@ -42,10 +42,7 @@ Architecture read_gpt_oss(Config& config) {
         add_fused_experts(layer.parameters, "mlp.experts.", shape.hidden, experts, true);
     mlp.routing.scores_of_chosen = true;
     layer.mlp = std::move(mlp);
-    layer.norms = {
-        add_norm(layer.parameters, "input_layernorm", NormKind::kRmsFloat32, shape.hidden),
-        add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRmsFloat32,
-                 shape.hidden)};
+    layer.norms = add_pre_norms(layer.parameters, NormKind::kRmsFloat32, shape.hidden);
     return layer;
   };
 

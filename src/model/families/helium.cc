@@ -20,9 +20,7 @@ Architecture read_helium(Config& config) {
       add_gated_mlp(layer.parameters, "mlp.", shape.hidden, config.size("intermediate_size"),
                     {.bias = config.flag_or("mlp_bias", false),
                      .activation = config.activation_or("hidden_act", Activation::kSilu)});
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kRmsFloat32, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRmsFloat32, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kRmsFloat32, shape.hidden);
 
   Architecture model = begin_decoder(shape, {.final_norm_kind = NormKind::kRmsFloat32});
   set_layers(model, std::move(layer));

@@ -19,9 +19,7 @@ Architecture read_llama(Config& config) {
   layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, width,
                             {.bias = config.flag_or("mlp_bias", false),
                              .activation = config.activation_or("hidden_act", Activation::kSilu)});
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
 
   Architecture model = begin_decoder(shape, {});
   set_layers(model, std::move(layer));

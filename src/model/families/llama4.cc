@@ -65,9 +65,7 @@ Architecture read_llama4(Config& config) {
       layer.mlp =
           add_gated_mlp(layer.parameters, "feed_forward.", shape.hidden, dense_width, mlp_options);
     }
-    layer.norms = {
-        add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-        add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+    layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
     return layer;
   };
 

@@ -24,9 +24,7 @@ Architecture read_mixtral(Config& config) {
                                         .down = "block_sparse_moe.experts.*.w2"});
   mlp.routing.divided_by_sum = true;
   layer.mlp = std::move(mlp);
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
 
   Architecture model = begin_decoder(shape, {});
   set_layers(model, std::move(layer));

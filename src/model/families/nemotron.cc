@@ -22,8 +22,7 @@ Architecture read_nemotron(Config& config) {
                     config.size("intermediate_size"),
                     {.bias = config.flag_or("mlp_bias", false),
                      .activation = config.activation_or("hidden_act", Activation::kSquaredRelu)});
-  layer.norms = {add_norm(layer.parameters, "input_layernorm", kNorm, shape.hidden),
-                 add_norm(layer.parameters, "post_attention_layernorm", kNorm, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, kNorm, shape.hidden);
 
   Architecture model = begin_decoder(shape, {.final_norm_kind = kNorm});
   set_layers(model, std::move(layer));

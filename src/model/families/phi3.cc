@@ -24,9 +24,7 @@ Architecture read_phi3(Config& config) {
   layer.mlp =
       add_fused_gated_mlp(layer.parameters, "mlp.", shape.hidden, config.size("intermediate_size"),
                           {.activation = config.activation_or("hidden_act", Activation::kSilu)});
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
   layer.residual_dropout = config.fraction_or("resid_pdrop", 0);
 
   Architecture model = begin_decoder(shape, {});

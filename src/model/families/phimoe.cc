@@ -25,9 +25,7 @@ Architecture read_phimoe(Config& config) {
                                    {.gate = "block_sparse_moe.experts.*.w1",
                                     .up = "block_sparse_moe.experts.*.w3",
                                     .down = "block_sparse_moe.experts.*.w2"});
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kLayerNorm, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kLayerNorm, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kLayerNorm, shape.hidden);
 
   Architecture model = begin_decoder(shape, {.final_norm_kind = NormKind::kLayerNorm,
                                              .head_bias = config.flag_or("lm_head_bias", false)});

@@ -18,9 +18,7 @@ Architecture read_seed_oss(Config& config) {
       add_gated_mlp(layer.parameters, "mlp.", shape.hidden, config.size("intermediate_size"),
                     {.bias = config.flag_or("mlp_bias", false),
                      .activation = config.activation_or("hidden_act", Activation::kSilu)});
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
   layer.residual_dropout = config.fraction_or("residual_dropout", 0.1);
 
   Architecture model = begin_decoder(shape, {});

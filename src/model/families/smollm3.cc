@@ -32,9 +32,7 @@ Architecture read_smollm3(Config& config) {
     layer.attention = std::move(attention);
     layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, width,
                               {.bias = mlp_bias, .activation = activation});
-    layer.norms = {
-        add_norm(layer.parameters, "input_layernorm", NormKind::kRms, shape.hidden),
-        add_norm(layer.parameters, "post_attention_layernorm", NormKind::kRms, shape.hidden)};
+    layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
     return layer;
   };
 

@@ -20,9 +20,7 @@ Architecture read_starcoder2(Config& config) {
   layer.mlp = add_plain_mlp(
       layer.parameters, "mlp.c_fc", "mlp.c_proj", shape.hidden, config.size("intermediate_size"),
       {.bias = bias, .activation = config.activation_or("hidden_act", Activation::kGeluTanh)});
-  layer.norms = {
-      add_norm(layer.parameters, "input_layernorm", NormKind::kLayerNorm, shape.hidden),
-      add_norm(layer.parameters, "post_attention_layernorm", NormKind::kLayerNorm, shape.hidden)};
+  layer.norms = add_pre_norms(layer.parameters, NormKind::kLayerNorm, shape.hidden);
   layer.residual_dropout = config.fraction_or("residual_dropout", 0);
 
   Architecture model = begin_decoder(shape, {.final_norm_kind = NormKind::kLayerNorm});
