@@ -312,5 +312,23 @@ TEST(SavedBytes, ScalingKeepsWhatItsOperatorsRead) {
   EXPECT_EQ(of(4, true, "own").bytes, (8 * kHidden + 4) / 4 + 4 * kHidden + kTables + kBlocks / 4);
 }
 
+// What is allocated bears the names of the model's modules as long as the program stands: LitGPT's one product for query, key and
+// value was called by a copy that had gone.
+TEST(SavedBytes, LitgptsQueryBearsItsModulesName) {
+  const ReadJob job = read_job(*read_json(
+      R"({"model": "llama-3-8b", "engine": "ddp", "implementation": "litgpt", "cluster": {"device": "h100-sxm-80gb", "devices": 1},)"
+      R"( "training": {"sequence_length": 512, "precision": "bf16-pure"}})",
+      "job"));
+  ASSERT_TRUE(job);
+  const StagePrograms<Traced> stages(*job);
+  const Program& program = stages.program();
+  int found = 0;
+  for (std::size_t id = 0; id < program.slot_count(); ++id) {
+    const Slot& slot = program.slot_at(static_cast<SlotId>(id));
+    found += std::string(slot.owner) == "self_attn.q_proj" && std::string(slot.name) == "output";
+  }
+  EXPECT_GT(found, 0);
+}
+
 }  // namespace
 }  // namespace steelyard

@@ -99,7 +99,10 @@ class Composer {
   ValueId normalise(ValueId x, const Norm& norm, const N& rows, const N& width, Apart apart = {});
 
   // --- matrix products (operators/matrix.cc)
+  // With its adapters, and without. What is allocated is called by the linear's own name, which the model holds: a copy that
+  // dies before the program would leave that name hanging.
   ValueId linear(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
+  ValueId base_product(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out);
   // The product itself, in the type `factor` says.
   struct Factor {
     int weight_gradient = -1, bias_gradient = -1;  // -1: not trained

@@ -16,10 +16,14 @@ template <class N>
 ValueId Composer<N>::litgpt_attention(ValueId x, const GroupedAttention& attention, const N& query,
                                       const N& key_value, const N& heads,
                                       const N& key_value_heads) {
-  Linear product = attention.fused ? *attention.fused : *attention.query;
-  if (!attention.fused) product.adapter.reset();
-  ValueId packed = linear(x, product, sizes.tokens, sizes.hidden, query + N(2) * key_value);
-  if (!attention.fused) packed = litgpt_adapters(x, packed, attention, query, key_value);
+  const N width = query + N(2) * key_value;
+  ValueId packed = kNoValue;
+  if (attention.fused) {
+    packed = linear(x, *attention.fused, sizes.tokens, sizes.hidden, width);
+  } else {
+    packed = base_product(x, *attention.query, sizes.tokens, sizes.hidden, width);
+    packed = litgpt_adapters(x, packed, attention, query, key_value);
+  }
   const std::vector<ValueId> parts = split(
       packed, {sizes.tokens * query, sizes.tokens * key_value, sizes.tokens * key_value}, kOwner);
   ValueId q = parts[0], k = parts[1], v = parts[2];

@@ -112,7 +112,7 @@ int LossWriter<N>::weight_gradient(const N& width, bool made) {
 
 template <class N>
 ValueId LossWriter<N>::project(ValueId x, const N& width) {
-  Linear head = model_.head;
+  const Linear& head = model_.head;
   if (head.weight_index >= 0 && shared_gradient_)
     c_.take_parameter(head.weight_index, *shared_gradient_);
   if (head.weight_index >= 0) return c_.column_linear(x, model_.head, width, c_.sizes.vocabulary);

@@ -83,6 +83,13 @@ GradientSlots Composer<N>::gradient_slots(const SlotName& name, const N& element
 template <class N>
 ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, const N& in,
                             const N& out) {
+  const ValueId y = base_product(x, linear, rows, in, out);
+  return linear.adapter ? adapted(x, y, linear, rows, in, out) : y;
+}
+
+template <class N>
+ValueId Composer<N>::base_product(ValueId x, const Linear& linear, const N& rows, const N& in,
+                                  const N& out) {
   const std::optional<ElementType> stored = stored_type(linear.weight_index);
   const bool quantised = stored && is_quantised(*stored);
   if (style.eight_bits == EightBitCode::kFloat8Linear && in_layer && !quantised)
@@ -93,10 +100,9 @@ ValueId Composer<N>::linear(ValueId x, const Linear& linear, const N& rows, cons
   factor.biased = linear.bias;
   factor.type = style.compute;
   factor.stored = stored;
-  const ValueId y = quantised ? quantised_product(x, linear, *stored, rows, in, out)
-                              : product(x, {linear.name.c_str(), "output", "op.linear.output"},
-                                        rows, in, out, factor);
-  return linear.adapter ? adapted(x, y, linear, rows, in, out) : y;
+  return quantised ? quantised_product(x, linear, *stored, rows, in, out)
+                   : product(x, {linear.name.c_str(), "output", "op.linear.output"}, rows, in, out,
+                             factor);
 }
 
 template <class N>
