@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "diagnose/attribution_rules.h"
+#include "report/fix_line.h"
 #include "report/json_values.h"
 #include "report/trace_shares.h"
 
@@ -38,6 +39,17 @@ Json change_of(const std::vector<Suggestion::Edit>& edits, const std::string& wo
     json[edit.key] = value.is_number_integer() ? value : Json(edit.to);
   }
   if (edits.empty()) json["launch"] = words;
+  return json;
+}
+
+// What changes in the user's own files; `before` null: the line joins in front of this one; `after` null: it goes.
+Json lines_of(const Fix& fix) {
+  Json json = Json::array();
+  for (const FixLine& one : fix.lines)
+    json.push_back({{"file", one.file},
+                    {"line", one.change.line},
+                    {"before", text_or_null(one.change.before)},
+                    {"after", text_or_null(one.change.after)}});
   return json;
 }
 
@@ -113,6 +125,8 @@ Json json_of(const Diagnosis& diagnosis) {
     json["fixes"].push_back(
         {{"change", change_of(fix.edits, fix.change)},
          {"text", fix.change},
+         {"line", fix.lines.empty() ? Json(nullptr) : Json(fix_line_text(fix.lines.front()))},
+         {"lines", lines_of(fix)},
          {"saves_bytes", bytes_or_null(fix.saves)},
          {"costs_seconds", fix.costs ? Json(fix.costs->value()) : Json(nullptr)},
          {"verdict", text_or_null(fix.verdict)}});
