@@ -221,6 +221,14 @@ Diagnostic command_line_problem(std::string code, std::string message, std::stri
   return problem;
 }
 
+std::optional<Diagnostic> unknown_choice(const Flag& flag, const std::string& value) {
+  const std::vector<std::string_view> choices = words_in(flag.choices);
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end())
+    return std::nullopt;
+  return command_line_problem("E005", fmt::format("--{} {}: unknown value", flag.name, value),
+                              fmt::format("--{} takes {}", flag.name, any_of(choices)));
+}
+
 tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
                                                       const std::vector<std::string>& arguments,
                                                       const Surroundings& stdout_around,
@@ -275,12 +283,8 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
   for (const auto& [flag, values] : said.values) {
     if (values.empty()) continue;
     invocation.flags[std::string(flag->name)] = values;
-    const std::vector<std::string_view> choices = words_in(flag->choices);
     for (const std::string& value : values)
-      if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end())
-        problems.push_back(
-            command_line_problem("E005", fmt::format("--{} {}: unknown value", flag->name, value),
-                                 fmt::format("--{} takes {}", flag->name, any_of(choices))));
+      if (auto problem = unknown_choice(*flag, value)) problems.push_back(std::move(*problem));
   }
   if (!said.on.empty()) invocation.keys.push_back({"", said.on, "--on"});
   for (const Said::Word& row : said.keys)

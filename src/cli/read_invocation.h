@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/terminal.h"
 #include "document/diagnostic.h"
 
 namespace steelyard {
 
 // `arguments`: the words after the command's name.
+// A value that is none of the few that the flag takes.
+std::optional<Diagnostic> unknown_choice(const Flag& flag, const std::string& value);
+
 tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
                                                       const std::vector<std::string>& arguments,
                                                       const Surroundings& stdout_around,
