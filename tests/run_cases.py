@@ -212,7 +212,9 @@ class Runner:
         done = self.run(words[1:], step.stdin, folder, env)
         faults = conservation.faults_of(done.stdout, done.returncode)
         # A table is checked through the same question asked as JSON.
-        if words[1:2] == ["weigh"] and done.returncode in (0, 1) and not {"--json", "--jobs", "--help"} & set(words):
+        pictured = "-" in words and {"--svg", "--html"} & set(words)
+        if (words[1:2] == ["weigh"] and done.returncode in (0, 1) and not pictured
+                and not {"--json", "--jobs", "--help"} & set(words)):
             twin = self.run([*words[1:], "--json"], step.stdin, folder, env)
             faults += conservation.faults_of(twin.stdout, twin.returncode)
             if twin.returncode != done.returncode:

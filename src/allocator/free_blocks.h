@@ -6,9 +6,9 @@
 //   4097    [2.1 MiB, 2.2 MiB)            -
 //
 // PyTorch keeps one ordered set. Here sizes fall into classes of a sixteenth of a power of two, a bit says which
-// classes hold anything, and a class is a short sorted list whose last entry is lent first: training asks for the same
-// few sizes again and again and frees in reverse, so most insertions and removals happen at a list's end. The order over
-// all classes is that of the set, entry by entry.
+// classes hold anything, and a class is a sorted list whose last entry is lent first: training asks for the same few sizes
+// again and again and frees in reverse, so most insertions and removals happen at a list's end or beside the last one
+// (allocator/gap_list.h). The order over all classes is that of the set, entry by entry.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "allocator/gap_list.h"
 
 namespace steelyard {
 
@@ -34,6 +36,7 @@ class FreeBlocks {
 
   void insert(const Entry& entry) {
     const std::size_t which = class_of(entry.size);
+    if (which >= classes_.size()) classes_.resize(which + 1);
     List& list = classes_[which];
     occupied_[which / kWord] |= std::uint64_t{1} << (which % kWord);
     if (list.empty() || before(entry, list.back())) {
@@ -62,6 +65,7 @@ class FreeBlocks {
   // The smallest block of at least `size`; of equals the one with the lowest address.
   Cursor best_fit(std::int64_t size) const {
     const std::size_t which = class_of(size);
+    if (which >= classes_.size()) return {};
     const List& list = classes_[which];
     if (!list.empty()) {
       if (list.back().size >= size) return {which, list.size() - 1};
@@ -86,55 +90,7 @@ class FreeBlocks {
   }
 
  private:
-  // Sorted; grows and shrinks at whichever end is nearer: remainders of fresh segments come in rising order.
-  class List {
-   public:
-    bool empty() const { return first_ == entries_.size(); }
-    std::size_t size() const { return entries_.size() - first_; }
-    const Entry& back() const { return entries_.back(); }
-    const Entry& operator[](std::size_t index) const { return entries_[first_ + index]; }
-    auto begin() const { return entries_.begin() + static_cast<std::ptrdiff_t>(first_); }
-    auto end() const { return entries_.end(); }
-    void push_back(const Entry& entry) { entries_.push_back(entry); }
-    void pop_back() {
-      entries_.pop_back();
-      if (empty()) clear();
-    }
-    void insert(std::size_t index, const Entry& entry) {
-      const auto at = entries_.begin() + static_cast<std::ptrdiff_t>(first_ + index);
-      if (2 * index >= size()) {
-        entries_.insert(at, entry);
-      } else if (first_ > 0) {
-        const auto front = entries_.begin() + static_cast<std::ptrdiff_t>(first_);
-        std::move(front, at, std::prev(front));
-        *std::prev(at) = entry;
-        --first_;
-      } else {
-        first_ = size() + 4;  // as much room as there is content
-        entries_.insert(entries_.begin(), first_, Entry{});
-        insert(index, entry);
-      }
-    }
-    void erase(std::size_t index) {
-      const auto at = entries_.begin() + static_cast<std::ptrdiff_t>(first_ + index);
-      if (2 * index >= size()) {
-        entries_.erase(at);
-      } else {
-        const auto front = entries_.begin() + static_cast<std::ptrdiff_t>(first_);
-        std::move_backward(front, at, std::next(at));
-        ++first_;
-      }
-      if (empty()) clear();
-    }
-
-   private:
-    void clear() {
-      entries_.clear();
-      first_ = 0;
-    }
-    std::vector<Entry> entries_;
-    std::size_t first_ = 0;  // room before it
-  };
+  using List = GapList<Entry>;  // sorted
 
   static constexpr std::size_t kWord = 64;
   static constexpr int kUnitBits = 9;   // sizes are multiples of 512
@@ -155,10 +111,17 @@ class FreeBlocks {
   }
   // The first entry that is not lent after `entry`.
   static std::size_t position(const List& list, const Entry& entry) {
-    return static_cast<std::size_t>(
-        std::lower_bound(list.begin(), list.end(), entry,
-                         [](const Entry& a, const Entry& b) { return before(b, a); }) -
-        list.begin());
+    std::size_t first = 0, count = list.size();
+    while (count > 0) {
+      const std::size_t half = count / 2;
+      if (before(entry, list[first + half])) {
+        first += half + 1;
+        count -= half + 1;
+      } else {
+        count = half;
+      }
+    }
+    return first;
   }
   Cursor first_from(std::size_t which) const {
     std::size_t word = which / kWord;
@@ -173,7 +136,7 @@ class FreeBlocks {
   }
 
   std::array<std::uint64_t, kClasses / kWord> occupied_{};
-  std::vector<List> classes_ = std::vector<List>(kClasses);
+  std::vector<List> classes_;  // up to the largest that held anything
 };
 
 }  // namespace steelyard

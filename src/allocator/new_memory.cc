@@ -36,6 +36,13 @@ BlockIndex CachingAllocator::new_segment(std::int32_t pool, std::int64_t size) {
 
 std::int64_t CachingAllocator::take_address(std::int64_t size) {
   std::int64_t address = next_address_;
+  const bool beyond_all =
+      taken_.empty() || taken_.rbegin()->first + taken_.rbegin()->second <= address;
+  if (beyond_all) {
+    next_address_ = (Checked(address) + Checked(size)).value();
+    taken_.emplace_hint(taken_.end(), address, size);
+    return address;
+  }
   // A record may contradict itself: what is held already is not given out again.
   const auto after = taken_.lower_bound(address);
   const bool meets_next =

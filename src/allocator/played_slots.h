@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "allocator/gap_list.h"
 #include "allocator/replay_program.h"
 #include "allocator/slot_streams.h"
 
@@ -14,6 +15,38 @@ namespace steelyard {
 struct LiveTensor {
   BlockIndex block = kNoBlock;
   std::int64_t micro_batch = 0;
+};
+
+// Of one slot, oldest first.
+class LiveTensors : public GapList<LiveTensor> {
+ public:
+  void appear(const LiveTensor& tensor) {
+    by_micro_batch_ = empty() || (by_micro_batch_ && back().micro_batch <= tensor.micro_batch);
+    push_back(tensor);
+  }
+  // Of this micro-batch the newest; where it has none, the newest of all. Of one at least.
+  std::size_t newest_of(std::int64_t micro_batch) const {
+    std::size_t newest = size() - 1;
+    if ((*this)[newest].micro_batch == micro_batch) return newest;
+    if (by_micro_batch_) {
+      std::size_t first = 0,
+                  behind = size();  // the first of a later micro-batch stands between them
+      while (first < behind) {
+        const std::size_t middle = (first + behind) / 2;
+        if ((*this)[middle].micro_batch <= micro_batch)
+          first = middle + 1;
+        else
+          behind = middle;
+      }
+      return first > 0 && (*this)[first - 1].micro_batch == micro_batch ? first - 1 : newest;
+    }
+    for (std::size_t at = newest; at-- > 0;)
+      if ((*this)[at].micro_batch == micro_batch) return at;
+    return newest;
+  }
+
+ private:
+  bool by_micro_batch_ = true;  // none stands behind one of a later micro-batch
 };
 
 // What each slot of a program is made of.
@@ -42,7 +75,7 @@ struct PlayedSlot {
   bool recorded = false;
   bool empties_cache = false;
   bool oldest_goes = false;
-  std::vector<LiveTensor> live;       // oldest first
+  LiveTensors live;
   std::optional<std::size_t> oldest;  // of `live`: goes first while a tape passes the slot on
   // Of `live`, while it stays as it is and none of its micro-batches is ahead any more.
   mutable std::optional<StateDigest> settled;

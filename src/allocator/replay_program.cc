@@ -43,16 +43,22 @@ class Player {
     for (NodeId node : plan.first) walk(node);
     result_.first_pass = result_.phases;
     note_step();
+    compares_steps_ = may_skip_ && !limits_.whole_steps && lengths_.empty();
     std::vector<StateDigest> seen = {digest()};
     for (int step = 0; step < limits_.steps && !stopped_ && !result_.settled; ++step) {
       begin_step(step + 1);
       for (NodeId node : plan.step) walk(node);
+      if (result_.settled) break;
       note_step();
       if (!lengths_.empty()) continue;  // another step has other lengths
-      result_.settled = !stopped_ && has(seen, digest());
-      seen.push_back(digest());
+      const StateDigest now = digest();
+      result_.settled = !stopped_ && has(seen, now);
+      seen.push_back(now);
     }
+    if (result_.settled && stopped_) return std::move(result_);  // in the midst of a step
+    result_.played_events = result_.events;
     result_.statistics = allocator_.statistics();
+    if (!limits_.whole_steps) return std::move(result_);
     result_.segments = allocator_.segments();
     result_.fragmentation = fragmentation_of(result_.segments);
     return std::move(result_);
@@ -75,7 +81,11 @@ class Player {
     if (label == "backward") micro_batch_ = ++backwards_;
     if (micro_batch_ != outer) play_length_of(micro_batch_);
     enter(node, 0);
-    for (NodeId child : program_.children(node)) walk(child);
+    for (NodeId child : program_.children(node)) {
+      if (result_.settled) break;
+      walk(child);
+      compare_with_earlier_steps();
+    }
     leave();
     if (micro_batch_ != outer) play_length_of(outer);
     micro_batch_ = outer;
@@ -95,12 +105,22 @@ class Player {
     const NodeId body = program_.children(node).front();
     const bool of_micro_batches = !lengths_.empty() && micro_batch_ == 0;
     const bool returns = may_skip_ && !of_micro_batches && node.times > 2 && node.span.change == 0;
+    // Which of its rounds are played hangs on those before them.
+    const bool outer = std::exchange(compares_steps_, compares_steps_ && !returns);
+    play_rounds(node, body, returns);
+    compares_steps_ = outer;
+  }
+
+  void play_rounds(const Node& node, NodeId body, bool returns) {
     std::vector<StateDigest> seen;
     for (std::int64_t round = 0; round < node.times && !stopped_; ++round) {
       enter(node, round);
       walk(body);
       leave();
-      if (!returns) continue;
+      if (!returns) {
+        compare_with_earlier_steps();
+        continue;
+      }
       const StateDigest now = digest();
       const auto same = std::find(seen.begin(), seen.end(), now);
       if (same != seen.end()) {
@@ -154,6 +174,53 @@ class Player {
     leave();
   }
 
+  // So far.
+  struct Counted {
+    std::int64_t events = 0, device_changes = 0;
+  };
+  Counted counted() const {
+    const AllocatorStatistics& now = allocator_.statistics();
+    return {result_.events, now.device_allocations + now.device_frees + now.retries};
+  }
+  // A step after the first one at some of its places, of which every step has the same.
+  struct StepSeen {
+    std::vector<std::pair<StateDigest, Counted>> places;
+    Counted end;
+  };
+
+  // Whether everything stands as it stood here in an earlier step: then what follows in this step, and in all steps, is known.
+  void compare_with_earlier_steps() {
+    if (!compares_steps_ || steps_.empty() || stopped_) return;
+    const std::size_t place = place_++;
+    StepSeen& here = steps_.back();
+    const std::size_t next = here.places.size();
+    if (steps_.size() == 1) {
+      const std::int64_t before = places_.empty() ? 0 : here.places.back().second.events;
+      if (result_.events - before < first_events_ / kPlacesOfStep) return;
+      places_.push_back(place);
+    } else if (next >= places_.size() || places_[next] != place) {
+      return;
+    }
+    here.places.emplace_back(digest(), counted());
+    for (std::size_t step = 0; step + 1 < steps_.size(); ++step) {
+      const StepSeen& earlier = steps_[step];
+      if (next >= earlier.places.size() ||
+          !(earlier.places[next].first == here.places.back().first))
+        continue;
+      const Counted& then = earlier.places[next].second;
+      const std::int64_t events = earlier.end.events - then.events;
+      // New segments have addresses of their own in every step.
+      if (earlier.end.device_changes != then.device_changes) return;
+      if (result_.events + events > limits_.events) return;
+      result_.played_events = result_.events;
+      result_.events += events;
+      result_.statistics = allocator_.statistics();
+      result_.reserved_after.push_back(result_.reserved_after[step + 1]);
+      result_.settled = stopped_ = true;
+      return;
+    }
+  }
+
   // Slots that a tape makes and frees alike.
   const std::vector<SlotId>& passed_on_by(NodeId tape, std::span<const Event> events) {
     const auto known = passed_on_.find(tape);
@@ -179,6 +246,10 @@ class Player {
 
   void begin_step(int step) {
     awaited_.clear();
+    place_ = 0;
+    if (step == 1) first_events_ = result_.events;
+    if (!steps_.empty()) steps_.back().end = counted();
+    if (step > 0) steps_.emplace_back();
     // A stage that nothing is trained on runs backward for none or few of them.
     forwards_ = backwards_ = std::max(forwards_, backwards_);
     behind_ = step > 0 ? queue_.depth : 0;
@@ -234,8 +305,8 @@ class Player {
       PlayedSlot& slot = played(part.slot);
       const std::size_t instances =
           sizes_played_->of(part.slot).size() * static_cast<std::size_t>(part.count);
-      slot.live.resize(slot.live.size() + instances - std::exchange(has_block, 0),
-                       {kNoBlock, micro_batch_});
+      for (std::size_t part_of = std::exchange(has_block, 0); part_of < instances; ++part_of)
+        slot.live.appear({kNoBlock, micro_batch_});
       slot.settled.reset();
     }
   }
@@ -279,33 +350,27 @@ class Player {
       stopped_ = true;
       return;
     }
-    slot.live.push_back({*block, micro_batch_});
+    slot.live.appear({*block, micro_batch_});
     slot.settled.reset();
     note(result_.phases[static_cast<std::size_t>(phase)]);
   }
 
   void go(SlotId id) {
     PlayedSlot& slot = played(id);
-    std::vector<LiveTensor>& live = slot.live;
+    LiveTensors& live = slot.live;
     slot.settled.reset();
     const std::size_t tensors = sizes_played_->of(id).size();
     for (std::size_t tensor = 0; tensor < tensors && !live.empty(); ++tensor) {
-      auto freed = std::prev(live.end());
-      if (slot.oldest_goes)
-        freed = live.begin();
-      else if (slot.oldest && *slot.oldest < live.size())
-        freed = live.begin() + static_cast<std::ptrdiff_t>(*slot.oldest);
-      else if (freed->micro_batch != micro_batch_) {
-        const auto own = std::find_if(live.rbegin(), live.rend(), [&](const LiveTensor& other) {
-          return other.micro_batch == micro_batch_;
-        });
-        if (own != live.rend()) freed = std::prev(own.base());
-      }
-      if (freed->block != kNoBlock && slot.recorded && behind_ > 0)
-        free_later(freed->block);
-      else if (freed->block != kNoBlock)
-        went_.push_back(freed->block);
-      live.erase(freed);
+      std::size_t which = 0;
+      if (!slot.oldest_goes)
+        which =
+            slot.oldest && *slot.oldest < live.size() ? *slot.oldest : live.newest_of(micro_batch_);
+      const BlockIndex freed = live[which].block;
+      if (freed != kNoBlock && slot.recorded && behind_ > 0)
+        free_later(freed);
+      else if (freed != kNoBlock)
+        went_.push_back(freed);
+      live.erase(which);
       ++result_.events;
     }
   }
@@ -406,6 +471,13 @@ class Player {
   std::int64_t launched_ = 0, behind_ = 0;
   bool may_skip_;
   bool stopped_ = false;
+  // Of a step so many places are compared at most, evenly over its events: a comparison costs as much as some hundred events.
+  static constexpr std::int64_t kPlacesOfStep = 12;
+  bool compares_steps_ = false;
+  std::int64_t first_events_ = 0;    // of the first step
+  std::size_t place_ = 0;            // of this step
+  std::vector<std::size_t> places_;  // that are compared
+  std::vector<StepSeen> steps_;      // after the first one
   std::vector<PlayedSlot> slots_;
   std::vector<BlockIndex> went_;  // not yet handed back
   std::unordered_map<NodeId, std::vector<SlotId>> passed_on_;

@@ -17,6 +17,7 @@
 //    step the host is not ahead: it loads and compiles kernels, opens communicators and asks the driver for memory.
 // 4. A repeat that ends where it began is played until a round leaves the allocator and every live block as an earlier
 //    round left them. What follows is then known: the rounds between the two, over and over. All peaks have been seen.
+//    So it is with steps: seldom do two begin alike, but most come to stand alike soon after.
 // 5. Frees that follow one another leave the same blocks in any order.
 // 6. Where micro-batches differ in length, forward and backward of each are those of the program of its length. Such
 //    programs have the same nodes and slots, and their slots other sizes.
@@ -44,6 +45,9 @@ struct ReplayLimits {
   // Of a repeat that ends where it began; those that follow are taken to be like these.
   std::int64_t rounds = kNoLimit;
   std::int64_t events = 40'000'000;  // requests and frees
+  // False: a step in whose midst everything stands as it stood there in an earlier step is not played to its end, which is
+  // known. All numbers are the same, and `segments` are left out.
+  bool whole_steps = true;
 };
 
 struct LaunchQueue {
@@ -75,10 +79,11 @@ struct ProgramReserve {
   std::vector<Bytes> reserved_after;                         // the first pass, then each step
   bool settled = false;                                      // a step ended as an earlier one had
   std::int64_t events = 0;
-  bool cut = false;        // ended by the limit of events
-  bool shortened = false;  // a repeat was longer than the limit of rounds
+  std::int64_t played_events = 0;  // without those that are known of an earlier step
+  bool cut = false;                // ended by the limit of events
+  bool shortened = false;          // a repeat was longer than the limit of rounds
   AllocatorStatistics statistics;
-  std::vector<Segment> segments;  // at the end
+  std::vector<Segment> segments;  // at the end, of whole steps
   Fragmentation fragmentation;    // of them
   std::optional<OutOfMemory> out_of_memory;
   SlotId refused = -1;

@@ -5,24 +5,6 @@
 #include "allocator/caching_allocator.h"
 
 namespace steelyard {
-namespace {
-
-// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the value moves half of the bits of the result.
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15U;
-  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31U);
-}
-
-}  // namespace
-
-void StateDigest::add(std::uint64_t value) {
-  const std::uint64_t once = mixed(value);
-  first += once;
-  second += mixed(once ^ 0x5851f42d4c957f2dU);
-}
-
 Fragmentation fragmentation_of(const std::vector<Segment>& segments) {
   Fragmentation result;
   for (const Segment& segment : segments)

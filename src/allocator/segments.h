@@ -48,7 +48,12 @@ Fragmentation fragmentation_of(const std::vector<Segment>& segments);
 // 128 bits over all blocks: two states with the same digest are taken for the same.
 struct StateDigest {
   std::uint64_t first = 0, second = 0;
-  void add(std::uint64_t value);  // in any order
+  // In any order.
+  void add(std::uint64_t value) {
+    const std::uint64_t once = mixed(value);
+    first += once;
+    second += (once ^ (once >> 29U)) * 0xda942042e4dd58b5U;
+  }
   // Several numbers as one to add.
   static constexpr std::uint64_t joined(std::initializer_list<std::uint64_t> numbers) {
     std::uint64_t value = 0, factor = 1;
@@ -63,6 +68,15 @@ struct StateDigest {
     second += of_others.second;
   }
   friend bool operator==(const StateDigest&, const StateDigest&) = default;
+
+ private:
+  // The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the value moves half of the bits of the result.
+  static constexpr std::uint64_t mixed(std::uint64_t value) {
+    value += 0x9e3779b97f4a7c15U;
+    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
+    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
+    return value ^ (value >> 31U);
+  }
 };
 
 }  // namespace steelyard

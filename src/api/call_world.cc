@@ -102,12 +102,14 @@ bool CallWorld::take_remark(std::string_view text) {
   return true;
 }
 
-void CallWorld::share(std::size_t count, const std::function<void(std::size_t)>& work) {
+void CallWorld::share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) {
   if (machine_ != nullptr)
-    machine_->share(count, work);
+    machine_->share(count, threads, work);
   else
-    World::share(count, work);
+    World::share(count, threads, work);
 }
+
+std::size_t CallWorld::threads() { return machine_ == nullptr ? 1 : machine_->threads(); }
 
 double CallWorld::seconds() { return machine_ == nullptr ? 0 : machine_->seconds(); }
 

@@ -269,8 +269,10 @@ class RequestReader {
       if (text && one.is_string() && text->find('\n') != std::string::npos)
         text = held(flag.name, ".toml", std::move(*text));
       if (!text) return problem("E005", fmt::format("\"{}\" is no value", flag.name), one.place());
-      if (auto wrong = unknown_choice(flag, *text)) return add_problem(problems, std::move(*wrong));
-      texts.push_back(std::move(*text));
+      for (std::string& part : values_said(flag, *text)) {
+        if (auto wrong = unknown_choice(flag, part)) add_problem(problems, std::move(*wrong));
+        texts.push_back(std::move(part));
+      }
     };
     if (value.is_array() && flag.kind == FlagKind::kRepeated)
       for (const Value& one : value.items()) add(one);
@@ -287,6 +289,7 @@ class RequestReader {
                      [&](const SaidKey& a, const SaidKey& b) { return place_of(a) < place_of(b); });
     if (on_) keys.insert(keys.begin(), SaidKey{"", on_->text, "--on"});
     Invocation& invocation = into_.invocation;
+    if (auto wrong = wrong_threads(invocation)) add_problem(problems, std::move(*wrong));
     Surroundings around;
     around.locale = "C.UTF-8";
     const auto units = invocation.value("units");

@@ -23,6 +23,7 @@ void hold_against(DiagnosisQuestion& question, const AgainstRun& run) {
   question.rewritten =
       rewritten(run.document, run.input.folder,
                 run.input.tool.empty() ? tool_of(run.document) : std::string_view(run.input.tool));
+  question.supposed = rewritten(run.document, run.input.folder, {});
 }
 
 }  // namespace steelyard

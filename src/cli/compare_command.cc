@@ -7,10 +7,12 @@
 #include "cli/compare_snapshot.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/run_input.h"
 #include "cli/stored_tensors.h"
 #include "document/printable.h"
+#include "picture/answers.h"
 #include "report/comparison.h"
 #include "report/prediction_json.h"
 
@@ -57,8 +59,11 @@ int compare_command(const Invocation& invocation) {
   if (invocation.words.size() != 2)
     return refuse_words(invocation, "compare takes two run files, models or memory snapshots");
   for (std::size_t side : {0u, 1u})
-    if (const auto checkpoint = stored_checkpoint(invocation.words[side]))
+    if (const auto checkpoint = stored_checkpoint(invocation.words[side])) {
+      if (const auto status = refuse_pictures(invocation, "a comparison with a checkpoint"))
+        return *status;
       return compare_with_checkpoint(invocation, invocation.words[1 - side], *checkpoint);
+    }
   if (const auto status = compare_with_snapshot(invocation)) return *status;
   const std::vector<KeyEdit> edits = edits_of(invocation.keys);
   std::vector<RunInput> inputs;
@@ -89,6 +94,15 @@ int compare_command(const Invocation& invocation) {
   const Compared after{alike ? inputs[1].word : inputs[1].name, *weighed[1].job,
                        *weighed[1].prediction};
   const std::vector<ChangedKey> changed = changed_keys(inputs[0].document, inputs[1].document);
+  const auto drawn = write_pictures(
+      invocation, differ(before, after) ? kFinding : kDone,
+      [&](const Frame& frame) { return comparison_svg(before, after, frame); },
+      [&](const std::string& svg) {
+        return report_of_text(
+            invocation, comparison_text(before, after, changed, report_text_style(invocation)), svg,
+            document_text(json_of(before, after, changed)));
+      });
+  if (drawn) return *drawn;
   const Style& style = invocation.style;
   if (invocation.json) {
     answer(document_text(json_of(before, after, changed)));

@@ -9,6 +9,7 @@
 #include "cli/evidence_file.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "evidence/snapshot_reader.h"
@@ -52,6 +53,8 @@ std::optional<int> compare_with_snapshot(const Invocation& invocation) {
   for (std::size_t side : {0U, 1U})
     if (auto file = open_snapshot(invocation.words[side])) files[side].emplace(std::move(*file));
   if (!files[0] && !files[1]) return std::nullopt;
+  if (const auto status = refuse_pictures(invocation, "a comparison with a snapshot"))
+    return *status;
   std::optional<AgainstRun> against;
   for (std::size_t side : {0U, 1U}) {
     if (files[side]) continue;

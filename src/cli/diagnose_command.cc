@@ -8,11 +8,13 @@
 #include "cli/exit_status.h"
 #include "cli/follow_log.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/growth_watch.h"
 #include "evidence/incident.h"
+#include "picture/answers.h"
 #include "report/diagnosis_json.h"
 #include "report/diagnosis_text.h"
 #include "report/prediction_json.h"
@@ -62,6 +64,14 @@ int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
   Diagnosis diagnosis = diagnose(question);
   if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
   for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
+  const auto drawn = write_pictures(
+      invocation, diagnosis.verdict == Cause::kHealthy ? kDone : kFinding,
+      [&](const Frame& frame) { return diagnosis_svg(diagnosis, frame); },
+      [&](const std::string& svg) {
+        return report_of_text(invocation, diagnosis_text(diagnosis, report_text_style(invocation)),
+                              svg, document_text(json_of(diagnosis)));
+      });
+  if (drawn) return *drawn;
   if (invocation.json) {
     answer(document_text(json_of(diagnosis)));
   } else {
@@ -103,6 +113,10 @@ int diagnose_command(const Invocation& invocation) {
   if (invocation.words.empty())
     return refuse_words(invocation,
                         "diagnose what: a snapshot, a log, an error text or a folder of them");
+  for (const char* other : {"follow", "plan-experiment"})
+    if (invocation.has(other))
+      if (const auto status = refuse_pictures(invocation, fmt::format("diagnose --{}", other)))
+        return *status;
   if (invocation.has("follow")) return follow(invocation);
   GatheredEvidence gathered = gather_evidence(invocation.words);
   if (gathered.evidence.empty()) {

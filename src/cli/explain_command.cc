@@ -8,6 +8,7 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "diagnose/attribution_rules.h"
 #include "diagnose/cause.h"
 #include "document/edit_distance.h"
 #include "model/catalogue.h"
@@ -49,6 +50,14 @@ bool explain_word(const Invocation& invocation, const std::string& word) {
         {"counter", std::string(cause->counter)}, {"experiment", std::string(cause->experiment)},
         {"remedy", std::string(cause->remedy)}};
     print(invocation, cause_text(*cause, style), json);
+    return true;
+  }
+  if (const AttributionRule* rule = find_attribution_rule(word)) {
+    print(invocation, attribution_rule_text(*rule, style),
+          {{"rule", std::string(rule->name)},
+           {"title", std::string(rule->title)},
+           {"what", std::string(rule->what)},
+           {"needs", std::string(rule->needs)}});
     return true;
   }
   if (const Rule* rule = find_rule(word)) {

@@ -115,15 +115,16 @@ std::vector<std::string> MachineWorld::files_below(const std::string& folder, in
 }
 
 // As many threads as are wanted; the work is handed out in small pieces.
-void MachineWorld::share(std::size_t count, const std::function<void(std::size_t)>& work) {
+void MachineWorld::share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
   const auto run = [&] {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < std::min(threads_, count); ++i) threads.emplace_back(run);
+  const std::size_t together = std::min(threads > 0 ? threads : threads_, count);
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < together; ++i) others.emplace_back(run);
   run();
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : others) thread.join();
 }
 
 double MachineWorld::seconds() {

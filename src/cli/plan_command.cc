@@ -11,6 +11,7 @@
 #include "cli/export_run.h"
 #include "cli/outlet.h"
 #include "cli/output_file.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
@@ -18,6 +19,7 @@
 #include "cli/used_stacks.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
+#include "picture/answers.h"
 #include "plan/axis.h"
 #include "plan/curve.h"
 #include "plan/extremes.h"
@@ -236,7 +238,10 @@ int export_best(const Invocation& invocation, const PlanAnswer& answered, const 
 // All published layouts, or those that are named.
 int answer_published(const Invocation& invocation) {
   SearchHelp help = serial_help();
-  help.share = share_work;
+  help.share = [threads = threads_of(invocation)](
+                   std::size_t count, const std::function<void(std::size_t)>& work) {
+    share_work(count, work, threads);
+  };
   std::vector<AgainstPublished> answers;
   bool suspicious = false;
   for (const PublishedRecipe& recipe : published_recipes()) {
@@ -264,6 +269,10 @@ int answer_published(const Invocation& invocation) {
 int plan_command(const Invocation& invocation) {
   const auto calibrated = calibrated_rates(invocation);
   if (!calibrated) return refuse(invocation, calibrated.error(), "nothing planned");
+  for (const char* other : {"published", "over", "minimize", "maximize", "why", "export"})
+    if (invocation.has(other))
+      if (const auto status = refuse_pictures(invocation, fmt::format("plan --{}", other)))
+        return *status;
   if (invocation.has("published")) return answer_published(invocation);
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "plan takes one run file or model");
@@ -302,7 +311,10 @@ int plan_command(const Invocation& invocation) {
   }
   SearchHelp help;
   help.read = [&](const Value& run) { return job_of(run, input->folder); };
-  help.share = share_work;
+  help.share = [threads = threads_of(invocation)](
+                   std::size_t count, const std::function<void(std::size_t)>& work) {
+    share_work(count, work, threads);
+  };
   help.stacks = used->stacks;
   help.must_launch = target != nullptr;
   help.cannot_launch = [&](const Value& run, const std::string& files) {
@@ -348,6 +360,20 @@ int plan_command(const Invocation& invocation) {
     if (const auto problem = write_file(*file, text))
       return refuse(invocation, {*problem}, "nothing written");
   }
+  const auto drawn = write_pictures(
+      invocation, answered.rows.empty() ? kFinding : kDone,
+      [&](const Frame& frame) { return plan_svg(answered, frame); },
+      [&](const std::string& svg) {
+        Report report =
+            report_of_text(invocation,
+                           plan_text(*question, answered, seconds, arguments_of(invocation), false,
+                                     report_text_style(invocation)),
+                           svg, document_text(json_of(*question, answered)));
+        if (!answered.rows.empty())
+          report.run = portable_run(answered.rows.front().run, input->folder);
+        return report;
+      });
+  if (drawn) return *drawn;
   if (invocation.json)
     answer(document_text(json_of(*question, answered)));
   else

@@ -52,8 +52,12 @@ Rewritten rewritten(const Value& document, const std::string& folder, std::strin
   const auto sayable = std::make_shared<const Sayable>(document, folder, tool);
   return [&document, folder, sayable](const RunEdits& edits) -> std::optional<Job> {
     Value changed = document;
-    for (const Suggestion::Edit& edit : edits)
-      lay_over(changed, {edit_of(edit.key, edit.to, "--apply")});
+    for (const Suggestion::Edit& edit : edits) {
+      if (edit.to.empty())
+        remove_path(changed, edit.key);
+      else
+        lay_over(changed, {edit_of(edit.key, edit.to, "--apply")});
+    }
     try {
       auto job = job_of(changed, folder);
       if (!job || !sayable->has_words(changed, *job, edits)) return std::nullopt;

@@ -16,6 +16,7 @@
 #include "job/said_value.h"
 #include "machine/machine.h"
 #include "model/catalogue.h"
+#include "picture/report_page.h"
 #include "plan/recompute_choice.h"
 #include "quantity/parse.h"
 #include "world/world.h"
@@ -141,6 +142,8 @@ tl::expected<std::string, Diagnostics> configuration_text(const std::string& wor
   if (is_launch_command(word) && world().kind_of(word) == PathKind::kNothing) return word + "\n";
   auto text = read_input(word, kConfigurationFile);
   if (!text) return tl::unexpected(Diagnostics{std::move(text.error())});
+  // A report carries the run that it answers for.
+  if (auto run = run_in_report(*text)) return std::move(*run);
   if (auto other = other_kind_of_file(*text, source_name_of(word)))
     return tl::unexpected(Diagnostics{std::move(*other)});
   return std::move(*text);

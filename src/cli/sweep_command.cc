@@ -7,11 +7,13 @@
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "document/edit_distance.h"
 #include "job/keys.h"
+#include "picture/answers.h"
 #include "plan/largest_model.h"
 #include "report/prediction_json.h"
 #include "report/sweep_table.h"
@@ -80,6 +82,16 @@ int largest_command(const Invocation& invocation, const std::vector<SweepAxis>& 
   }
   const LargestModelAnswer found = largest_models(document, devices, weigh, quick);
   if (!found.problems.empty()) return refuse(invocation, found.problems, "nothing weighed");
+  const auto drawn = write_pictures(
+      invocation, kDone, [&](const Frame& frame) { return largest_models_svg(found, frame); },
+      [&](const std::string& svg) {
+        Report report =
+            report_of_text(invocation, largest_models_text(found, report_text_style(invocation)),
+                           svg, document_text(json_of(found)));
+        report.line = "the largest model that fits, by the number of devices";
+        return report;
+      });
+  if (drawn) return *drawn;
   if (invocation.json) {
     answer(document_text(json_of(found)));
   } else {
@@ -116,6 +128,16 @@ int sweep_command(const Invocation& invocation) {
   });
   if (!any && !points.empty())
     return refuse(invocation, points.front().weighed.problems, "nothing weighed");
+  const auto drawn = write_pictures(
+      invocation, kDone, [&](const Frame& frame) { return sweep_svg(*axes, points, frame); },
+      [&](const std::string& svg) {
+        Report report =
+            report_of_text(invocation, sweep_text(*axes, points, report_text_style(invocation)),
+                           svg, document_text(json_of(*axes, points)));
+        report.line = fmt::format("{} runs over {}", points.size(), axes->front().key);
+        return report;
+      });
+  if (drawn) return *drawn;
   if (invocation.json) {
     answer(document_text(json_of(*axes, points)));
   } else {

@@ -9,6 +9,7 @@
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/output_file.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/rewritten.h"
@@ -16,6 +17,7 @@
 #include "cli/used_stacks.h"
 #include "cli/written_paths.h"
 #include "job/keys.h"
+#include "picture/memory_bar.h"
 #include "predict/host_room.h"
 #include "report/applied.h"
 #include "report/budget_text.h"
@@ -81,6 +83,14 @@ std::string in_style(const Style& style, const std::string& text) {
   return style.ascii ? plain_characters(text) : text;
 }
 
+// "llama-3.1-8b on 8 x h100-sxm-80gb, fsdp2, 8,192 tokens"
+std::string about_run(const RunInput& input, const Job& job) {
+  return fmt::format("{} on {} x {}, {}, {} tokens a sequence", input.name,
+                     print_count(job.cluster.devices),
+                     job.cluster.device ? job.cluster.device->name : "?", name_of(job.engine),
+                     print_count(job.training.sequence_length));
+}
+
 std::string run_text(const RunInput& input, const std::vector<KeyEdit>& edits,
                      const Value& document) {
   return input.toml ? edited_run_file(input.text, input.document, edits) : run_file_text(document);
@@ -108,6 +118,7 @@ int weigh_command(const Invocation& invocation) {
   const auto calibrated = calibrated_rates(invocation);
   if (!calibrated) return refuse(invocation, calibrated.error(), "nothing weighed");
   if (const std::string* jobs = invocation.value("jobs")) {
+    if (const auto status = refuse_pictures(invocation, "--jobs")) return *status;
     if (!invocation.words.empty())
       return refuse_words(invocation, "--jobs brings its own run files");
     return weigh_jobs(invocation, *jobs);
@@ -135,7 +146,8 @@ int weigh_command(const Invocation& invocation) {
     for (const Assumption& one : taken) edits.push_back({one.key, *document.at(one.key)});
   }
   const bool brief = invocation.has("brief");
-  const bool suggestions_wanted = !brief && !invocation.has("quiet");
+  // A report has the ways out, however quiet the terminal is asked to be.
+  const bool suggestions_wanted = !brief && (!invocation.has("quiet") || invocation.has("html"));
   Answered asked =
       answered(std::move(document), *input, suggestions_wanted || invocation.has("apply"));
   asked.take(taken);
@@ -198,6 +210,15 @@ int weigh_command(const Invocation& invocation) {
 
   if (const auto status = write_snapshot(invocation, job, prediction)) return *status;
   if (const auto status = write_trace(invocation, job)) return *status;
+  const auto drawn = write_pictures(
+      invocation, status_of(invocation, job, prediction),
+      [&](const Frame& frame) { return memory_bar_svg(prediction, frame); },
+      [&](const std::string&) {
+        return report_of_weighing({job, prediction, peak_moment(job, peak_rank_index(prediction)),
+                                   asked.suggestions, true, ""},
+                                  asked.document, input->folder, about_run(*input, job));
+      });
+  if (drawn) return *drawn;
   const auto budget = budget_asked(invocation, job, prediction);
   if (!budget) return refuse(invocation, budget.error(), "nothing weighed");
 

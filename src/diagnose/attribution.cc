@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -131,8 +132,13 @@ class Attributor {
     if (moment_.kind != DeviceMoment::Kind::kState && asked < events_.size()) {
       result_.failing = origins_[static_cast<std::size_t>(events_[asked].stack)];
       result_.part = parts_[asked];
+      if (result_.failing.bucket) result_.part = RunPart::kLoading;
       for (std::size_t back = asked; result_.part == RunPart::kUnknown && back-- > 0;)
         if (events_[back].action == RecordedAction::kAlloc) result_.part = parts_[back];
+      // Parameters are gathered for a pass, also when nothing of it is there yet.
+      if (result_.failing.role == StackRole::kGather && !result_.failing.bucket &&
+          result_.part != RunPart::kBackward)
+        result_.part = RunPart::kForward;
     }
   }
 
@@ -166,6 +172,11 @@ class Attributor {
     return bytes;
   }
 
+  bool is_flat_copy(const LiveBlock& block) const {
+    const std::int64_t all = loaded_bytes();
+    return all > (std::int64_t{1} << 24) && std::abs(block.size - all) * 100 < all;
+  }
+
   bool outlives_backward(const LiveBlock& block) const {
     if (block.dies < 0) return true;
     if (block.born < 0) return true;
@@ -191,16 +202,19 @@ class Attributor {
         if (name_of(static_cast<Pile>(pile)) == name) return give(one, static_cast<Pile>(pile), 1);
     }
     const StackOrigin& origin = origins_[static_cast<std::size_t>(block.stack)];
+    if (is_workspace(block)) return give(one, Pile::kTemporary, 2);
     switch (one.role) {
       case StackRole::kOptimizerState:
         return give(one, Pile::kOptimizerMoments, 2);
       case StackRole::kMaster:
+        // A flat copy of all weights that is as large as they are is no wider than they are.
+        if (is_flat_copy(block)) return give(one, Pile::kParameters, 2);
         return give(one, sole_expected_pile(block.size).value_or(Pile::kMasterWeights), 2);
       case StackRole::kGradientBuffer:
         return give(one, sole_expected_pile(block.size).value_or(Pile::kGradients), 2);
       case StackRole::kGather:
         // What a reduction leaves is the shard of a gradient.
-        if (origin.reduces && is_gradient(block)) return give(one, Pile::kGradients, 2);
+        if (origin.reduces && outlives_backward(block)) return give(one, Pile::kGradients, 2);
         return give(one, sole_expected_pile(block.size).value_or(Pile::kCommunication), 2);
       case StackRole::kLoad:
         return give(one, Pile::kParameters, 2);
@@ -212,8 +226,13 @@ class Attributor {
       case StackRole::kForward:
       case StackRole::kLoss:
       case StackRole::kEvaluation:
+        // A weight in 16 bits for the product that needs it.
+        if (origin.dequantises) return give(one, Pile::kTemporary, 2);
+        if (origin.gathers)
+          return give(one, sole_expected_pile(block.size).value_or(Pile::kCommunication), 2);
         return give(one, forward_pile(one), 5);
       case StackRole::kBackward:
+        if (origin.dequantises) return give(one, Pile::kTemporary, 2);
         // What is computed again is kept for the rest of this layer's backward.
         return give(one,
                     origin.linear || origin.attention || origin.norm ? Pile::kActivations
@@ -227,6 +246,28 @@ class Attributor {
     if (block.born < 0) return;  // split_base
     if (!result_.has_python && result_.is_training) return by_lifetime(one);
     if (const auto pile = sole_expected_pile(block.size)) return give(one, *pile, 3);
+    // A line of the script's own, beside the model: it holds what it made.
+    if (one.role == StackRole::kOther && result_.is_training) give(one, Pile::kTemporary, 5);
+  }
+
+  // cuBLAS's workspace: the first block of its size that a thread asks for on a stream, and keeps.
+  // ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize: 32 MiB on compute 9.0, else 4096 x 2 + 16 x 8 KiB.
+  bool is_workspace(const LiveBlock& block) {
+    if (block.born < 0 || (block.size != 33'554'432 && block.size != 8'519'680)) return false;
+    if (workspaces_.empty()) {
+      std::set<std::pair<std::int16_t, bool>> seen;
+      for (std::size_t index = 0; index < events_.size(); ++index) {
+        const RecordedEvent& event = events_[index];
+        if (event.action != RecordedAction::kAlloc || event.size != block.size) continue;
+        const StackRole role = origins_[static_cast<std::size_t>(event.stack)].role;
+        if (role == StackRole::kLoad) continue;
+        const bool thread = role == StackRole::kThread || role == StackRole::kNoFrames;
+        if (seen.insert({event.stream, thread}).second)
+          workspaces_.insert(static_cast<std::int64_t>(index));
+      }
+      workspaces_.insert(INT64_MAX);  // looked at
+    }
+    return workspaces_.count(block.born) > 0;
   }
 
   Pile forward_pile(const AttributedBlock& one) {
@@ -239,15 +280,20 @@ class Attributor {
       return Pile::kTemporary;
     if (moment_.kind == DeviceMoment::Kind::kFailure && in_forward && freed_a_layer_ago(block))
       return Pile::kTemporary;
-    // Of the loss there is one: what the prediction keeps of such a size comes first, the rest is for the moment.
+    // Of the loss the last product is kept; what comes before it is for the moment. Elsewhere a run that does not do what it
+    // says keeps more of a size than it should.
     if (in_forward && result_.part == RunPart::kLossPart) {
       const auto found = expected_.find(on_grain(block.size));
-      if (found == expected_.end()) return Pile::kActivations;
-      std::int64_t kept = 0;
+      if (found == expected_.end())
+        return one.role == StackRole::kLoss ? Pile::kTemporary : Pile::kActivations;
       std::int64_t passing = 0;
-      for (const ExpectedTensor& tensor : found->second)
-        (tensor.pile == Pile::kTemporary ? passing : kept) += tensor.count;
-      if (passing > 0 && kept_of_size_[on_grain(block.size)]++ >= kept) return Pile::kTemporary;
+      bool of_loss = one.role == StackRole::kLoss;
+      for (const ExpectedTensor& tensor : found->second) {
+        if (tensor.pile == Pile::kTemporary) passing += tensor.count;
+        of_loss =
+            of_loss || tensor.owner == "loss" || tensor.name.find("logits") != std::string::npos;
+      }
+      if (of_loss && passing_of_size_[on_grain(block.size)]++ < passing) return Pile::kTemporary;
     }
     return Pile::kActivations;
   }
@@ -476,6 +522,7 @@ class Attributor {
         result_.piles[*one.pile] += Bytes(one.block.size);
       else
         result_.unaccounted += Bytes(one.block.size);
+      result_.by_rule[one.rule - 1U] += Bytes(one.block.size);
       const StackOrigin& origin = origins_[static_cast<std::size_t>(one.block.stack)];
       BlockGroup& group = groups[{one.pile ? static_cast<int>(*one.pile) : -1, origin.site,
                                   one.block.size, static_cast<int>(one.role)}];
@@ -504,7 +551,8 @@ class Attributor {
   std::vector<std::int32_t> leaves_backward_;  // allocations of other parts before each event
   std::int64_t first_backward_ = -1;           // after the moment
   std::map<std::string, std::int64_t> sites_, sites_freed_;
-  std::map<std::int64_t, std::int64_t> kept_of_size_;
+  std::map<std::int64_t, std::int64_t> passing_of_size_;
+  std::set<std::int64_t> workspaces_;  // events that made one
   std::int64_t period_begin_ =
       -1;  // the layer of the failure; of the one before, what became of each request
   std::map<std::pair<std::int32_t, std::int64_t>, std::vector<bool>> before_;

@@ -66,6 +66,10 @@ Attribution attributed(const MemoryHistory& history) {
   EXPECT_TRUE(moments[0].consistent) << moments[0].why;
   Attribution attribution = attribute(history, moments[0], {});
   EXPECT_EQ(attribution.piles.total() + attribution.unaccounted, Bytes(moments[0].live));
+  Bytes ruled{};
+  for (const Bytes bytes : attribution.by_rule) ruled += bytes;
+  EXPECT_EQ(ruled, Bytes(moments[0].live));
+  EXPECT_EQ(attribution.by_rule[8], attribution.unaccounted);
   return attribution;
 }
 
@@ -90,6 +94,8 @@ TEST(Attribution, FramesThreadsAndLifetimesDecide) {
   EXPECT_EQ(attribution.piles[Pile::kTemporary], Bytes(4 * kMega));
   EXPECT_EQ(attribution.piles[Pile::kActivations], Bytes());
   EXPECT_EQ(attribution.part, RunPart::kOptimizerStep);
+  EXPECT_EQ(attribution.by_rule[1], Bytes(28 * kMega));  // A2: loader, optimizer
+  EXPECT_EQ(attribution.by_rule[3], Bytes(8 * kMega));   // A4: the thread's gradient
 }
 
 TEST(Attribution, ActivationsAreForwardsThatLive) {

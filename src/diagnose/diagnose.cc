@@ -186,6 +186,7 @@ class Diagnosing {
     result_.has_piles = true;
     result_.piles = attribution.piles;
     result_.unaccounted = attribution.unaccounted;
+    result_.by_rule = attribution.by_rule;
     result_.slack = Bytes(std::max<std::int64_t>(moment.reserved - moment.live, 0));
     if (capacity && moment.kind == DeviceMoment::Kind::kFailure)
       result_.runtime = Bytes(std::max<std::int64_t>(
@@ -270,6 +271,16 @@ class Diagnosing {
 
 }  // namespace
 
+Finding proven(Cause cause, double certainty, std::string text, std::optional<std::int64_t> bytes,
+               EvidencePlace place) {
+  Finding finding;
+  finding.cause = cause;
+  finding.certainty = certainty;
+  finding.proof.push_back(
+      {std::move(text), bytes ? std::optional(Bytes(*bytes)) : std::nullopt, std::move(place)});
+  return finding;
+}
+
 std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64_t> rank) {
   for (std::size_t index = 0; index < prediction.ranks.size(); ++index)
     if (rank && *rank >= prediction.ranks[index].rank &&
@@ -279,20 +290,6 @@ std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64
   for (std::size_t index = 1; index < prediction.ranks.size(); ++index)
     if (prediction.ranks[index].device > prediction.ranks[fullest].device) fullest = index;
   return fullest;
-}
-
-std::vector<Suggestion::Edit> settings_that_save(const Job& job) {
-  std::vector<Suggestion::Edit> edits;
-  if (job.recompute.mode != RecomputeMode::kNone)
-    edits.push_back({"recompute.mode", std::string(name_of(job.recompute.mode)), "none"});
-  if (job.training.loss != LossKernel::kPlain)
-    edits.push_back({"training.loss", std::string(name_of(job.training.loss)), "plain"});
-  if (job.training.attention != AttentionKernel::kEager)
-    edits.push_back({"training.attention", std::string(name_of(job.training.attention)), "eager"});
-  if (job.training.precision.compute != ElementType::kFloat32)
-    edits.push_back({"training.precision", job.training.precision.name, "fp32"});
-  if (job.adapter) edits.push_back({"adapter.method", "lora", "none"});
-  return edits;
 }
 
 Diagnosis diagnose(const DiagnosisQuestion& question) { return Diagnosing(question).run(); }

@@ -8,6 +8,7 @@
 // JSON form: steelyard.diagnosis/1 (report/diagnosis_json). Pure: evidence and a run in, a value out.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,6 +37,10 @@ struct Finding {
   std::vector<Proof> proof;
   std::vector<std::string> counter;  // what was checked and does not hold
 };
+
+// One proof, and how sure it makes us.
+Finding proven(Cause cause, double certainty, std::string text, std::optional<std::int64_t> bytes,
+               EvidencePlace place);
 
 struct Fix {
   std::vector<Suggestion::Edit> edits;
@@ -67,6 +72,7 @@ struct Diagnosis {
   bool has_piles = false;
   Piles piles;
   Bytes unaccounted{};
+  std::array<Bytes, 9> by_rule{};  // bytes that A1 to A9 gave to their pile
   std::optional<Bytes> slack, runtime;
   std::vector<BlockGroup> groups;  // largest first
   std::optional<PhasePrediction> against;
@@ -82,9 +88,11 @@ struct Diagnosis {
 struct DiagnosisQuestion {
   std::vector<Evidence> evidence;
   std::vector<CollectiveCulprit> culprits;  // of all ranks' flight recorders
-  const Job* job = nullptr;                 // with it the three below
+  const Job* job = nullptr;                 // with it the four below
   const Prediction* prediction = nullptr;
   Rewritten rewritten;
+  Rewritten
+      supposed;  // the same for what the user's tool has no word for: nobody is told to write it
   std::string run;
 };
 
@@ -103,9 +111,6 @@ std::vector<Finding> findings_of_failure(const MemoryFailure& failure,
                                          const DiagnosisQuestion& question);
 std::vector<Finding> findings_of_readings(const DiagnosisQuestion& question);
 void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis);
-
-// The settings of a run that save activations, each as the edit that takes it away.
-std::vector<Suggestion::Edit> settings_that_save(const Job& job);
 
 // Where expected of a rank: index in `prediction.ranks`.
 std::size_t rank_index_of(const Prediction& prediction, std::optional<std::int64_t> rank);

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "diagnose/diagnosis.h"
+#include "diagnose/failure_view.h"
 #include "diagnose/shape_words.h"
 #include "quantity/print.h"
 
@@ -110,12 +111,7 @@ class FailureRules {
 
   Finding& add(Cause cause, double certainty, std::string text,
                std::optional<std::int64_t> bytes = {}) {
-    Finding finding;
-    finding.cause = cause;
-    finding.certainty = certainty;
-    finding.proof.push_back(
-        {std::move(text), bytes ? std::optional(Bytes(*bytes)) : std::nullopt, failure_.place});
-    findings_.push_back(std::move(finding));
+    findings_.push_back(proven(cause, certainty, std::move(text), bytes, failure_.place));
     return findings_.back();
   }
   static std::optional<std::int64_t> plain(const std::optional<Bytes>& bytes) {
@@ -134,7 +130,7 @@ class FailureRules {
     processes(cached);
     frames();
     shapes();
-    against_run();
+    hold_failure_against_run({failure_, question_, origin_, tried_, allocated_}, findings_);
     if (findings_.empty() || findings_.front().certainty < 0.4)
       add(Cause::kActivations, 0.35,
           allocated_ ? fmt::format("{} allocated by tensors: the device is full",
@@ -236,17 +232,23 @@ class FailureRules {
             tried_);
         break;
       case StackRole::kGather:
-        add(Cause::kAllGatherOrBucket, 0.66, asked + " for gathered parameters or a bucket" + site,
-            tried_);
+        if (origin_
+                .bucket)  // DDP is made of a model that is there: what is left is too little for its gradients
+          add(Cause::kModelTooLarge, 0.72, asked + " while DDP is made" + site, tried_);
+        add(Cause::kAllGatherOrBucket, origin_.bucket ? 0.5 : 0.66,
+            asked + " for gathered parameters or a bucket" + site, tried_);
         break;
-      case StackRole::kLoss:
-        add(Cause::kLogits, question_.job != nullptr ? 0.45 : 0.72, asked + " in the loss" + site,
-            tried_);
+      case StackRole::kLoss: {
+        // The loss makes four tensors of the logits' size at most: beside much more it is what came last.
+        const bool small = allocated_ && tried_ > 0 && tried_ * 4 * 3 < *allocated_;
+        add(Cause::kLogits, small ? 0.5 : 0.72, asked + " in the loss" + site, tried_);
+        if (small) add(Cause::kActivations, 0.55, "most of what is allocated came before the loss");
         break;
+      }
       case StackRole::kForward:
       case StackRole::kBackward:
         if (origin_.dequantises)
-          add(Cause::kQuantizationDequant, 0.66, asked + " to dequantise weights" + site, tried_);
+          add(Cause::kQuantizationDequant, 0.88, asked + " to dequantise weights" + site, tried_);
         else if (origin_.softmax || (origin_.attention && has_eager()))
           add(Cause::kAttentionScores, 0.68, asked + " for attention scores" + site, tried_);
         else if (origin_.experts)
@@ -254,6 +256,11 @@ class FailureRules {
         add(Cause::kActivations, 0.55,
             asked + (origin_.role == StackRole::kForward ? " in forward" : " in backward") + site,
             tried_);
+        break;
+      case StackRole::kOther:
+        if (frames_say(failure_, "named_parameters()") && frames_say(failure_, "clone()"))
+          add(Cause::kFullCheckpointOnRank0, 0.75, asked + " to copy all parameters" + site,
+              tried_);
         break;
       default:
         break;
@@ -286,117 +293,6 @@ class FailureRules {
           shape->bytes);
     else
       add(Cause::kActivations, 0.4, words, shape->bytes);
-  }
-
-  Phase phase() const {
-    switch (origin_.role) {
-      case StackRole::kOptimizer:
-      case StackRole::kOptimizerState:
-        return Phase::kOptimizer;
-      case StackRole::kBackward:
-        return Phase::kBackward;
-      case StackRole::kLoad:
-        return Phase::kLoad;
-      case StackRole::kSave:
-        return Phase::kCheckpoint;
-      default:
-        break;
-    }
-    for (const Phase one :
-         {Phase::kLoad, Phase::kForward, Phase::kBackward, Phase::kOptimizer, Phase::kCheckpoint})
-      if (failure_.phase == name_of(one)) return one;
-    return Phase::kForward;
-  }
-
-  // What the run should hold in this phase decides where text and frames do not.
-  void against_run() {
-    if (question_.job == nullptr || question_.prediction == nullptr ||
-        question_.prediction->ranks.empty())
-      return;
-    const Phase now = phase();
-    if (now != Phase::kForward && now != Phase::kBackward) return;
-    const std::size_t index = rank_index_of(*question_.prediction, failure_.rank);
-    const Phase fuller = std::max(now, Phase::kBackward);
-    const Moment moment = phase_moment(*question_.job, index, fuller);
-    std::int64_t states = 0, activations = 0, logits = 0, scores = 0, gathered = 0, moments = 0;
-    for (const Holding& holding : moment.alive) {
-      const std::int64_t bytes = holding.total.value().value();
-      if (holding.pile == Pile::kCommunication) {
-        gathered += bytes;
-      } else if (holding.pile == Pile::kActivations || holding.pile == Pile::kTemporary) {
-        activations += bytes;
-        if (holding.owner == "loss" || has_word(holding.name, "logits")) logits += bytes;
-        if (has_word(holding.owner, "attention") &&
-            (has_word(holding.name, "score") || has_word(holding.name, "softmax") ||
-             has_word(holding.name, "probabilit")))
-          scores += bytes;
-      } else {
-        states += bytes;
-        if (holding.pile == Pile::kOptimizerMoments) moments += bytes;
-      }
-    }
-    const std::int64_t all = std::max<std::int64_t>(states + activations + gathered, 1);
-    const auto say = [&](Cause cause, std::int64_t bytes, double certainty, std::string_view what) {
-      add(cause, certainty,
-          fmt::format("the run has {} of {} in {}", print(Bytes(bytes)), what, name_of(fuller)),
-          bytes);
-    };
-    if (logits * 5 > activations * 2 && logits * 10 > all)
-      say(Cause::kLogits, logits, 0.7, "logits and their gradients");
-    if (scores * 3 > activations && scores * 10 > all)
-      say(Cause::kAttentionScores, scores, 0.72, "attention scores");
-    if (gathered * 3 > all)
-      say(Cause::kAllGatherOrBucket, gathered, 0.62, "gathered parameters and buckets");
-    if (states * 4 > all * 3)
-      say(Cause::kModelTooLarge, states, 0.66, "parameters, gradients and optimizer state");
-    if (activations * 5 > all * 2) say(Cause::kActivations, activations, 0.6, "activations");
-    const RankPrediction& rank = question_.prediction->ranks[index];
-    if (allocated_) more_than_predicted(rank, now);
-    // Right after the first step the moments are new.
-    if (failure_.step && *failure_.step <= 2 && moments * 6 > all && allocated_ &&
-        *allocated_ + tried_ > rank.first_step.allocated.value().value())
-      say(Cause::kOptimizerStateFirstStep, moments, 0.6,
-          "optimizer state, new since the first step");
-  }
-
-  // More is allocated than the run ever needs: something is kept, or not as it was set.
-  void more_than_predicted(const RankPrediction& rank, Phase now) {
-    const std::int64_t most = std::max(rank.allocated, rank.first_step.allocated).value().value();
-    std::int64_t here = 0;
-    std::int64_t gradients = 0;
-    for (const PhasePrediction& phase : rank.phases) {
-      if (phase.phase == now) here = phase.allocated.value().value();
-      gradients = std::max(gradients, phase.piles[Pile::kGradients].value().value());
-    }
-    const std::int64_t beyond = *allocated_ - here;
-    if (now == Phase::kForward && gradients * 10 > *allocated_ && beyond * 10 > gradients * 6 &&
-        beyond < gradients + gradients / 4) {
-      add(Cause::kGradients, 0.84,
-          fmt::format("{} allocated where forward needs {}: the difference is the gradients' {}",
-                      print(Bytes(*allocated_)), print(Bytes(here)), print(Bytes(gradients))),
-          beyond);
-      return;
-    }
-    const std::int64_t needed = *allocated_ + tried_ / 2;
-    if (needed * 10 < most * 11) return;
-    for (const Suggestion::Edit& edit : settings_that_save(*question_.job)) {
-      const auto other = question_.rewritten ? question_.rewritten({edit}) : std::nullopt;
-      if (!other) continue;
-      const Prediction without = estimate(*other);
-      const std::int64_t then = without.peak.allocated.value().value();
-      if (then * 10 < most * 12 || *allocated_ > then + then / 10) continue;
-      add(Cause::kSettingIgnored, 0.82,
-          fmt::format("{} allocated where {} = {} allows {}; without it {} are expected",
-                      print(Bytes(*allocated_)), edit.key, edit.from, print(Bytes(most)),
-                      print(Bytes(then))),
-          *allocated_ - most);
-      return;
-    }
-    add(Cause::kLeakOrKeptGraph, 0.8,
-        fmt::format(
-            "{} allocated where the run needs {} at its peak: something is kept from earlier steps",
-            print(Bytes(*allocated_)), print(Bytes(most))),
-        *allocated_ - most);
   }
 
   const MemoryFailure& failure_;

@@ -63,16 +63,24 @@ std::optional<Finding> longer_batch(const MemorySeries& series, const GrowthVerd
          Bytes(growth.highest - growth.median), growth.place});
     return finding;
   }
-  if (!is_peak(series) || is_cache(series) || !failure.allocated || growth.kind == Kind::kTooFew)
+  if (!is_peak(series) || is_cache(series) || !failure.allocated || series.points.size() < 2)
     return std::nullopt;
+  std::int64_t highest = 0;
+  std::int64_t lowest = INT64_MAX;
+  for (const auto& point : series.points) {
+    highest = std::max(highest, point.bytes);
+    lowest = std::min(lowest, point.bytes);
+  }
   const std::int64_t needed =
       failure.allocated->value().value() + (failure.tried ? failure.tried->value().value() : 0);
-  if (needed * 20 < growth.highest * 23) return std::nullopt;
-  finding.certainty = growth.kind == Kind::kVarying ? 0.7 : 0.64;
+  if (needed * 20 < highest * 23) return std::nullopt;
+  // Peaks that already differ are of batches that differ.
+  const bool varies = highest * 20 > lowest * 21;
+  finding.certainty = needed * 2 > highest * 3 ? (varies ? 0.88 : 0.8) : varies ? 0.76 : 0.64;
   finding.proof.push_back(
       {fmt::format("the steps before needed at most {}; this one needs at least {}",
-                   print(Bytes(growth.highest)), print(Bytes(needed))),
-       Bytes(needed - growth.highest), growth.place});
+                   print(Bytes(highest)), print(Bytes(needed))),
+       Bytes(needed - highest), series.points.back().place});
   finding.counter.emplace_back("a leak: the steps before do not grow");
   return finding;
 }

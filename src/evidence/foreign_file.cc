@@ -61,6 +61,12 @@ bool is_safetensors(std::string_view head) {
   return head[4] == '\0' && head[5] == '\0' && head[6] == '\0' && head[7] == '\0';
 }
 
+// model.safetensors.index.json: {"metadata": {"total_size": 28}, "weight_map": {"a.weight": "model-00001-of-00002.safetensors"}}
+bool is_checkpoint_index(std::string_view head) {
+  return head.front() == '{' &&
+         head.substr(0, 4096).find("\"weight_map\"") != std::string_view::npos;
+}
+
 bool is_binary(std::string_view head) {
   const std::string_view front = head.substr(0, 4096);
   const auto count = std::count_if(front.begin(), front.end(), [](char c) {
@@ -89,7 +95,10 @@ std::optional<ForeignFile> foreign_file(std::string_view head, std::string_view 
       return ForeignFile{std::string(known.what), std::string(known.help)};
   if (is_safetensors(head))
     return ForeignFile{"is a safetensors checkpoint: weights, not evidence of a run",
-                       "`steelyard weigh` reads its header as a model"};
+                       "`steelyard compare RUN FILE` holds a run's parameters against it"};
+  if (is_checkpoint_index(head))
+    return ForeignFile{"is the index of a checkpoint: names of weights, not evidence of a run",
+                       "`steelyard compare RUN INDEX` holds a run's parameters against it"};
   if (head.front() != '\x80' && is_binary(head))
     return ForeignFile{"is binary, and of no kind that is read here",
                        "give a log, a snapshot, a trace or a dump"};

@@ -83,5 +83,20 @@ TEST(SnapshotPickle, RanksOfNames) {
   EXPECT_EQ(rank_of_name("dump_snapshot.pickle"), std::nullopt);
 }
 
+// A checkpoint's index has a "total_size" too, and names of weights hold any word.
+TEST(SnapshotRecognition, IndexOfACheckpointIsNoSnapshot) {
+  EXPECT_EQ(
+      recognise_snapshot(
+          R"({"metadata": {"total_size": 28}, "weight_map": {"blocks.0.segments": "a.safetensors"}})",
+          "model.safetensors.index.json"),
+      0);
+  EXPECT_EQ(recognise_snapshot(
+                R"([{"device": 1, "address": 1024, "total_size": 2097152, "blocks": []}])", "s"),
+            90);
+  EXPECT_EQ(recognise_snapshot(R"({"segments": [{"address": 1024, "total_size": 2097152)", "s"),
+            90);
+  EXPECT_EQ(recognise_snapshot(R"({"device_traces": [[]])", "s"), 90);
+}
+
 }  // namespace
 }  // namespace steelyard

@@ -102,14 +102,18 @@ std::optional<std::int64_t> rank_of_name(std::string_view name) {
 }
 
 int recognise_snapshot(std::string_view head, std::string_view name) {
-  const bool named =
-      holds(head, "segments") || holds(head, "device_traces") || holds(head, "total_size");
   if (!head.empty() && head.front() == kPickleStart) {
-    if (named) return 100;
+    if (holds(head, "segments") || holds(head, "device_traces") || holds(head, "total_size"))
+      return 100;
     return holds(head, "pg_config") || holds(head, "entries") ? 0 : 20;
   }
+  // The index of a checkpoint in parts has a "total_size" too, of weights, and names of weights may hold any word.
   if (!head.empty() && (head.front() == '{' || head.front() == '['))
-    return named && (holds(head, "total_size") || holds(head, "device_traces")) ? 90 : 0;
+    return holds(head, "\"device_traces\"") ||
+                   (holds(head, "\"total_size\"") &&
+                    (holds(head, "\"segments\"") || holds(head, "\"blocks\"")))
+               ? 90
+               : 0;
   // A pickle by its name alone is refused by the reader of pickles, not read as a text.
   return name.ends_with(".pickle") || name.ends_with(".pkl") ? 60 : 0;
 }

@@ -5,8 +5,8 @@
 //   (C frames only)                          autograd's backward thread, or no Python at all
 //   modeling_llama.py:268 forward            forward, of "modeling_llama.py:268"
 //
-// The table of files and functions is stack_origin.cc; what several frames say is decided by rule: what encloses the rest
-// (evaluation, saving, an optimizer step) first, then the innermost frame that is known. Rules have numbers, A1 to A9
+// The table of files and functions is evidence/frame_signs.cc; what several frames say is decided by rule: what encloses the
+// rest (evaluation, saving, an optimizer step) first, then the innermost frame that is known. Rules have numbers, A1 to A9
 // (diagnose/attribution.h).
 #pragma once
 
@@ -45,9 +45,15 @@ struct StackOrigin {
   bool norm = false;
   bool generated = false;   // by torch.compile: the module is lost
   bool replicates = false;  // DataParallel's copies of parameters
+  bool gathers = false;     // the owner itself gathers parameters or makes buckets
   bool reduces = false;     // gradients to their shards
   bool cache = false;       // keys and values of generation
-  std::string site;         // the owner's own line: "model.py:88 forward"
+  bool recomputes = false;  // activation checkpointing is on
+  bool adapter = false;
+  bool eager = false;   // attention whose scores are tensors
+  bool fused = false;   // attention in one kernel
+  bool bucket = false;  // DDP's construction
+  std::string site;     // the owner's own line: "model.py:88 forward"
 };
 
 // Of a Python program; C and C++ frames have names of their own.

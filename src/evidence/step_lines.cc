@@ -5,6 +5,7 @@
 //   Epoch: 1 | iter: 20 step: 5 | loss train: 2.1, val: n/a | iter time: 812.20 ms (step)            litgpt
 //   [2026-05-26 04:37:42,042] [INFO] [logging.py:96:log_dist] [Rank 0] step=160, skipped=6, lr=[...]  DeepSpeed
 //   iteration: 5 / 100 | consumed_tokens: 5.24M | time_per_iteration_ms: 812 | ...                   nanotron
+//   step 3/1000 | loss 2.1 | lr 1e-4 | allocated 0.85 GiB, peak 1.67 GiB                             a loop of the user's own
 #include <array>
 
 #include "evidence/log_line_readers.h"
@@ -39,6 +40,32 @@ std::optional<double> seconds_of_step(std::string_view text) {
   return std::nullopt;
 }
 
+// Sizes with their unit, under the words that people's own loops print.
+void read_own_memory(std::string_view text, MemoryReading& reading) {
+  struct Label {
+    std::string_view word;
+    std::optional<Bytes> MemoryReading::*field;
+  };
+  constexpr std::array kLabels = {Label{"allocated", &MemoryReading::allocated},
+                                  Label{"peak", &MemoryReading::max_allocated},
+                                  Label{"peak memory", &MemoryReading::max_allocated},
+                                  Label{"peak_mem", &MemoryReading::max_allocated},
+                                  Label{"max_allocated", &MemoryReading::max_allocated},
+                                  Label{"max allocated", &MemoryReading::max_allocated},
+                                  Label{"max mem", &MemoryReading::max_allocated},
+                                  Label{"max_mem", &MemoryReading::max_allocated},
+                                  Label{"reserved", &MemoryReading::reserved}};
+  for (const Label& label : kLabels) {
+    auto rest = behind_word(text, label.word);
+    if (!rest) continue;
+    const auto at = static_cast<std::size_t>(rest->data() - text.data()) - label.word.size();
+    if (text.substr(0, at).ends_with("max ")) continue;
+    while (!rest->empty() && (rest->front() == ':' || rest->front() == '=' || rest->front() == ' '))
+      rest->remove_prefix(1);
+    if (const auto size = take_printed_size(*rest)) reading.*label.field = size;
+  }
+}
+
 bool read_step_line(const LogLine& line, LogState& state, bool called) {
   if (!called) return false;
   const std::string_view text = line.text;
@@ -63,6 +90,7 @@ bool read_step_line(const LogLine& line, LogState& state, bool called) {
     reading.step = step;
     reading.step_seconds = seconds_of_step(text);
     reading.label = "step";
+    read_own_memory(text, reading);
     state.add(std::move(reading), line);
     return false;
   }

@@ -102,8 +102,9 @@ void warn_of_retries(const StageReserve& reserve, const RankPrediction& rank,
 
 enum class ReserveBy : std::uint8_t { kSimulation, kEstimate };
 
+// `certain_high`: the upper end of the band is no higher, whatever the allocator makes of these requests.
 template <class Read>
-Prediction predict_with(const Job& job, Read read, ReserveBy by) {
+Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_high = nullptr) {
   // The pools of graphs are estimated.
   const bool simulates = by == ReserveBy::kSimulation && job.graphs.of == CudaGraphs::kNone;
   StagePrograms<Checked> stages(job, simulates ? SlotDetail::kTensors : SlotDetail::kSums);
@@ -166,6 +167,12 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by) {
     const Band needed = observed.needed(ends, piles);
     peak.low = std::max(peak.low, needed.low);
     peak.high = std::max(peak.high, needed.high);
+    if (certain_high != nullptr) {
+      const Bytes most = most_reserved(stages.program(), built);
+      *certain_high =
+          std::max(*certain_high,
+                   observed.needed({reserve.least + runtime.low, most + runtime.high}, piles).high);
+    }
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
@@ -222,6 +229,20 @@ std::string_view name_of(Verdict verdict) {
 Prediction predict(const Job& job) { return predict_with(job, read_spans, ReserveBy::kSimulation); }
 
 Prediction estimate(const Job& job) { return predict_with(job, read_spans, ReserveBy::kEstimate); }
+
+Prediction decided(const Job& job) {
+  // Pools of graphs are estimated by predict(), too.
+  if (job.graphs.of != CudaGraphs::kNone) return predict(job);
+  Bytes certain_high{};
+  Prediction estimated = predict_with(job, read_spans, ReserveBy::kEstimate, &certain_high);
+  // What is allocated in whole segments is the least that the simulation answers; and no verdict is above this one.
+  const bool is_certain =
+      estimated.verdict == Verdict::kDoesNotFit || certain_high <= estimated.usable;
+  if (!is_certain) return predict(job);
+  if (estimated.verdict != Verdict::kDoesNotFit) estimated.verdict = estimated.host_verdict;
+  estimated.estimated = true;
+  return estimated;
+}
 
 Prediction predict_by_replay(const Job& job) {
   return predict_with(job, read_replay, ReserveBy::kSimulation);

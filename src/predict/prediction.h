@@ -107,6 +107,8 @@ struct Prediction {
   std::int64_t trainable = 0;
   Bytes capacity{};  // as CUDA reports it (low end of what has been seen)
   Bytes usable{};    // capacity
+  // What the allocator reserves is estimated, because the verdict is the same for every number it may come to (decided()).
+  bool estimated = false;
   PeakPrediction peak;
   std::vector<RankPrediction> ranks;  // one for each distinct rank, rank 0 first
   // Beside the device, of the rank that keeps most there, and what it is.
@@ -136,6 +138,9 @@ Prediction predict(const Job& job);
 // The same with what the allocator reserves estimated, for searches that ask thousands of times: the cost does not grow
 // with layers, micro-batches or ranks. An answer that is shown comes from predict().
 Prediction estimate(const Job& job);
+// The verdict of predict(): where the estimate is certain of it, with the numbers of estimate(), which says so
+// (`estimated`); elsewhere predict() itself.
+Prediction decided(const Job& job);
 
 // Seconds of a step on the run's machine; nothing for a device of which only the memory was said. Apart from predict(),
 // because memory alone answers most questions.

@@ -85,6 +85,12 @@ StageReserve estimated_reserve(const Program& program, const StageProgram& built
   return reserve;
 }
 
+Bytes most_reserved(const Program& program, const StageProgram& built) {
+  const std::int64_t highest =
+      std::max(program.span(built.root).highest(), program.span(built.first_step).highest());
+  return at(highest) * Checked(4) + 1_GiB;
+}
+
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
                                const LaunchQueue& queue, const VariedLengths* lengths) {
@@ -92,6 +98,7 @@ StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgra
   const StepPlan plan{{built.first_step}, {built.later_step}};
   ReplayLimits limits;
   limits.events = kMostEvents;
+  limits.whole_steps = false;
   limits.rounds = std::max(kLeastRounds, 2 * built.in_flight);
   MicroBatchLengths micro_batches;
   const bool varies = lengths != nullptr && !lengths->empty();

@@ -17,12 +17,6 @@ constexpr std::size_t kWanted = 3;
 constexpr std::size_t kMostMoves = 4;
 constexpr int kMostWeighings = 400, kMostOfAdapter = 60;
 
-// What certainly does not fit needs no simulation to be passed over.
-Prediction weighed(const Job& job) {
-  Prediction quick = estimate(job);
-  return quick.verdict == Verdict::kDoesNotFit ? quick : predict(job);
-}
-
 // Some of the moves, applied in the order of the list.
 struct Attempt {
   Job job;  // before the last of them
@@ -123,7 +117,7 @@ class Search {
     std::optional<Job> changed = rewritten_(attempt.suggestion.edits);
     if (!changed) return false;
     ++weighings_;
-    const std::optional<Prediction> after = weighed_or_nothing(*changed);
+    std::optional<Prediction> after = weighed_or_nothing(*changed);
     if (!after) return false;
     const Bytes phases = sum_of_phases(*after);
     // The last move bought nothing here, nor where the host lacks memory.
@@ -134,6 +128,8 @@ class Search {
     attempt.host = after->host_of_node;
     attempt.job = std::move(*changed);
     if (!is_way_out(*after)) return true;
+    // What is offered has its bytes simulated.
+    if (after->estimated) after = predict(attempt.job);
     if (after->peak.device >= prediction_.peak.device && !helps_host) return false;
     if (!is_minimal(attempt.applied)) return false;
     Suggestion suggestion = attempt.suggestion;
@@ -156,7 +152,7 @@ class Search {
   // A size that no number holds is no way out.
   static std::optional<Prediction> weighed_or_nothing(const Job& job) {
     try {
-      return weighed(job);
+      return decided(job);
     } catch (const OverflowError&) {
       return std::nullopt;
     }

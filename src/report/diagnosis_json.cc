@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "diagnose/attribution_rules.h"
 #include "report/json_values.h"
+#include "report/trace_shares.h"
 
 namespace steelyard {
 namespace {
@@ -50,6 +52,16 @@ Json failure_of(const Diagnosis& diagnosis) {
           {"other_processes_bytes", bytes_or_null(failure.other_processes)}};
 }
 
+// {"A2": 1048576, "A5": 4096}: the live bytes that each rule gave to a pile; A9's are the unaccounted.
+Json bytes_by_rule(const Diagnosis& diagnosis) {
+  if (!diagnosis.has_piles) return nullptr;
+  Json json = Json::object();
+  for (const AttributionRule& rule : attribution_rules())
+    if (const Bytes bytes = diagnosis.by_rule[rule.number - 1U]; bytes > Bytes())
+      json[std::string(rule.name)] = number(bytes);
+  return json;
+}
+
 Json against_of(const Diagnosis& diagnosis) {
   if (!diagnosis.against) return nullptr;
   Json json;
@@ -88,6 +100,7 @@ Json json_of(const Diagnosis& diagnosis) {
     json["piles"] = piles_of(diagnosis.piles, diagnosis.slack, diagnosis.runtime);
     json["piles"]["unaccounted"] = number(diagnosis.unaccounted);
   }
+  json["rules"] = bytes_by_rule(diagnosis);
   json["against"] = against_of(diagnosis);
   for (const Finding& finding : diagnosis.findings)
     for (const Proof& proof : finding.proof)
@@ -112,11 +125,13 @@ Json json_of(const Diagnosis& diagnosis) {
         {{"change", change_of(experiment.edits, experiment.change)}, {"expect_bytes", expect}});
   }
   json["evidence"] = Json::array();
-  for (const Evidence& one : diagnosis.evidence)
+  for (const Evidence& one : diagnosis.evidence) {
     json["evidence"].push_back({{"file", one.file},
                                 {"kind", one.kind},
                                 {"era", text_or_null(one.era)},
                                 {"complete", one.complete}});
+    if (one.trace != nullptr) json["evidence"].back()["trace"] = json_of(*one.trace);
+  }
   json["problems"] = Json::array();
   for (const std::string& note : diagnosis.notes) json["problems"].push_back(note);
   return json;

@@ -8,6 +8,7 @@
 #include "quantity/print.h"
 #include "report/amount.h"
 #include "report/table.h"
+#include "report/trace_shares.h"
 #include "report/weighing.h"
 
 namespace steelyard {
@@ -136,6 +137,11 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
   add_piles(diagnosis, style, text);
   if (const std::string line = largest_line(diagnosis); !line.empty())
     text += wrapped(style, "  " + line, 4) + "\n";
+  for (const Evidence& one : diagnosis.evidence)
+    if (one.trace != nullptr)
+      if (const std::string line = trace_shares_line(printable(one.file), *one.trace);
+          !line.empty())
+        text += wrapped(style, "  " + line, 4) + "\n";
   for (const Fix& fix : diagnosis.fixes) {
     std::string line = "fix: " + fix.change;
     if (fix.saves) line += fmt::format("   {} less", print(*fix.saves));
@@ -196,27 +202,42 @@ std::string experiments_text(const Diagnosis& diagnosis, const Style& style) {
   return text;
 }
 
-std::string cause_text(const CauseFacts& facts, const Style& style) {
-  constexpr int kLabel = 15;
+namespace {
+
+constexpr int kExplainedLabel = 15;
+
+// "  proof        two blocks for each parameter, ..."
+std::string explained_line(std::string_view label, std::string_view sentence, const Style& style) {
   Style narrow = style;
-  narrow.width = style.width - kLabel;
+  narrow.width = style.width - kExplainedLabel;
+  std::string lines = wrapped(narrow, std::string(sentence), 0);
+  for (std::size_t at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1))
+    if (at + 1 < lines.size()) lines.insert(at + 1, std::string(kExplainedLabel, ' '));
+  return padded_right("  " + std::string(label), kExplainedLabel) + lines + "\n";
+}
+
+}  // namespace
+
+std::string cause_text(const CauseFacts& facts, const Style& style) {
   std::string text =
       painted(style, Ink::kStrong, facts.name) + "   " + std::string(facts.title) + "\n";
-  const auto say = [&](std::string_view label, const std::string& sentence) {
-    std::string lines = wrapped(narrow, sentence, 0);
-    for (std::size_t at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1))
-      if (at + 1 < lines.size()) lines.insert(at + 1, std::string(kLabel, ' '));
-    text += padded_right("  " + std::string(label), kLabel) + lines + "\n";
+  const auto say = [&](std::string_view label, std::string_view sentence) {
+    text += explained_line(label, sentence, style);
   };
-  say("is", std::string(facts.what));
-  say("proof", std::string(facts.proof));
-  say("check first", std::string(facts.counter));
-  say("decides", std::string(facts.experiment));
-  say("helps", std::string(facts.remedy));
+  say("is", facts.what);
+  say("proof", facts.proof);
+  say("check first", facts.counter);
+  say("decides", facts.experiment);
+  say("helps", facts.remedy);
   for (int pile = 0; pile < kPileCount; ++pile)
     if (name_of(static_cast<Pile>(pile)) == facts.name)
       say("of a run", fmt::format("steelyard explain RUN {}", facts.name));
   return text;
+}
+
+std::string attribution_rule_text(const AttributionRule& rule, const Style& style) {
+  return painted(style, Ink::kStrong, rule.name) + "   " + std::string(rule.title) + "\n" +
+         explained_line("says", rule.what, style) + explained_line("needs", rule.needs, style);
 }
 
 }  // namespace steelyard

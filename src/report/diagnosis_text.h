@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "diagnose/attribution_rules.h"
 #include "diagnose/diagnosis.h"
 #include "report/style.h"
 
@@ -19,5 +20,7 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style);
 std::string experiments_text(const Diagnosis& diagnosis, const Style& style);
 // Of `steelyard explain CAUSE`.
 std::string cause_text(const CauseFacts& facts, const Style& style);
+// Of `steelyard explain A5`: a rule that gives bytes to piles.
+std::string attribution_rule_text(const AttributionRule& rule, const Style& style);
 
 }  // namespace steelyard

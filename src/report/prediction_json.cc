@@ -106,6 +106,8 @@ Json json_of(const Job& job, const Prediction& prediction,
              const std::vector<Suggestion>& suggestions, bool brief) {
   const PeakPrediction& peak = prediction.peak;
   Json result = {{"schema", "steelyard.prediction/1"}, {"verdict", name_of(prediction.verdict)}};
+  // Of what is reserved: the allocator was not played.
+  if (prediction.estimated) result["estimated"] = true;
   result["device"] = {{"name", job.cluster.device ? job.cluster.device->name : ""},
                       {"capacity_bytes", number(prediction.capacity)},
                       {"usable_bytes", number(prediction.usable)}};

@@ -31,10 +31,11 @@ void World::keep_file(const std::string& /*path*/, std::string_view /*text*/) {}
 bool World::take_answer(std::string_view /*text*/) { return false; }
 bool World::take_remark(std::string_view /*text*/) { return false; }
 
-void World::share(std::size_t count, const std::function<void(std::size_t)>& work) {
+void World::share(std::size_t count, std::size_t /*threads*/, const std::function<void(std::size_t)>& work) {
   for (std::size_t i = 0; i < count; ++i) work(i);
 }
 
+std::size_t World::threads() { return 1; }
 double World::seconds() { return 0; }
 bool World::go_on(const WorkDone& /*at*/) { return true; }
 void World::listen_for_stop() {}

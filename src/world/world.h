@@ -61,8 +61,9 @@ class World {
   virtual bool take_answer(std::string_view text);
   virtual bool take_remark(std::string_view text);
 
-  // Work on all threads that there are; the calling thread is one of them.
-  virtual void share(std::size_t count, const std::function<void(std::size_t)>& work);
+  // Work on so many threads, 0 for all that there are; the calling thread is one of them.
+  virtual void share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work);
+  virtual std::size_t threads();
   // Seconds since any fixed moment; always 0 where there is no clock.
   virtual double seconds();
   // Shows how far it is; false: stop, and answer with the best so far.

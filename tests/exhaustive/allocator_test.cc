@@ -13,6 +13,7 @@
 #include "document/read.h"
 #include "engine/stage_program.h"
 #include "job/read.h"
+#include "predict/launch_queue.h"
 #include "predict/reserve.h"
 #include "random_jobs.h"
 
@@ -35,6 +36,71 @@ bool settles_late(const Program& program, const StepPlan& plan, const AllocatorS
   const ProgramReserve late = replay_in_allocator(program, plan, settings, {}, tensors, longer);
   return late.settled && late.reserved_after.back() == reserve.reserved_after.back() &&
          late.statistics.all.reserved.bytes.peak == reserve.statistics.all.reserved.bytes.peak;
+}
+
+// Sixteen settings, on a device with room to spare and on one that gives cached memory back or fails.
+AllocatorSettings setting_of(std::uint64_t seed) {
+  AllocatorSettings settings;
+  settings.expandable_segments = (seed & 1) != 0;
+  if ((seed & 2) != 0) settings.roundup_divisions.fill(4);
+  if ((seed & 4) != 0) settings.max_split_size = 40_MiB;
+  if ((seed & 8) != 0) settings.large_segment = 32_MiB;
+  return settings;
+}
+
+// A step that is cut short where it comes to stand as an earlier one did has every number of one that is played to its end.
+TEST(AllocatorReplay, AShortenedStepCountsAsAWholeOne) {
+  std::int64_t whole_events = 0, played = 0, pressed = 0;
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    const ReadJob job = read_job(*read_json(random_job(seed).dump(), "job"));
+    ASSERT_TRUE(job);
+    StagePrograms<Checked> stages(*job, SlotDetail::kTensors);
+    const auto stage = static_cast<std::int64_t>(seed) % job->parallel.pipeline;
+    const StageProgram built = stages.build(stage);
+    const StepPlan plan{{built.first_step}, {built.later_step}};
+    const AllocatorSettings settings = seed % 3 == 0 ? job->allocator : setting_of(seed / 3);
+    const LaunchQueue queue = seed % 5 == 0
+                                  ? LaunchQueue{1024, stages.book().launches, Exchanged::kBeside}
+                                  : launch_queue(*job, stages.book().launches);
+    DeviceMemory device;
+    if (seed % 2 == 0)  // between what is allocated and a quarter more
+      device.total = Bytes(stages.program().span(built.root).highest() / 100 *
+                           static_cast<std::int64_t>(100 + seed % 26));
+    ReplayLimits limits;
+    limits.events = 2'000'000;
+    limits.rounds = 16;
+    const ProgramReserve whole = replay_in_allocator(stages.program(), plan, settings, device,
+                                                     stages.book().tensors, limits, nullptr, queue);
+    limits.whole_steps = false;
+    const ProgramReserve shortened = replay_in_allocator(
+        stages.program(), plan, settings, device, stages.book().tensors, limits, nullptr, queue);
+    ASSERT_EQ(shortened.reserved_after, whole.reserved_after) << seed;
+    ASSERT_EQ(shortened.settled, whole.settled) << seed;
+    ASSERT_EQ(shortened.cut, whole.cut) << seed;
+    ASSERT_EQ(shortened.events, whole.events) << seed;
+    ASSERT_EQ(shortened.out_of_memory.has_value(), whole.out_of_memory.has_value()) << seed;
+    ASSERT_EQ(shortened.statistics.all.reserved.bytes.peak,
+              whole.statistics.all.reserved.bytes.peak)
+        << seed;
+    ASSERT_EQ(shortened.statistics.all.active.bytes.peak, whole.statistics.all.active.bytes.peak);
+    ASSERT_EQ(shortened.statistics.all.allocated.bytes.peak,
+              whole.statistics.all.allocated.bytes.peak);
+    ASSERT_EQ(shortened.statistics.retries, whole.statistics.retries) << seed;
+    ASSERT_EQ(shortened.statistics.device_allocations, whole.statistics.device_allocations) << seed;
+    ASSERT_EQ(shortened.statistics.device_frees, whole.statistics.device_frees) << seed;
+    for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+      ASSERT_EQ(shortened.first_pass[phase].reserved, whole.first_pass[phase].reserved) << seed;
+      ASSERT_EQ(shortened.phases[phase].reserved, whole.phases[phase].reserved) << seed;
+      ASSERT_EQ(shortened.phases[phase].allocated, whole.phases[phase].allocated) << seed;
+      ASSERT_EQ(shortened.phases[phase].active, whole.phases[phase].active) << seed;
+      ASSERT_EQ(shortened.phases[phase].reserved_at_peak, whole.phases[phase].reserved_at_peak);
+    }
+    whole_events += whole.events;
+    played += shortened.played_events;
+    pressed += whole.statistics.retries > 0 ? 1 : 0;
+  }
+  EXPECT_LT(played, whole_events);
+  EXPECT_GT(pressed, 5);
 }
 
 TEST(AllocatorReplay, AsksForWhatTheProgramHolds) {

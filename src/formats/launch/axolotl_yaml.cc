@@ -38,16 +38,26 @@ const Value* plugin(ConfigReader& reading, std::string_view name) {
   return nullptr;
 }
 
-// Plugins whose keys are all read: what they change is said by the loss and the kernels.
+// Plugins whose keys are all read, or refused by name where they change what is held (integrations/ of 0.19). Any other
+// may change anything.
 void take_known_plugins(ConfigReader& reading) {
+  static constexpr std::string_view kKnown[] = {"LigerPlugin",      "CutCrossEntropyPlugin",
+                                                "KernelsPlugin",    "SpectrumPlugin",
+                                                "SwanLabPlugin",    "KDPlugin",
+                                                "LMEvalPlugin",     "DiffusionPlugin",
+                                                "DenseMixerPlugin", "LLMCompressorPlugin"};
   const Value* plugins = reading.theirs().find("plugins");
   if (plugins == nullptr || !plugins->is_array()) return;
-  const bool known =
-      std::all_of(plugins->items().begin(), plugins->items().end(), [](const Value& one) {
-        const std::string name = word_of(one);
-        return name.ends_with("LigerPlugin") || name.ends_with("CutCrossEntropyPlugin");
-      });
-  if (known) reading.take("plugins");
+  bool all_known = true;
+  for (const Value& one : plugins->items()) {
+    const std::string name = word_of(one);
+    if (std::any_of(std::begin(kKnown), std::end(kKnown),
+                    [&](std::string_view known) { return name.ends_with(known); }))
+      continue;
+    all_known = false;
+    reading.unweighed(one, name.substr(name.rfind('.') + 1), "a plugin that is not known here");
+  }
+  if (all_known) reading.take("plugins");
 }
 
 // The plugin alone is enough: its switch is on unless it is turned off (integrations/cut_cross_entropy/args.py).

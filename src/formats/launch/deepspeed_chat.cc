@@ -94,6 +94,8 @@ void say_step(ScriptFlags& flags) {
 bool is_deepspeed_chat(const ProgramCall& call) {
   if (call.name != "main") return false;
   const Value& flags = call.arguments.flags;
+  // Megatron-DeepSpeed's tasks/main.py has --deepspeed and --data_path, too.
+  if (has_flag(flags, {"num_layers", "tensor_model_parallel_size", "task"})) return false;
   return has_flag(flags, {"zero_stage", "actor_zero_stage", "only_optimize_lora", "lora_dim",
                           "actor_model_name_or_path", "sft_only_data_path", "data_split"}) ||
          (has_flag(flags, {"data_path"}) && has_flag(flags, {"deepspeed"}));

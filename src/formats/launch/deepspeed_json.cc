@@ -129,7 +129,11 @@ void read_precision(ConfigReader& reading, Launch& launch) {
                 single ? *accumulate : *brain);
   } else if (half != nullptr) {
     reading.say("training.precision", "fp16-mixed", *half);
-  } else if (!launch.hugging_face && !is_auto(document)) {
+  } else if (launch.hugging_face) {
+  } else if (is_auto(document)) {
+    if (!reading.has("training.precision"))
+      reading.lacks("training.precision", "\"auto\": the script's arguments decide");
+  } else {
     reading.take_default("training.precision", Value::string("fp32"),
                          "DeepSpeed computes in fp32 unless bf16 or fp16 is enabled");
   }
@@ -221,6 +225,11 @@ void read_deepspeed(const Value& document, Launch& launch) {
   const bool filled = clip != nullptr && word_of(*clip) == "auto" && launch.hugging_face;
   if (filled) {
     reading.take("gradient_clipping");
+  } else if (clip != nullptr && word_of(*clip) == "auto" && !launch.hugging_face) {
+    reading.take("gradient_clipping");
+    if (!reading.has("training.gradient_clip"))
+      reading.take_default("training.gradient_clip", Value::number(1.0),
+                           "\"auto\" is Trainer's max_grad_norm, 1.0 unless it is told");
   } else {
     // The engine clips, by its own file alone: what a Trainer would have clipped by is not asked (runtime/constants.py).
     remove_path(launch.into.run, "training.gradient_clip");
@@ -231,6 +240,11 @@ void read_deepspeed(const Value& document, Launch& launch) {
   if (!launch.hugging_face && !reading.has("training.micro_batch") &&
       !reading.has("training.global_batch"))
     reading.lacks("training.micro_batch", "\"auto\", or not said: the script's arguments decide");
+  // Of deepspeed.checkpointing, which Trainer's models do not call.
+  if (launch.hugging_face)
+    reading.idle({"activation_checkpointing.partition_activations",
+                  "activation_checkpointing.cpu_checkpointing",
+                  "activation_checkpointing.contiguous_memory_optimization"});
   reading.unweighed(unweighed_of_deepspeed());
   reading.carry_rest();
 }

@@ -22,12 +22,15 @@ void say_devices(Launch& launch, const Value* nodes, const Value* each, std::str
     std::string word = word_of(*nodes);
     if (const std::size_t range = word.find(':'); range != std::string::npos && !has_hole(word))
       word = word.substr(range + 1);  // MIN:MAX
+    if (has_hole(word)) return reading.lacks("cluster.devices", reason_of_hole(word, launch.into));
     const Value typed = typed_value(word);
     if (!typed.is_integer())
       return reading.lacks("cluster.devices", "the number of nodes is a variable that nobody sets");
     machines = typed.as_integer();
   }
   const auto per_node = each == nullptr ? std::optional<std::int64_t>(1) : count_of(*each);
+  if (!per_node && has_hole(word_of(*each)))
+    return reading.lacks("cluster.devices", reason_of_hole(word_of(*each), launch.into));
   if (!per_node)
     return reading.lacks("cluster.devices", "the launcher counts the devices when it starts");
   if (*per_node < 1 || machines < 1 || *per_node > 100'000 || machines > 10'000'000) return;

@@ -308,11 +308,13 @@ void ConfigReader::take_default(std::string_view ours, Value value, std::string_
   set_path(into_.run, ours, std::move(value), place);
 }
 
+bool ConfigReader::is_asked(std::string_view ours) const {
+  return std::any_of(into_.unsaid.begin(), into_.unsaid.end(),
+                     [&](const Unsaid& unsaid) { return unsaid.key == ours; });
+}
+
 void ConfigReader::lacks(std::string_view ours, std::string_view why) {
-  if (has(ours)) return;
-  if (std::any_of(into_.unsaid.begin(), into_.unsaid.end(),
-                  [&](const Unsaid& unsaid) { return unsaid.key == ours; }))
-    return;
+  if (has(ours) || is_asked(ours)) return;
   into_.unsaid.push_back({std::string(ours), "", std::string(why)});
 }
 

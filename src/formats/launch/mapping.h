@@ -134,6 +134,8 @@ class ConfigReader {
   void take_default(std::string_view ours, Value value, std::string_view why);
   // Nothing says this, and the answer needs it.
   void lacks(std::string_view ours, std::string_view why);
+  // Whether `lacks` asked for it before.
+  bool is_asked(std::string_view ours) const;
   bool has(std::string_view ours) const { return into_.run.at(ours) != nullptr; }
   const Value* said(std::string_view ours) const { return into_.run.at(ours); }
 

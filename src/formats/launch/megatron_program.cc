@@ -148,11 +148,46 @@ bool is_megatron_program(const ProgramCall& call) {
   return std::find(std::begin(kPrograms), std::end(kPrograms), call.name) != std::end(kPrograms);
 }
 
+// One flag is anybody's; several of these are Megatron's.
 bool has_megatron_flags(const ProgramCall& call) {
+  static constexpr std::string_view kFlags[] = {
+      "num_layers",        "hidden_size",     "num_attention_heads",
+      "micro_batch_size",  "seq_length",      "max_position_embeddings",
+      "global_batch_size", "tokenizer_type",  "tensor_model_parallel_size",
+      "train_iters",       "lr_decay_style",  "pipeline_model_parallel_size",
+      "vocab_file",        "init_method_std", "distributed_backend"};
   const Value& flags = call.arguments.flags;
-  return flags.find("num_layers") != nullptr ||
-         flags.find("tensor_model_parallel_size") != nullptr ||
-         flags.find("micro_batch_size") != nullptr;
+  return std::count_if(std::begin(kFlags), std::end(kFlags),
+                       [&](std::string_view flag) { return flags.find(flag) != nullptr; }) >= 2;
+}
+
+bool read_program_with_megatron_flags(const ProgramCall& call, Launch& launch) {
+  // Megatron's arguments are those of its tools, too.
+  static constexpr std::string_view kTools[] = {"generat", "inference", "server",     "eval",
+                                                "convert", "export",    "preprocess", "tokenize",
+                                                "merge",   "checkpoint"};
+  if (std::any_of(std::begin(kTools), std::end(kTools),
+                  [&](std::string_view part) { return call.name.find(part) != std::string::npos; }))
+    return false;
+  // tasks/main.py: evaluations and prompts, and classifiers that are finetuned.
+  if (const Value* task = call.arguments.flags.find("task")) {
+    static constexpr std::string_view kNoTraining =
+        "LAMBADA=|WIKITEXT103=|MSDP-PROMPT=|MSDP-EVAL-F1=|ICT-ZEROSHOT-NQ=|RETRIEVER-EVAL=";
+    if (ours_of(kNoTraining, word_of(*task))) return false;
+    const Value none = Value::table();
+    ConfigReader reading(none, "megatron", launch.into);
+    launch.into.formats.emplace_back("Megatron-LM task");
+    reading.unweighed(*task, "task", "a head that classifies in the place of words");
+    return true;
+  }
+  add_problem(launch.into.problems,
+              {Severity::kWarning,
+               "E602",
+               fmt::format("{} is none of Megatron-LM's own programs", call.name),
+               call.program.place(),
+               "its flags are read as Megatron-LM's; what it adds is not read",
+               {}});
+  return read_megatron_program(call, launch);
 }
 
 bool read_megatron_program(const ProgramCall& call, Launch& launch) {

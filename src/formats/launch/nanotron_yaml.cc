@@ -95,6 +95,11 @@ void read_nanotron(const Value& document, Launch& launch) {
   reading.say("engine", "nanotron", document);
   read_model(reading);
   reading.rows(kRows);
+  // Before optimizers were named by a factory of their own.
+  if (const Value* fused = reading.take("optimizer.torch_adam_is_fused"); fused != nullptr)
+    if (!reading.has("training.optimizer_form"))
+      reading.say("training.optimizer_form", truth_of(*fused).value_or(false) ? "fused" : "foreach",
+                  *fused);
   const Value* accumulate = reading.take("optimizer.accumulate_grad_in_fp32");
   const Value* type = reading.take("model.dtype");
   const std::string dtype = type == nullptr ? "bfloat16" : word_of(*type);

@@ -31,8 +31,10 @@ constexpr Row kFlags[] = {
     {"model.expert_model_parallel_size", "expert_model_parallel_size"},
     {"model.expert_tensor_parallel_size", "expert_tensor_parallel_size"},
     {"model.sequence_parallel", "sequence_parallel"},
-    {"model.encoder_seq_length", "seq_length", "",
-     "dataset.seq_length|dataset.sequence_length|model.seq_length|model.data.seq_length"},
+    // Of a fine-tune the data cut the sequences (megatron_gpt_finetuning.py).
+    {"model.data.train_ds.max_seq_length", "seq_length", "",
+     "model.encoder_seq_length|dataset.seq_length|dataset.sequence_length|model.seq_length|model."
+     "data.seq_length"},
     {"model.max_position_embeddings", "max_position_embeddings"},
     {"model.num_layers", "num_layers"},
     {"model.hidden_size", "hidden_size"},
@@ -206,7 +208,18 @@ void translate_peft(ConfigReader& reading) {
   const Value* from = reading.take("model.restore_from_path");
   if (from != nullptr && reading.theirs().at("model.num_layers") == nullptr)
     reading.lacks("model", "it is restored from a .nemo file: --model");
-  if (scheme == nullptr || word_of(*scheme).empty() || word_of(*scheme) == "none") return;
+  // The data's batch is the model's, by reference.
+  if (const Value* same = reading.theirs().at("model.data.train_ds.micro_batch_size");
+      same != nullptr && word_of(*same).ends_with("model.micro_batch_size}"))
+    reading.idle({"model.data.train_ds.micro_batch_size"});
+  reading.idle({"model.data.train_ds.min_seq_length"});
+  // Each scheme has a section, and one of them is in force.
+  reading.idle({"model.peft.adapter_tuning.adapter_dim",
+                "model.peft.adapter_tuning.adapter_dropout", "model.peft.p_tuning.virtual_tokens",
+                "model.peft.lora_tuning.adapter_dim", "model.peft.lora_tuning.adapter_dropout"});
+  if (scheme == nullptr || word_of(*scheme).empty() || word_of(*scheme) == "none" ||
+      word_of(*scheme) == "sft")
+    return;
   if (word_of(*scheme) != "lora")
     return reading.unweighed(*scheme, "model.peft.peft_scheme",
                              fmt::format("the adapter \"{}\"", word_of(*scheme)));
@@ -227,6 +240,9 @@ constexpr UnweighedKey kAroundNemo[] = {
     {"model.fsdp", "torch's FSDP around Megatron's layers"},
     {"model.knowledge_distillation", "a teacher beside the student"},
     {"model.teacher", "a teacher beside the student"},
+    {"model.virtual_prompt_style", "adapters of NeMo's own: prompts, bottlenecks or IA3"},
+    {"model.adapter_tuning", "adapters of NeMo's own: bottlenecks"},
+    {"model.ia3_tuning", "adapters of NeMo's own: IA3"},
 };
 
 void look_around(ConfigReader& reading) {
@@ -234,6 +250,9 @@ void look_around(ConfigReader& reading) {
   const Value* half = reading.take("model.megatron_amp_O2");
   if (half == nullptr) half = reading.take("model.megatron_amp_o2");
   const Value* precision = reading.theirs().at("trainer.precision");
+  if (const Value* again = reading.theirs().at("model.precision");
+      again != nullptr && precision != nullptr && word_of(*again) == word_of(*precision))
+    reading.idle({"model.precision"});
   if (half != nullptr && truth_of(*half) == std::optional(false) && precision != nullptr &&
       !word_of(*precision).starts_with("32"))
     reading.unweighed(*half, "model.megatron_amp_O2",
@@ -284,8 +303,9 @@ void read_nemo(const Value& document, Launch& launch) {
     if (const Value* value = reading.take(bias);
         value != nullptr && !truth_of(*value).value_or(true))
       put_flag(flags, "disable_bias_linear", Value::boolean(true), *value);
-  if (const Value* biased = reading.on("model.add_qkv_bias"))
-    put_flag(flags, "add_qkv_bias", Value::boolean(true), *biased);
+  for (const char* bias : {"model.add_qkv_bias", "model.qkv_bias"})
+    if (const Value* biased = reading.on(bias))
+      put_flag(flags, "add_qkv_bias", Value::boolean(true), *biased);
   if (const Value* shared = reading.take("model.share_embeddings_and_output_weights");
       shared != nullptr && !truth_of(*shared).value_or(true))
     put_flag(flags, "untie_embeddings_and_output_weights", Value::boolean(true), *shared);

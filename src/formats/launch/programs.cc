@@ -148,7 +148,7 @@ constexpr TrainingProgram kPrograms[] = {
     // By what it is given.
     {"a configuration file", has_configuration, read_configuration},
     {"LLaMA-Factory", is_llama_factory_script, read_llama_factory_script},
-    {"Megatron-LM", has_megatron_flags, read_megatron_program},
+    {"Megatron-LM", has_megatron_flags, read_program_with_megatron_flags},
     {"scripts on Trainer", is_hugging_face_script, read_hugging_face_script},
     {"DeepSpeed's file", is_script_with_deepspeed_file, read_script_with_deepspeed_file},
     {"Trainer", has_trainer_flags, read_trainer_flags},

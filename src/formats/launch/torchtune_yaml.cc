@@ -1,6 +1,8 @@
 // torchtune's YAML (read, not written: the project is archived). torchtune/config, recipes/configs.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formats/launch/formats.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/torchtune_model.h"
@@ -96,6 +98,21 @@ void read_method(ConfigReader& reading, const TorchtuneRecipe& recipe) {
   reading.unweighed(kBeside);
 }
 
+// Modules that are units of FSDP beside the layers, by name (torchtune 0.6, training/_distributed.py).
+void read_sharded_layers(ConfigReader& reading) {
+  const Value* named = reading.take("custom_sharded_layers");
+  const std::vector<Value> names = words_of(named);
+  if (names.empty()) return;
+  const auto has = [&](std::string_view name) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const Value& one) { return word_of(one) == name; });
+  };
+  if (names.size() == 2 && has("tok_embeddings") && has("output"))
+    return reading.say("wrap.ends", "apart", *named);
+  reading.warn(*named, "custom_sharded_layers is not weighed",
+               "other modules than the embedding and the head are units of their own");
+}
+
 }  // namespace
 
 void read_torchtune(const Value& document, Launch& launch, std::string_view told) {
@@ -113,6 +130,7 @@ void read_torchtune(const Value& document, Launch& launch, std::string_view told
     reading.lacks("training.sequence_length", "max_seq_len is null: the data decides");
   if (!reading.has("training.micro_batch")) reading.lacks("training.micro_batch", "no batch_size");
   read_recipe(reading, recipe);
+  read_sharded_layers(reading);
   if (const Value* offload = reading.take("fsdp_cpu_offload");
       offload != nullptr && truth_of(*offload).value_or(false)) {
     reading.say("offload.parameters", "cpu", *offload);

@@ -29,6 +29,8 @@ constexpr std::string_view kPython =
 constexpr std::string_view kOwnCode =
     "its model code is its own, and its rules are not known here: weigh a model of the same sizes";
 
+constexpr std::string_view kDiffusion = "a model of diffusion, which is not a transformer of words";
+
 struct UnweighedTrainer {
   std::string_view name;
   std::string_view programs;  // parts of a script's path or module: "levanter.main|train_lm"
@@ -69,6 +71,11 @@ constexpr std::array kTrainers = {
     UnweighedTrainer{"open_lm", "open_lm.main|open_lm/main", "", "", kOwnCode},
     UnweighedTrainer{"Primus", "primus/|primus.", "modules.pre_trainer|modules.post_trainer", "",
                      kOwnCode},
+    UnweighedTrainer{"a script of Diffusers",
+                     "train_dreambooth|train_controlnet|train_text_to_image|train_textual|"
+                     "train_unconditional|train_instruct_pix2pix|train_custom_diffusion|"
+                     "train_t2i_adapter|train_lcm|train_flux|train_sdxl|train_cogvideox",
+                     "", "", kDiffusion},
     UnweighedTrainer{"SkyRL", "skyrl", "", "", kGenerates},
     UnweighedTrainer{"prime-rl", "prime_rl", "", "", kGenerates},
     UnweighedTrainer{"AReaL", "areal.|areal/", "", "", kGenerates},

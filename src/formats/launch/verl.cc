@@ -75,6 +75,8 @@ void say_verl_devices(ConfigReader& reading) {
       *machines > 4'096)
     return reading.lacks("cluster.devices", "trainer.nnodes and trainer.n_gpus_per_node decide");
   if (each == nullptr && nodes == nullptr) {
+    // A launcher that did not say how many starts as many as it will, whatever verl's file says.
+    if (reading.is_asked("cluster.devices")) return;
     reading.take_default("cluster.devices", Value::integer(8), "verl's trainer.n_gpus_per_node");
     return;
   }

@@ -1,0 +1,41 @@
+// --svg FILE and --html FILE: the main chart of an answer, and the whole answer as a file that opens in a browser.
+//
+//   if (const auto status = write_pictures(invocation, kDone, [&] { return plan_svg(answered, frame); }, report)) return *status;
+//
+// Nothing is drawn unless one of the flags asks for it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/command.h"
+#include "picture/report_page.h"
+#include "plan/sweep.h"
+
+namespace steelyard {
+
+// Refused where what is asked for has no picture: `why_not`, "--jobs", ... Nothing: go on.
+std::optional<int> refuse_pictures(const Invocation& invocation, std::string_view why_not);
+
+// The status to end with when a file could not be written or there is nothing to draw, or when FILE is -: the picture is then
+// the whole answer, and `status` what the answer itself would have ended with. Else nothing.
+std::optional<int> write_pictures(const Invocation& invocation, int status,
+                                  const std::function<std::string(const Frame&)>& svg,
+                                  const std::function<Report(const std::string& svg)>& report);
+
+// The report of `weigh`, with the step's trace where one can be drawn.
+Report report_of_weighing(const Weighing& weighing, const Value& document,
+                          const std::string& folder, std::string about);
+
+// The same for answers that are text: the terminal's words on 96 columns.
+Report report_of_text(const Invocation& invocation, const std::string& text, std::string svg,
+                      std::string answer_json);
+// The style of that text.
+Style report_text_style(const Invocation& invocation);
+
+// The run as JSON, with the model's own file in it, so that it can be weighed on another machine.
+std::string portable_run(const Value& document, const std::string& folder);
+
+}  // namespace steelyard
