@@ -1,6 +1,6 @@
 #include "cli/against_run.h"
 
-#include "cli/fix_lines.h"
+#include "cli/changed_files.h"
 #include "cli/rewritten.h"
 
 namespace steelyard {

@@ -128,6 +128,7 @@ class Diagnosing {
       ExperimentPlan plan = plan_experiments(question_, result_);
       result_.experiments = std::move(plan.runs);
       result_.undecided = std::move(plan.undecided);
+      result_.experiment_peak = plan.peak;
     }
     return std::move(result_);
   }

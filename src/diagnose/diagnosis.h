@@ -88,6 +88,7 @@ struct Diagnosis {
   std::vector<Growth> growth;
   std::vector<Fix> fixes;
   std::vector<Experiment> experiments;             // the fewest that decide
+  Bytes experiment_peak{};                         // from which each lowers the peak
   std::vector<std::pair<Cause, Cause>> undecided;  // of the run's changes none tells them apart
   std::vector<Evidence> evidence;                  // without histories
   std::vector<std::string> notes;                  // what the evidence cannot tell

@@ -204,6 +204,7 @@ class Planning {
       best = chosen;
     }
     ExperimentPlan plan;
+    plan.peak = Bytes(peak_);
     // First the run that tells the two surest apart: a screen has room for one.
     std::stable_sort(best.begin(), best.end(), [&](std::size_t a, std::size_t b) {
       return decides(experiments_[a], 0, 1) > decides(experiments_[b], 0, 1);

@@ -48,7 +48,12 @@ std::string fix_line_text(const FixLine& line) {
   while (tail < least - head && before[before.size() - 1 - tail] == after[after.size() - 1 - tail])
     ++tail;
   // Whole words: of 16 -> 1 not the 6 alone.
-  while (head > 0 && !is_gap(before[head - 1])) --head;
+  const auto ends_at = [](std::string_view text, std::size_t at) {
+    return at >= text.size() || is_gap(text[at]);
+  };
+  if (!ends_at(before, head) || !ends_at(after, head))
+    while (head > 0 && !is_gap(before[head - 1])) --head;
+  tail = std::min(tail, least - head);
   while (tail > 0 && !is_gap(before[before.size() - tail])) --tail;
   std::size_t from = word_before(before, head);
   if (const std::string_view key = trimmed(before.substr(from, head - from));
