@@ -51,6 +51,7 @@ export class App {
     edit(this.state);
     this.form.show(this.state);
     this.serial += 1;
+    delete document.body.dataset["idle"];
     if (gesture === "drag") void this.estimate(this.serial);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => void this.settle(this.serial), gesture === "drag" ? SETTLE * 2 : 0);
@@ -86,6 +87,7 @@ export class App {
     dispatchEvent(new CustomEvent("steelyard-tab", { detail: state.tab }));
     this.form.show(state);
     this.serial += 1;
+    delete document.body.dataset["idle"];
     void this.settle(this.serial);
   }
 
@@ -174,7 +176,7 @@ export class App {
     const card = ways.querySelector("#ways");
     if (card) at("#ways").replaceWith(card);
     at("#cards").style.minHeight = "";
-    document.body.toggleAttribute("data-idle", true);
+    document.body.dataset["idle"] = String(this.serial);
   }
 
   apply(index: number): void {
@@ -230,6 +232,6 @@ export class App {
     this.form.refused(problems);
     if (this.said !== "refused") at("#live").textContent = `not weighed: ${problems[0]?.message ?? ""}`;
     this.said = "refused";
-    document.body.toggleAttribute("data-idle", true);
+    document.body.dataset["idle"] = String(this.serial);
   }
 }

@@ -170,7 +170,7 @@ export function formHtml(known: Known, model: string, on: string, values: Record
 ${groups
   .map(
     (group) =>
-      `<div class="group"><h2>${escaped(group.title)}</h2>${group.fields.map((field) => row(known, field, values)).join("")}</div>`,
+      `<div class="group"${group.title === "How it is split" ? ' data-group="split"' : ""}><h2>${escaped(group.title)}</h2>${group.fields.map((field) => row(known, field, values)).join("")}</div>`,
   )
   .join("")}
 <details class="group more" id="more"><summary>more <span class="quiet">${more} keys</span></summary><input id="more-find" type="search" placeholder="find a key" aria-label="find a key"><div id="more-fields"></div></details>

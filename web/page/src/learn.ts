@@ -100,7 +100,8 @@ export class Learn {
       ),
     );
     const figure = make("figure");
-    figure.innerHTML = document.querySelector("#phases figure")?.innerHTML ?? "";
+    // Its patterns go by their ids: those of the original stand in a panel that is hidden, and would draw nothing.
+    figure.innerHTML = (document.querySelector("#phases figure")?.innerHTML ?? "").replace(/phases-/g, "learn-");
     intro.append(figure);
     at("#learn").replaceChildren(intro, ...CHAPTERS.map((one) => this.chapter(one)));
   }

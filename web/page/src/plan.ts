@@ -154,7 +154,7 @@ export class Plan {
       make(
         "p",
         { class: "quiet" },
-        `${count(counts.layouts)} layouts: ${count(counts.fits)} fit, ${count(counts.tight)} tight, ${count(counts.too_large + counts.certainly_too_large)} too large, ${count(counts.cannot_be_faster)} cannot be faster, ${count(counts.not_allowed)} not allowed.`,
+        `${count(counts.layouts)} layouts: ${count(counts.fits)} fit, ${count(counts.tight)} tight, ${count(counts.too_large + counts.certainly_too_large)} too large, ${count(counts.cannot_be_faster)} cannot be faster, ${count(counts.not_allowed)} not allowed. The split, the micro-batch and recomputation are searched; the rest of the run is as it stands on the left${this.app.state.keys["engine"] ? "" : ", with any engine"}.`,
       ),
     );
     const figure = make("figure", { id: "plan-figure" });
@@ -172,7 +172,7 @@ export class Plan {
 
   private tableOf(rows: Row[]): HTMLElement {
     const element = table(
-      ["", "", "tp#", "pp#", "dp#", "cp#", "ep#", "zero#", "mbs#", "recompute", "peak, GiB#", "step#", "MFU#"],
+      ["", "", "engine", "tp#", "pp#", "dp#", "cp#", "ep#", "zero#", "mbs#", "recompute", "peak, GiB#", "step#", "MFU#"],
       rows.map((row) => {
         const use = make("button", { type: "button", class: "plain use" }, "use");
         use.disabled = row.run === undefined;
@@ -187,6 +187,7 @@ export class Plan {
         return [
           use,
           make("span", { class: `verdict small ${row.verdict}` }, row.verdict.replace(/_/g, " ")),
+          String(l["engine"]),
           String(l["tensor"]),
           stages,
           String(l["data"]),
