@@ -10,6 +10,7 @@ import { escaped } from "./src/format";
 import { presets } from "./src/presets";
 import { deviceWords, stateOf } from "./src/state";
 import { core, readKnown, workedReport } from "./known_data";
+import { writeSingle } from "./single";
 
 const SECURITY =
   "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'none'";
@@ -20,7 +21,7 @@ const outside = path.resolve(import.meta.dirname, "../../build/page");
 function holdOffline(): void {
   const script = path.join(outside, "service-worker.js");
   const files = readdirSync(outside, { recursive: true, withFileTypes: true })
-    .filter((one) => one.isFile() && one.name !== "service-worker.js")
+    .filter((one) => one.isFile() && !["service-worker.js", "steelyard.html"].includes(one.name))
     .map((one) => path.relative(outside, path.join(one.parentPath, one.name)))
     .sort();
   const hash = createHash("sha256");
@@ -63,10 +64,11 @@ async function steelyard(): Promise<Plugin> {
           .replace("%CARDS%", () => cardsHtml(parts, false))
           .replace("%FORM%", () => formHtml(known, state.model as string, deviceWords(state.keys), state.keys)),
     },
-    closeBundle: () => {
+    closeBundle: async () => {
       mkdirSync(path.join(outside, "core"), { recursive: true });
       for (const file of ["steelyard.js", "steelyard.wasm"])
         copyFileSync(path.join(core, file), path.join(outside, "core", file));
+      await writeSingle(outside, core, known, styleOf(report));
       holdOffline();
     },
   };

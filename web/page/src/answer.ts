@@ -85,7 +85,7 @@ function figure(one: Section | undefined): string {
 
 // A row for each change, its number a button.
 function waysHtml(ways: Section | undefined): string {
-  if (!ways) return `<p class="quiet">Nothing to change: it fits, and no change that is known saves much.</p>`;
+  if (!ways) return `<p class="quiet">No change that is known makes it fit alone. Plan searches other layouts and more devices.</p>`;
   let index = 0;
   const rows = ways.rest.replace(/<tr><td>(\d+) {2}/g, (_all, number: string) => {
     index += 1;
@@ -108,12 +108,15 @@ export function cardsHtml(parts: Parts, searching: boolean): string {
   const why = section(parts, "Where each number");
   return [
     card("warnings", "Warnings", warnings?.rest ?? ""),
+    // Where it fits there is nothing to change.
     card(
       "ways",
       "A change that fits",
-      ways || !searching
+      ways || (!searching && parts.verdict === "does_not_fit")
         ? waysHtml(ways)
-        : `<p class="quiet searching">searching for changes that fit …</p>`,
+        : parts.verdict === "fits" || !searching
+          ? ""
+          : `<p class="quiet searching">searching for changes that fit …</p>`,
     ),
     card("step", "One step", figure(step)),
     card("phases", "Phases", figure(phases) + asTable("The peak as a table", peak?.rest ?? "")),

@@ -174,7 +174,10 @@ export class App {
     const ways = make("div");
     ways.innerHTML = cardsHtml(partsOf(settled.report), false);
     const card = ways.querySelector("#ways");
-    if (card) at("#ways").replaceWith(card);
+    const waiting = document.querySelector("#ways");
+    if (waiting && card) waiting.replaceWith(card);
+    else if (waiting) waiting.remove();
+    else if (card) at("#cards").prepend(card);
     at("#cards").style.minHeight = "";
     document.body.dataset["idle"] = String(this.serial);
   }

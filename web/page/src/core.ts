@@ -119,7 +119,7 @@ export class Lane {
           resolve();
         } else if (data.fault) reject(new Error(data.fault));
       };
-      worker.postMessage({ start: { script: files?.script, wasm } });
+      worker.postMessage({ start: { ...(files?.script ? { script: files.script } : {}), wasm } });
     });
     worker.onmessage = (event) => this.hear(event.data);
     worker.onerror = (event) => this.fail(event.message);
