@@ -147,6 +147,14 @@ FAMILIES = {
     "glm-4-9b": model("glm-4-9b-0414", num_hidden_layers=2),
     "starcoder2-3b": model("starcoder2-3b", num_hidden_layers=2),
     "smollm2-135m": model("smollm2-135m", num_hidden_layers=4),
+    "smollm3-3b": model("smollm3-3b", num_hidden_layers=4),
+    "afm-4.5b": model("afm-4.5b", num_hidden_layers=2, vocab_size=32000),
+    "seed-oss-36b": model("seed-oss-36b", num_hidden_layers=2, vocab_size=32000),
+    "olmo-3-7b": model("olmo-3-7b", num_hidden_layers=4, vocab_size=32000, sliding_window=256),
+    "helium-1-2b": model("helium-1-2b", num_hidden_layers=3),
+    "exaone-4.0-32b": model("exaone-4.0-32b", num_hidden_layers=4, vocab_size=32000, sliding_window=256),
+    "exaone-4.0-1.2b": model("exaone-4.0-1.2b", num_hidden_layers=3, layer_types=["full_attention"] * 3),
+    "stablelm-2-1.6b": model("stablelm-2-1.6b", num_hidden_layers=4),
     "mixtral": model("mixtral-8x7b", num_hidden_layers=2),
     "qwen3-30b-a3b": model("qwen3-30b-a3b", num_hidden_layers=2),
     "gpt-oss-20b": model("gpt-oss-20b", num_hidden_layers=2, layer_types=["sliding_attention", "full_attention"]),
@@ -159,12 +167,14 @@ FAMILIES = {
     "t5-small": model("t5-small", num_layers=3, num_decoder_layers=4),
     "t5-v1_1-base": model("t5-v1_1-base", num_layers=4, num_decoder_layers=3),
 }
+# Of these also what people run them under: eight devices that hold a share of the states each, and adapters.
+WIDER = ("smollm3-3b", "afm-4.5b", "seed-oss-36b", "olmo-3-7b", "helium-1-2b", "exaone-4.0-32b", "exaone-4.0-1.2b", "stablelm-2-1.6b")
 SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197, "clip-vision-base": 197, "siglip-vision": 256, "t5-small": 512, "t5-v1_1-base": 512, "mt5": 512}
 TARGET = {"t5-small": 128, "t5-v1_1-base": 128, "mt5": 128}  # tokens of the decoder, where it has a length of its own
 MANY = {"vit-base": 32, "clip-vision-base": 32, "siglip-vision": 16, "t5-small": 8, "t5-v1_1-base": 8, "mt5": 8}  # sequences of a micro-batch
 # Masks of sliding windows, soft caps and heads of two widths: the flash kernel has none of them.
 NO_FLASH = {"gemma-2-2b": "eager", "gpt-oss-20b": "eager", "bloom-560m": "eager", "gpt-j-6b": "eager",
-            "gemma-3-1b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient",
+            "gemma-3-1b": "efficient", "olmo-3-7b": "efficient", "exaone-4.0-32b": "efficient", "falcon-7b": "efficient", "deepseek-v2-lite": "efficient",
             "t5-small": "efficient", "t5-v1_1-base": "efficient", "mt5": "efficient"}
 
 # LLaVA: a tower whose last layer nobody reads, before a decoder.
@@ -727,6 +737,12 @@ def cases():
         table[f"family-{name}"] = run
         table[f"family-{name}-full"] = changed(run, FULL)
         table[f"family-{name}-autocast"] = changed(run, {P: "bf16-autocast"})
+    for name in WIDER:
+        run = table[f"family-{name}"]
+        on_eight = {"cluster.devices": 8, P: "bf16-mixed"}
+        table[f"family-{name}-fsdp2-8"] = changed(run, {"engine": "fsdp2", **on_eight})
+        table[f"family-{name}-deepspeed-3-8"] = changed(run, {"engine": "deepspeed", "parallel.zero_stage": 3, **on_eight})
+        table[f"family-{name}-lora"] = changed(run, {"adapter.method": "lora", "adapter.rank": 16})
     vision = table["family-vit-base"]
     table["family-vit-base-eager"] = changed(vision, {A: "eager"})
     table["family-vit-base-efficient"] = changed(vision, {A: "efficient"})

@@ -47,16 +47,23 @@ std::string family_words(std::string_view preset) {
   return words;
 }
 
+struct KnownVocabulary {
+  std::string family;  // the first preset's
+  int presets = 0;     // how many have it
+};
+
 // Vocabularies of the known models, each with the family that is known best by it.
-const std::map<std::int64_t, std::string>& known_vocabularies() {
-  static const std::map<std::int64_t, std::string> kKnown = [] {
-    std::map<std::int64_t, std::string> known;
+const std::map<std::int64_t, KnownVocabulary>& known_vocabularies() {
+  static const std::map<std::int64_t, KnownVocabulary> kKnown = [] {
+    std::map<std::int64_t, KnownVocabulary> known;
     for (const std::string_view name : preset_names()) {
       const auto preset = find_preset(name);
       if (!preset) continue;
       const Value* rows = preset->config.find("vocab_size");
       if (rows == nullptr || !rows->is_integer() || rows->as_integer() < 20'000) continue;
-      known.try_emplace(rows->as_integer(), family_words(name));
+      KnownVocabulary& vocabulary = known[rows->as_integer()];
+      if (vocabulary.presets == 0) vocabulary.family = family_words(name);
+      ++vocabulary.presets;
     }
     return known;
   }();
@@ -101,16 +108,22 @@ std::optional<Shape> shape_of(SizeRange range, const Job& job) {
 std::optional<Shape> logits_of_known_model(SizeRange range) {
   std::optional<Shape> best;
   double best_distance = 0;
-  for (const auto& [vocabulary, family] : known_vocabularies())
+  int best_presets = 0;
+  for (const auto& [vocabulary, known] : known_vocabularies())
     for (std::int64_t tokens = 1024; tokens <= 131'072; tokens *= 2)
       for (const int width : {2, 4}) {
         if (!within(range, tokens * vocabulary * width)) continue;
         const double distance =
             std::abs(std::log2(static_cast<double>(tokens) / 8192.0)) + (width == 4 ? 0.5 : 0.0);
-        if (best && distance >= best_distance) continue;
+        // A rounded size may be that of two vocabularies: the one that more models have is likelier.
+        const bool nearer =
+            distance < best_distance || (distance == best_distance && known.presets > best_presets);
+        if (best && !nearer) continue;
         best_distance = distance;
-        best = Shape{ShapeKind::kLogitsShape, tokens * vocabulary * width,
-                     product({tokens, vocabulary}, width), copy_of(width, family + "'s logits")};
+        best_presets = known.presets;
+        best =
+            Shape{ShapeKind::kLogitsShape, tokens * vocabulary * width,
+                  product({tokens, vocabulary}, width), copy_of(width, known.family + "'s logits")};
       }
   return best;
 }

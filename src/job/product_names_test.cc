@@ -46,7 +46,7 @@ TEST(ProductNames, NoOtherModelIsTakenOrOffered) {
                            "llama-5-8b",
                            "llama-3.1-7b",
                            "llama-4-behemoth",
-                           "mistral-small-24b",
+                           "mistral-small-19b",
                            "mpt-7b",
                            "baichuan-7b",
                            "internlm-7b",

@@ -68,10 +68,15 @@ TEST(Catalogue, KnowsRepublishedAndTunedNames) {
       {"deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "llama-3.1-8b"},
       {"Qwen/Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"},
       {"01-ai/Yi-34B-Chat", "yi-1.5-34b"},
+      {"yoshitomo-matsubara/bert-base-uncased-mnli", "bert-base-uncased"},
+      {"axolotl-quants/DeepSeek-V2.5-bnb-nf4-bf16", "deepseek-v2"},
+      {"togethercomputer/RedPajama-INCITE-Chat-3B-v1", "redpajama-incite-3b"},
+      // Not qwen2.5-1.5b: its head is a matrix of its own.
+      {"deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "deepseek-r1-distill-qwen-1.5b"},
   };
   for (const auto& [written, name] : known) EXPECT_EQ(ask(written).name, name) << written;
   // A version of its own shape, and a folder that only ends like a name.
-  EXPECT_EQ(ask("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B").problems.size(), 1U);
+  EXPECT_EQ(ask("mistralai/Mistral-7B-v0.9").problems.size(), 1U);
   EXPECT_EQ(ask("a/b/llama-3.1-8b").problems.size(), 1U);
 }
 

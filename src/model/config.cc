@@ -242,6 +242,11 @@ bool Config::is_list(std::string_view key) {
   return value != nullptr && value->is_array();
 }
 
+bool Config::is_word(std::string_view key) {
+  const Value* value = value_of(key);
+  return value != nullptr && value->is_string();
+}
+
 std::optional<std::int64_t> Config::count_members(std::string_view key) {
   const Value* table = value_of(key);
   if (table == nullptr || !table->is_table()) return std::nullopt;

@@ -57,6 +57,7 @@ class Config {
   bool is_present(std::string_view key);  // written, be it null
   bool is_null(std::string_view key);     // written as null
   bool is_list(std::string_view key);
+  bool is_word(std::string_view key);
   // `key` within the table `outer`, when both are there: rope_parameters.partial_rotary_factor.
   std::optional<double> find_number_within(std::string_view outer, std::string_view key);
 

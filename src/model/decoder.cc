@@ -153,6 +153,28 @@ std::vector<bool> windowed_layers(Config& config, Checked layers,
   return windowed;
 }
 
+std::vector<bool> rotated_layers(Config& config, Checked count) {
+  const auto layers = static_cast<std::size_t>(count.value());
+  std::vector<bool> rotated(layers, true);
+  const auto interval =
+      static_cast<std::size_t>(config.size_or("no_rope_layer_interval", 4).value());
+  const auto listed = config.find_numbers("no_rope_layers");
+  if (listed && !listed->empty()) {
+    if (listed->size() != layers) {
+      config.refuse("no_rope_layers", "E305",
+                    fmt::format("\"no_rope_layers\" has {} entries, \"num_hidden_layers\" is {}",
+                                listed->size(), layers),
+                    fmt::format("expected {} entries", layers));
+      return rotated;
+    }
+    for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = (*listed)[layer] != 0;
+  } else if (interval > 0) {
+    for (std::size_t layer = interval; layer <= layers; layer += interval)
+      rotated[layer - 1] = false;
+  }
+  return rotated;
+}
+
 std::optional<std::int64_t> read_window(Config& config, std::string_view key,
                                         std::int64_t fallback) {
   if (config.is_null(key)) return std::nullopt;

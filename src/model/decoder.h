@@ -65,6 +65,9 @@ void set_layers(Architecture& model, std::vector<Layer> kinds, std::vector<int> 
 // else by the family's rule.
 std::vector<bool> windowed_layers(Config& config, Checked layers,
                                   const std::function<bool(std::int64_t)>& rule);
+// For every layer, whether it rotates query and key: `no_rope_layers` holds a 1 for those that do; else every
+// `no_rope_layer_interval`-th, the fourth by default, does not.
+std::vector<bool> rotated_layers(Config& config, Checked layers);
 // The rule of the qwen families: no window unless use_sliding_window, and then from
 // max_window_layers on.
 struct LateWindow {

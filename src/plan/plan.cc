@@ -322,7 +322,7 @@ std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
   ReadJob job = help.read(row.run);
   if (!job) return std::nullopt;
   try {
-    row.prediction = predict(*job);
+    row.prediction = predict_fullest(*job);
     const auto time = predict_time(*job);
     row.prediction.time = time;
     if (time) row.time = *time;

@@ -73,7 +73,7 @@ tl::expected<AgainstPublished, Diagnostics> against_published(const PublishedRec
   theirs.run = recipe.run;
   ReadJob job = help.read(recipe.run);
   if (!job) return tl::unexpected(std::move(job.error()));
-  theirs.prediction = predict(*job);
+  theirs.prediction = predict_fullest(*job);
   if (const auto time = predict_time(*job)) theirs.time = *time;
   theirs.job = std::move(*job);
   answer.measured_seconds = measured_seconds(recipe, theirs.job, theirs.time);

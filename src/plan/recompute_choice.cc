@@ -81,7 +81,7 @@ class RecomputeChooser {
     const ReadJob job = job_with(policy);
     if (!job) return std::nullopt;  // the engine has no such way
     ++asked_;
-    const Prediction prediction = predict(*job);
+    const Prediction prediction = predict_fullest(*job);
     const auto time = expected_time(*job);
     return Weighed{policy, prediction.verdict, prediction.peak.device,
                    time ? time->step.value() : 0};

@@ -5,6 +5,7 @@
 #include "engine/stage_program.h"
 #include "ledger/replay.h"
 #include "predict/band.h"
+#include "predict/fullest_stages.h"
 #include "predict/host_room.h"
 #include "predict/launch_queue.h"
 #include "predict/prediction.h"
@@ -100,13 +101,51 @@ void warn_of_retries(const StageReserve& reserve, const RankPrediction& rank,
                   rank.rank, print(reserve.with_room)));
 }
 
-enum class ReserveBy : std::uint8_t { kSimulation, kEstimate };
+// Which stages are played through the allocator: all, those that may be the fullest, none.
+enum class ReserveBy : std::uint8_t { kSimulation, kSimulationOfFullest, kEstimate };
+
+struct BuiltStage {
+  StageProgram program;
+  RootReading reading;
+};
+
+// The stages, and what the allocator has to reserve for each.
+template <class Read>
+std::pair<std::vector<BuiltStage>, std::vector<StageNeed>> built_stages(
+    const Job& job, StagePrograms<Checked>& stages, Read read, ReserveBy by,
+    const AllocatorRoom& room, const RuntimeBytes& runtime, const ErrorBand& observed) {
+  std::vector<BuiltStage> built;
+  std::vector<StageNeed> needs;
+  const auto play = [&](std::size_t stage) {
+    const VariedLengths lengths(job, static_cast<std::int64_t>(stage), stages.program());
+    return simulated_reserve(stages, built[stage].program, job.allocator, room,
+                             launch_queue(job, stages.book().launches), &lengths);
+  };
+  for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
+    const StageProgram program = stages.build(stage);
+    built.push_back({program, read(stages.program(), program.root)});
+    const RootReading& reading = built.back().reading;
+    StageNeed& need = needs.emplace_back();
+    need.allocated = Bytes(std::max(stages.program().span(program.root).highest(),
+                                    stages.program().span(program.first_step).highest()));
+    need.piles = reading.phases[static_cast<std::size_t>(highest_phase(reading))].piles;
+    need.most = most_reserved(stages.program(), program);
+    const Stage<Checked> ends = stages.stage_of(stage);
+    need.has_end = ends.embedding || ends.head;
+    need.estimated = by == ReserveBy::kSimulation
+                         ? play(built.size() - 1)
+                         : estimated_reserve(stages.program(), program, job.graphs.of);
+  }
+  if (by == ReserveBy::kSimulationOfFullest) play_fullest(needs, observed, runtime, room, play);
+  return {std::move(built), std::move(needs)};
+}
 
 // `certain_high`: the upper end of the band is no higher, whatever the allocator makes of these requests.
 template <class Read>
 Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_high = nullptr) {
   // The pools of graphs are estimated.
-  const bool simulates = by == ReserveBy::kSimulation && job.graphs.of == CudaGraphs::kNone;
+  if (job.graphs.of != CudaGraphs::kNone) by = ReserveBy::kEstimate;
+  const bool simulates = by != ReserveBy::kEstimate;
   StagePrograms<Checked> stages(job, simulates ? SlotDetail::kTensors : SlotDetail::kSums);
   Prediction prediction;
   prediction.parameters = count_parameters(*job.model);
@@ -129,9 +168,9 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
   PeakPrediction& peak = prediction.peak;
   bool unsimulated = false;
   std::vector<Bytes> on_host;  // by stage
+  const auto [all_built, needs] = built_stages(job, stages, read, by, room, runtime, observed);
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
-    const StageProgram built = stages.build(stage);
-    const RootReading reading = read(stages.program(), built.root);
+    const auto& [built, reading] = all_built[static_cast<std::size_t>(stage)];
     if (!reading.fault.empty())
       prediction.warnings.push_back("the judge found a fault: " + reading.fault);
     RankPrediction rank;
@@ -141,13 +180,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     rank.resident = Bytes(reading.resident);
     rank.phase = highest_phase(reading);
     rank.allocated = Bytes(reading.phases[static_cast<std::size_t>(rank.phase)].peak);
-    const auto simulated = [&] {
-      const VariedLengths lengths(job, stage, stages.program());
-      return simulated_reserve(stages, built, job.allocator, room,
-                               launch_queue(job, stages.book().launches), &lengths);
-    };
-    const StageReserve reserve =
-        simulates ? simulated() : estimated_reserve(stages.program(), built, job.graphs.of);
+    const StageReserve& reserve = needs[static_cast<std::size_t>(stage)].estimated;
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
     const HostMemory host = stages.host(stage);
@@ -182,7 +215,8 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     rank.first_step =
         first_step_of(read(stages.program(), built.first_step), reserve, runtime.expected);
     warn_of_retries(reserve, rank, prediction);
-    unsimulated = unsimulated || (simulates && !reserve.simulated);
+    rank.estimated = by == ReserveBy::kSimulationOfFullest && !reserve.simulated && !reserve.is_cut;
+    unsimulated = unsimulated || reserve.is_cut;
     prediction.ranks.push_back(std::move(rank));
   }
 
@@ -228,6 +262,10 @@ std::string_view name_of(Verdict verdict) {
 
 Prediction predict(const Job& job) { return predict_with(job, read_spans, ReserveBy::kSimulation); }
 
+Prediction predict_fullest(const Job& job) {
+  return predict_with(job, read_spans, ReserveBy::kSimulationOfFullest);
+}
+
 Prediction estimate(const Job& job) { return predict_with(job, read_spans, ReserveBy::kEstimate); }
 
 Prediction decided(const Job& job) {
@@ -238,7 +276,7 @@ Prediction decided(const Job& job) {
   // What is allocated in whole segments is the least that the simulation answers; and no verdict is above this one.
   const bool is_certain =
       estimated.verdict == Verdict::kDoesNotFit || certain_high <= estimated.usable;
-  if (!is_certain) return predict(job);
+  if (!is_certain) return predict_fullest(job);
   if (estimated.verdict != Verdict::kDoesNotFit) estimated.verdict = estimated.host_verdict;
   estimated.estimated = true;
   return estimated;

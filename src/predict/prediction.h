@@ -50,6 +50,7 @@ struct RankPrediction {
   Bytes resident{};                     // held between steps in the steady state
   std::vector<PhasePrediction> phases;  // of a later step, load and checkpoint
   FirstStep first_step;
+  bool estimated = false;  // what it reserves is: another rank is the fullest
 };
 
 struct PeakPrediction {
@@ -135,11 +136,14 @@ struct Predicted {
 
 // Memory of every distinct rank, with what the allocator reserves for it, simulated request by request. Pure.
 Prediction predict(const Job& job);
+// The verdict and the peak of predict(), to the byte, in less time: the allocator is played for the stages that may be the
+// fullest. What the others reserve is estimated, and they say so (`estimated` of the rank).
+Prediction predict_fullest(const Job& job);
 // The same with what the allocator reserves estimated, for searches that ask thousands of times: the cost does not grow
 // with layers, micro-batches or ranks. An answer that is shown comes from predict().
 Prediction estimate(const Job& job);
 // The verdict of predict(): where the estimate is certain of it, with the numbers of estimate(), which says so
-// (`estimated`); elsewhere predict() itself.
+// (`estimated`); elsewhere predict_fullest().
 Prediction decided(const Job& job);
 
 // Seconds of a step on the run's machine; nothing for a device of which only the memory was said. Apart from predict(),

@@ -123,6 +123,7 @@ StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgra
   }
   const ProgramReserve free = play({}, {});
   StageReserve reserve = estimated_reserve(program, built, CudaGraphs::kNone);
+  reserve.is_cut = free.cut;
   if (free.cut) return reserve;
   reserve.simulated = true;
   const Bytes allocated = segments(

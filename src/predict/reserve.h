@@ -43,6 +43,7 @@ struct StageReserve {
   Bytes least{}, most{};     // the band of `later`
   std::int64_t retries = 0;  // how often cached segments went back for want of room, until then
   bool simulated = false;
+  bool is_cut = false;  // too many events: estimated in its place
 };
 
 // Of a step's highest allocation and of what stays between steps: what is reserved once nothing changes any more.

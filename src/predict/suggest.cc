@@ -129,7 +129,7 @@ class Search {
     attempt.job = std::move(*changed);
     if (!is_way_out(*after)) return true;
     // What is offered has its bytes simulated.
-    if (after->estimated) after = predict(attempt.job);
+    if (after->estimated) after = predict_fullest(attempt.job);
     if (after->peak.device >= prediction_.peak.device && !helps_host) return false;
     if (!is_minimal(attempt.applied)) return false;
     Suggestion suggestion = attempt.suggestion;

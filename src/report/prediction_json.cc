@@ -41,6 +41,7 @@ Json json_of(const Parallel& parallel, const RankPrediction& rank, bool brief) {
                  {"reserved_bytes", number(rank.reserved)},
                  {"device_bytes", number(rank.device)},
                  {"resident_bytes", number(rank.resident)}};
+  if (brief && rank.estimated) result["estimated"] = true;
   if (brief) return result;
   Json phases = Json::array();
   for (const PhasePrediction& phase : rank.phases) phases.push_back(json_of(phase));

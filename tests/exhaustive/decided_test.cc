@@ -1,6 +1,8 @@
 // Where the estimate is taken for certain of a verdict, the allocator played request by request comes to the same one.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "document/read.h"
 #include "job/read.h"
 #include "predict/prediction.h"
@@ -31,6 +33,35 @@ TEST(Decided, IsTheVerdictOfThePlayedAllocator) {
   }
   EXPECT_GT(estimated, kJobs / 2);
   EXPECT_GT(unlike, 0);
+}
+
+// Where only the stages that may be the fullest are played, the verdict and the peak are those of all stages played.
+TEST(PredictFullest, IsTheVerdictAndThePeakOfAllStages) {
+  int estimated = 0, stages = 0;
+  constexpr int kJobs = 3'000;
+  for (std::uint64_t seed = 90'001; seed <= 90'000 + kJobs; ++seed) {
+    const ReadJob job = read_job(*read_json(random_job(seed).dump(), "job"));
+    ASSERT_TRUE(job);
+    if (job->parallel.pipeline == 1) continue;
+    const Prediction quick = predict_fullest(*job);
+    const Prediction played = predict(*job);
+    const std::string where = "seed " + std::to_string(seed) + ": " + random_job(seed).dump();
+    ASSERT_EQ(quick.verdict, played.verdict) << where;
+    ASSERT_EQ(quick.peak.device, played.peak.device) << where;
+    ASSERT_EQ(quick.peak.reserved, played.peak.reserved) << where;
+    ASSERT_EQ(quick.peak.low, played.peak.low) << where;
+    ASSERT_EQ(quick.peak.high, played.peak.high) << where;
+    ASSERT_EQ(quick.peak.pipeline, played.peak.pipeline) << where;
+    ASSERT_EQ(quick.host_of_node, played.host_of_node) << where;
+    for (std::size_t rank = 0; rank < quick.ranks.size(); ++rank) {
+      ++stages;
+      estimated += quick.ranks[rank].estimated ? 1 : 0;
+      if (quick.ranks[rank].estimated) continue;
+      ASSERT_EQ(quick.ranks[rank].device, played.ranks[rank].device) << where;
+    }
+  }
+  // Most random pipelines are shallow, and their ends are always played.
+  EXPECT_GT(estimated, stages / 10);
 }
 
 }  // namespace

@@ -75,11 +75,12 @@ def on_almost_full_device(job, answer, seed):
     peak = answer["peak"]
     part = random.Random(seed).choice((0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0))
     capacity = int(peak["device_bytes"] - (1 - part) * (peak["reserved_bytes"] - peak["allocated_bytes"]))
-    if not 1 << 30 < capacity < 1 << 42:
+    # A device of which only the memory is said reports 59/60 of it (src/job/device_choice.cc).
+    size = capacity + capacity // 59 + 1
+    if not 1 << 30 < size <= 1 << 42:
         return job  # no device is so small or so large
     changed = json.loads(job)
-    # A device of which only the memory is said reports 59/60 of it (src/job/device_choice.cc).
-    changed["cluster"]["device"] = f"{capacity + capacity // 59 + 1}B"
+    changed["cluster"]["device"] = f"{size}B"
     return json.dumps(changed).encode()
 
 

@@ -109,10 +109,11 @@ std::string fsdp2_python(ConfigWriter& writing) {
   text += fmt::format(
       "    reshard_after_forward={},  # {}\n", stage == 2 ? "False" : "True",
       stage == 2 ? "ZeRO-2: gathered parameters stay" : "ZeRO-3: parameters go after forward");
+  // The reduction is in 16 bits, as the precision says and as it is weighed.
   if (precision == "bf16-mixed")
     text +=
         "    mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, "
-        "reduce_dtype=torch.float32),\n";
+        "reduce_dtype=torch.bfloat16),\n";
   if (offload) text += "    offload_policy=CPUOffloadPolicy(),\n";
   text += ")\nfor layer in layers:\n    fully_shard(layer, **options)\n";
   const bool apart = writing.word("wrap.ends", "root") == "apart";

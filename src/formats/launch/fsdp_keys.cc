@@ -132,6 +132,8 @@ void write_fsdp_keys(ConfigWriter& writing) {
   if (offload != states)
     writing.refuse("offload.optimizer",
                    "FSDP offloads parameters and states together or not at all");
+  if (offload && writing.look_word("training.optimizer").find("paged") != std::string::npos)
+    writing.refuse("training.optimizer", "FSDP's offload steps on the host, where nothing is paged");
   std::string words = stage == 2 ? "shard_grad_op" : "full_shard";
   if (offload) words += " offload";
   writing.put("fsdp", words + " auto_wrap", "what is divided over the ranks");

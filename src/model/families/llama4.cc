@@ -1,7 +1,5 @@
 // Llama 4 (text): dense and expert layers in turn, a shared expert, and every fourth layer without
 // rotary embedding.
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <utility>
 
@@ -26,35 +24,13 @@ std::vector<bool> expert_layers(Config& config, std::size_t layers) {
   return sparse;
 }
 
-// no_rope_layers holds a 1 for every layer that does rotate; else every n-th layer does not.
-std::vector<bool> rotated_layers(Config& config, std::size_t layers) {
-  std::vector<bool> rotated(layers, true);
-  const auto interval =
-      static_cast<std::size_t>(config.size_or("no_rope_layer_interval", 4).value());
-  const auto listed = config.find_numbers("no_rope_layers");
-  if (listed && !listed->empty()) {
-    if (listed->size() != layers) {
-      config.refuse("no_rope_layers", "E305",
-                    fmt::format("\"no_rope_layers\" has {} entries, \"num_hidden_layers\" is {}",
-                                listed->size(), layers),
-                    fmt::format("expected {} entries", layers));
-      return rotated;
-    }
-    for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = (*listed)[layer] != 0;
-  } else if (interval > 0) {
-    for (std::size_t layer = interval; layer <= layers; layer += interval)
-      rotated[layer - 1] = false;
-  }
-  return rotated;
-}
-
 }  // namespace
 
 Architecture read_llama4(Config& config) {
   const DecoderShape shape = read_decoder_shape(config, {.key_value_heads = 8, .head_width = 128});
   const auto layers = static_cast<std::size_t>(shape.layers.value());
   const std::vector<bool> sparse = expert_layers(config, layers);
-  const std::vector<bool> rotated = rotated_layers(config, layers);
+  const std::vector<bool> rotated = rotated_layers(config, shape.layers);
   const Checked width = config.size("intermediate_size");
   const Checked dense_width = config.size("intermediate_size_mlp");
   ExpertOptions experts = read_expert_counts(config, width);
