@@ -147,11 +147,19 @@ export class App {
   private draw(parts: Parts): void {
     const open = all<HTMLDetailsElement>("#cards details[open] > summary").map((one) => one.textContent);
     const height = at("#cards").offsetHeight;
+    const ways = document.querySelector("#cards > #ways");
     at("#head").innerHTML = headHtml(parts);
     const cards = at("#cards");
     // What stands below keeps its place while the search runs.
     cards.style.minHeight = `${height}px`;
     cards.innerHTML = cardsHtml(parts, true);
+    // Changes of the answer before stay in their place, pale and without effect, until the search has ended.
+    const searching = cards.querySelector("#ways");
+    if (ways && searching) {
+      ways.classList.add("stale");
+      for (const button of all<HTMLButtonElement>("button", ways)) button.disabled = true;
+      searching.replaceWith(ways);
+    }
     for (const summary of all("#cards details > summary"))
       if (open.includes(summary.textContent)) (summary.parentElement as HTMLDetailsElement).open = true;
     for (const element of all(".old")) element.classList.remove("old");
