@@ -49,7 +49,7 @@ const std::vector<Flag>& flags() {
       {"new", 0, kSwitch, "", "", "export",
        "a new file also where RUN is this engine's own: without it, that file is changed"},
       {"to-folder", 0, kValue, "FOLDER", "", "export plan diagnose",
-       "write the files there; diagnose --plan-experiment: its runs"},
+       "write the files there: of diagnose, its runs"},
       {"slurm", 0, kSwitch, "", "", "export plan", "with #SBATCH lines, for sbatch", true},
       {"policy", 0, kValue, "FILE", "", "gate",
        "what is refused, how much must stay free, which device a partition has"},
