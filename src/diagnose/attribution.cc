@@ -466,7 +466,7 @@ class Attributor {
       const std::int64_t number = taken[size]++;
       if (one.block.dies >= 0 && moment_.kind != DeviceMoment::Kind::kFailure &&
           result_.is_training) {
-        give(one, Pile::kGradients, 6);
+        give(one, goes_within_a_step(one.block) ? Pile::kOptimizerMoments : Pile::kGradients, 6);
       } else if (number < (counts[size] + sets - 1) / sets) {
         give(one, Pile::kParameters, 6);
       } else if (sets == 4 && number < 2 * counts[size] / 4) {
@@ -476,6 +476,20 @@ class Attributor {
       }
     }
   }
+  // `state["m"] = b * state["m"] + (1 - b) * grad` makes a new moment and lets the old one go, parameter by parameter: the
+  // optimizer allocates before and after that free. All gradients go together, after the step or before forward.
+  bool goes_within_a_step(const LiveBlock& block) const {
+    const auto allocates_there = [&](std::int64_t from, std::int64_t to, std::int64_t by) {
+      for (std::int64_t at = from; at != to; at += by)
+        if (events_[static_cast<std::size_t>(at)].action == RecordedAction::kAlloc)
+          return part_at(at) == RunPart::kOptimizerStep;
+      return false;
+    };
+    const auto count = static_cast<std::int64_t>(events_.size());
+    if (block.dies >= count) return false;
+    return allocates_there(block.dies, -1, -1) && allocates_there(block.dies, count, 1);
+  }
+
   bool makes_own_state() const {
     return std::any_of(result_.blocks.begin(), result_.blocks.end(),
                        [](const AttributedBlock& one) {
