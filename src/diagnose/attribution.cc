@@ -476,18 +476,24 @@ class Attributor {
       }
     }
   }
-  // `state["m"] = b * state["m"] + (1 - b) * grad` makes a new moment and lets the old one go, parameter by parameter: the
-  // optimizer allocates before and after that free. All gradients go together, after the step or before forward.
+  // `state["m"] = b * state["m"] + (1 - b) * grad` makes a new moment of the same size just before it lets the old one go,
+  // parameter by parameter. All gradients go together, after the step or before forward.
   bool goes_within_a_step(const LiveBlock& block) const {
-    const auto allocates_there = [&](std::int64_t from, std::int64_t to, std::int64_t by) {
-      for (std::int64_t at = from; at != to; at += by)
-        if (events_[static_cast<std::size_t>(at)].action == RecordedAction::kAlloc)
-          return part_at(at) == RunPart::kOptimizerStep;
-      return false;
-    };
-    const auto count = static_cast<std::int64_t>(events_.size());
-    if (block.dies >= count) return false;
-    return allocates_there(block.dies, -1, -1) && allocates_there(block.dies, count, 1);
+    constexpr int kMostFreesBetween = 4, kRequestsOfOneParameter = 8;
+    int frees = 0;
+    int requests = 0;
+    const auto last = static_cast<std::int64_t>(events_.size()) - 1;
+    for (std::int64_t at = std::min(block.dies, last); at-- > 0;) {
+      const RecordedEvent& event = events_[static_cast<std::size_t>(at)];
+      if (event.action == RecordedAction::kFreeCompleted && requests == 0 &&
+          ++frees > kMostFreesBetween)
+        return false;
+      if (event.action != RecordedAction::kAlloc) continue;
+      if (part_at(at) != RunPart::kOptimizerStep || ++requests > kRequestsOfOneParameter)
+        return false;
+      if (on_grain(event.size) == on_grain(block.size)) return true;
+    }
+    return false;
   }
 
   bool makes_own_state() const {

@@ -65,6 +65,7 @@ class AgainstRun {
       first_stage();
       longer_than_others();
       composition();
+      in_pieces_by_elimination();
     }
   }
 
@@ -155,6 +156,24 @@ class AgainstRun {
                     print(Bytes(view_.cached)), print(Bytes(beyond))),
         view_.cached);
     return true;
+  }
+
+  // The run fits, no more is allocated than it needs, and what is free would have served the request.
+  void in_pieces_by_elimination() {
+    const auto& own = view_.failure.own_process;
+    const std::int64_t outside =
+        own ? own->value().value() - view_.allocated.value_or(0) - view_.cached : 0;
+    const std::int64_t usual = rank_.phases.front().runtime.value().value() + 256 * kMebiOfText;
+    if (view_.cached + view_.free < view_.tried || view_.cached * 2 < view_.tried ||
+        outside > usual || view_.failure.other_processes ||
+        !fits_without_pieces(*view_.question.prediction, rank_))
+      return;
+    doubt(Cause::kActivations, 0.6);
+    add(Cause::kFragmentation, 0.78,
+        fmt::format("the run fits and has no more allocated than it needs; {} are reserved and "
+                    "free beside {} free on the device: in pieces",
+                    print(Bytes(view_.cached)), print(Bytes(view_.free))),
+        view_.cached);
   }
 
   void larger_than_any(std::int64_t largest, Cause cause) {

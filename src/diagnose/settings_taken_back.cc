@@ -117,6 +117,12 @@ std::int64_t most_allocated(const RankPrediction& rank, Phase phase) {
   return most;
 }
 
+bool fits_without_pieces(const Prediction& prediction, const RankPrediction& rank) {
+  if (rank.phases.empty()) return false;
+  const Bytes tensors = std::max(rank.allocated, rank.first_step.allocated);
+  return tensors + rank.phases.front().runtime <= prediction.usable;
+}
+
 Cause cause_of_missing(const RunWithout& run) {
   return run.setting == SavingSetting::kSharding ? Cause::kParametersReplicated
                                                  : Cause::kSettingIgnored;

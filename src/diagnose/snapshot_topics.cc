@@ -57,8 +57,10 @@ class TopicSorting {
   // More than there are weights are outputs that happen to be as large.
   bool is_copy_of_weight(const BlockGroup& group) const {
     const auto weights = parameters_.find(2 * group.size);
-    if (!group.origin.linear || group.role != StackRole::kForward || weights == parameters_.end())
-      return false;
+    if (group.role != StackRole::kForward || weights == parameters_.end()) return false;
+    // As many as there are weights of that size, of many: no product's output does that by chance.
+    if (group.count == weights->second && group.count >= 8) return true;
+    if (!group.origin.linear) return false;
     const auto alive = linear_outputs_.find(group.size);
     return 2 * group.count >= weights->second && alive != linear_outputs_.end() &&
            alive->second <= weights->second;
