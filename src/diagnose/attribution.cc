@@ -440,6 +440,10 @@ class Attributor {
     if (open.empty()) return;
     if (!expected_.empty() && split_by_expected(open)) return;
     // What is freed later within the history is no parameter: the gradients of the step before, or replaced moments.
+    std::vector<std::int64_t> deaths;
+    for (const std::size_t index : open)
+      if (result_.blocks[index].block.dies >= 0) deaths.push_back(result_.blocks[index].block.dies);
+    std::sort(deaths.begin(), deaths.end());
     std::map<std::int32_t, std::int64_t>
         replacing;  // a stack for each moment, and what little lies beside
     std::map<std::int64_t, std::int64_t> replaced;
@@ -448,7 +452,7 @@ class Attributor {
                                 [&](std::size_t index) {
                                   AttributedBlock& one = result_.blocks[index];
                                   if (one.block.dies < 0) return false;
-                                  const auto stack = replaced_by(one.block);
+                                  const auto stack = replaced_by(one.block, deaths);
                                   if (stack) {
                                     ++replacing[*stack];
                                     ++replaced[on_grain(one.block.size)];
@@ -506,19 +510,26 @@ class Attributor {
 
   // `state["m"] = b * state["m"] + (1 - b) * grad` makes a new moment of the same size just before it lets the old one go,
   // parameter by parameter: the stack that made the new one. All gradients go together, after the step or before forward.
-  std::optional<std::int32_t> replaced_by(const LiveBlock& block) const {
-    constexpr int kMostFreesBetween = 4, kRequestsOfOneParameter = 8;
-    int frees = 0;
-    int requests = 0;
-    const auto last = static_cast<std::int64_t>(events_.size()) - 1;
-    for (std::int64_t at = std::min(block.dies, last); at-- > 0;) {
+  std::optional<std::int32_t> replaced_by(const LiveBlock& block,
+                                          const std::vector<std::int64_t>& deaths) const {
+    constexpr std::int64_t kMostTogether = 4, kRequestsOfOneParameter = 8;
+    const auto count = static_cast<std::int64_t>(events_.size());
+    const auto is_request = [&](std::int64_t at) {
+      return events_[static_cast<std::size_t>(at)].action == RecordedAction::kAlloc;
+    };
+    std::int64_t before = std::min(block.dies, count - 1);
+    while (before >= 0 && !is_request(before)) --before;
+    std::int64_t behind = std::min(block.dies, count);
+    while (behind < count && !is_request(behind)) ++behind;
+    if (std::lower_bound(deaths.begin(), deaths.end(), behind) -
+            std::lower_bound(deaths.begin(), deaths.end(), before) >
+        kMostTogether)
+      return std::nullopt;
+    std::int64_t requests = 0;
+    for (std::int64_t at = before; at >= 0; --at) {
+      if (!is_request(at)) continue;
       const RecordedEvent& event = events_[static_cast<std::size_t>(at)];
-      if (event.action == RecordedAction::kFreeCompleted && requests == 0 &&
-          ++frees > kMostFreesBetween)
-        return std::nullopt;
-      if (event.action != RecordedAction::kAlloc) continue;
-      if (part_at(at) != RunPart::kOptimizerStep || ++requests > kRequestsOfOneParameter)
-        return std::nullopt;
+      if (part_at(at) != RunPart::kOptimizerStep || ++requests > kRequestsOfOneParameter) break;
       if (on_grain(event.size) == on_grain(block.size)) return event.stack;
     }
     return std::nullopt;
