@@ -255,6 +255,13 @@ class Diagnosing {
     result_.verdict = died && !result_.findings.empty() ? result_.findings[0].cause
                       : died                            ? Cause::kActivations
                                                         : Cause::kHealthy;
+    // Where nothing failed nothing is too large for its device.
+    if (!died)
+      result_.findings.erase(std::remove_if(result_.findings.begin(), result_.findings.end(),
+                                            [](const Finding& finding) {
+                                              return finding.cause == Cause::kModelTooLarge;
+                                            }),
+                             result_.findings.end());
     if (died && result_.findings.empty())
       result_.notes.emplace_back("nothing in the evidence says what filled the device");
   }
