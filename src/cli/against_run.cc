@@ -1,5 +1,6 @@
 #include "cli/against_run.h"
 
+#include "cli/changed_files.h"
 #include "cli/rewritten.h"
 
 namespace steelyard {
@@ -23,6 +24,7 @@ void hold_against(DiagnosisQuestion& question, const AgainstRun& run) {
   question.rewritten =
       rewritten(run.document, run.input.folder,
                 run.input.tool.empty() ? tool_of(run.document) : std::string_view(run.input.tool));
+  question.lines = lines_of_change(run.input);
   question.supposed = rewritten(run.document, run.input.folder, {});
 }
 

@@ -78,7 +78,8 @@ const std::vector<Command>& commands() {
        "time: "
        "growth of a step against what is left, state still to come; it ends with the pipe, on "
        "Ctrl-C, or three seconds after a failure, with the verdict. Exit 0: no failure; 1: a "
-       "finding; 2: not readable.",
+       "finding; 2: not readable. --plan-experiment --to-folder FOLDER writes the runs that decide "
+       "between two causes; diagnose FOLDER reads what came of them.",
        {"steelyard diagnose oom.txt", "steelyard diagnose oom.pickle --against run.toml",
         "steelyard diagnose --follow train.log"},
        true,

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/evidence_file.h"
 #include "cli/exit_status.h"
+#include "cli/experiment_folder.h"
 #include "cli/follow_log.h"
 #include "cli/outlet.h"
 #include "cli/picture_files.h"
@@ -54,16 +55,7 @@ FoundRun find_run(const Invocation& invocation, const std::vector<std::string>& 
   return found;
 }
 
-int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
-                     const FoundRun& found) {
-  Incident incident = join_incident(gathered.evidence);
-  DiagnosisQuestion question;
-  question.evidence = std::move(gathered.evidence);
-  question.culprits = std::move(incident.culprits);
-  if (found.run) hold_against(question, *found.run);
-  Diagnosis diagnosis = diagnose(question);
-  if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
-  for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
+int print_diagnosis(const Invocation& invocation, const Diagnosis& diagnosis) {
   const auto drawn = write_pictures(
       invocation, diagnosis.verdict == Cause::kHealthy ? kDone : kFinding,
       [&](const Frame& frame) { return diagnosis_svg(diagnosis, frame); },
@@ -81,6 +73,52 @@ int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
     answer(invocation.style.ascii ? plain_characters(text) : text);
   }
   return diagnosis.verdict == Cause::kHealthy ? kDone : kFinding;
+}
+
+// The plan and its changed runs as files, each named.
+int write_plan(const Invocation& invocation, const Diagnosis& diagnosis, const FoundRun& found,
+               const std::string& folder) {
+  if (diagnosis.experiments.empty())
+    return refuse(invocation,
+                  {command_line_problem("E003", "no experiment decides here: nothing is written",
+                                        found.run ? "diagnose --plan-experiment says why"
+                                                  : "--against RUN names the run that is changed")},
+                  "nothing written");
+  PlannedExperiments plan = planned_experiments(diagnosis);
+  for (const Evidence& one : diagnosis.evidence) plan.evidence.push_back(one.file);
+  const auto written =
+      write_experiments(folder, std::move(plan), found.run ? &found.run->input : nullptr);
+  if (!written) return refuse(invocation, written.error(), "not all written");
+  for (const std::string& name : *written) answer(name + "\n");
+  return kDone;
+}
+
+// What came of planned runs.
+int decide_by_results(const Invocation& invocation, ExperimentResults results) {
+  const FoundRun found = find_run(invocation, {});
+  if (!found.problems.empty()) return refuse(invocation, found.problems, "nothing diagnosed");
+  Diagnosis diagnosis = decided_by(results.plan, results.outcomes);
+  DiagnosisQuestion question;
+  if (found.run) hold_against(question, *found.run);
+  add_fixes(question, diagnosis);
+  if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
+  for (const Diagnostic& problem : results.problems) diagnosis.notes.push_back(problem.message);
+  return print_diagnosis(invocation, diagnosis);
+}
+
+int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
+                     const FoundRun& found) {
+  Incident incident = join_incident(gathered.evidence);
+  DiagnosisQuestion question;
+  question.evidence = std::move(gathered.evidence);
+  question.culprits = std::move(incident.culprits);
+  if (found.run) hold_against(question, *found.run);
+  Diagnosis diagnosis = diagnose(question);
+  if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);
+  for (const Diagnostic& problem : gathered.problems) diagnosis.notes.push_back(problem.message);
+  if (const std::string* folder = invocation.value("to-folder"))
+    return write_plan(invocation, diagnosis, found, *folder);
+  return print_diagnosis(invocation, diagnosis);
 }
 
 // Warnings as the lines come, then the verdict. With --json stdout has one document, so that they go to stderr.
@@ -117,7 +155,14 @@ int diagnose_command(const Invocation& invocation) {
     if (invocation.has(other))
       if (const auto status = refuse_pictures(invocation, fmt::format("diagnose --{}", other)))
         return *status;
+  if (invocation.has("to-folder") && !invocation.has("plan-experiment"))
+    return refuse_words(invocation, "--to-folder is for the runs of --plan-experiment");
   if (invocation.has("follow")) return follow(invocation);
+  if (!invocation.has("plan-experiment"))
+    if (auto results = read_experiments(invocation.words)) {
+      if (!*results) return refuse(invocation, results->error(), "nothing diagnosed");
+      return decide_by_results(invocation, std::move(**results));
+    }
   GatheredEvidence gathered = gather_evidence(invocation.words);
   if (gathered.evidence.empty()) {
     if (gathered.problems.empty())

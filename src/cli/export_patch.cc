@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/changed_files.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
 #include "cli/output_file.h"
@@ -61,18 +62,12 @@ std::string diff_of(const Patched& patched) {
 // The files under their own names, as seen from the folder of the first.
 int write_to_folder(const Invocation& invocation, const RunInput& input, const Patched& patched,
                     const std::string& folder) {
-  namespace fs = std::filesystem;
   for (const PatchedFile& file : patched.files) {
-    fs::path name = fs::path(file.name).lexically_proximate(
-        input.folder.empty() ? fs::path(".") : fs::path(input.folder));
-    if (name.empty() || *name.begin() == ".." || name.is_absolute())
-      name = fs::path(file.name).filename();
-    if (file.name == "<stdin>") name = "stdin";
-    const fs::path path = fs::path(folder) / name;
-    make_folder(path.parent_path().string());
-    if (const auto problem = write_file(path.string(), file.after))
+    const std::string path = path_below(folder, input, file.name);
+    make_folder(std::filesystem::path(path).parent_path().string());
+    if (const auto problem = write_file(path, file.after))
       return refuse(invocation, {*problem}, "not all written");
-    answer(path.generic_string() + "\n");
+    answer(path + "\n");
   }
   return kDone;
 }

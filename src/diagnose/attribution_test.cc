@@ -31,6 +31,8 @@ class SmallHistory {
         {address, size, ++time_, of, 0, RecordedAction::kAlloc, 0});
     live_[address] = size;
   }
+  // A block that is older than the history.
+  void old(std::int64_t address, std::int64_t size) { live_[address] = size; }
   void release(std::int64_t address) {
     history_.devices[0].events.push_back(
         {address, live_[address], ++time_, 0, 0, RecordedAction::kFreeCompleted, 0});
@@ -40,7 +42,18 @@ class SmallHistory {
     history_.devices[0].failures.push_back({history_.devices[0].events.size(), kMega});
     history_.devices[0].events.push_back({0, size, ++time_, of, 0, RecordedAction::kOom, 0});
   }
-  const MemoryHistory& finish() {
+  // `room`: of a segment in which nothing lies any more.
+  const MemoryHistory& finish(std::int64_t room = 0) {
+    if (room > 0)
+      history_.devices[0].segments.push_back(
+          {0,
+           std::int64_t{1} << 50,
+           room,
+           0,
+           false,
+           false,
+           false,
+           {{std::int64_t{1} << 50, room, room, 0, RecordedBlock::State::kInactive}}});
     for (const auto& [address, size] : live_)
       history_.devices[0].segments.push_back(
           {0,
@@ -109,6 +122,37 @@ TEST(Attribution, ActivationsAreForwardsThatLive) {
   const Attribution attribution = attributed(small.finish());
   EXPECT_EQ(attribution.piles[Pile::kActivations], Bytes(32 * kMega));
   EXPECT_EQ(attribution.part, RunPart::kForward);
+}
+
+// `state["m"] = b * state["m"] + (1 - b) * grad`: what the step replaces is a moment, what goes all at once is a gradient.
+TEST(Attribution, AnOptimizerOfYourOwnReplacesItsMoments) {
+  SmallHistory small;
+  const std::int32_t forward = small.stack({{"forward", "/home/model.py", 7}});
+  const std::int32_t product = small.stack({{"step", "/home/optimizer.py", 71}});
+  const std::int32_t first = small.stack({{"step", "/home/optimizer.py", 72}});
+  const std::int32_t second = small.stack({{"step", "/home/optimizer.py", 74}});
+  constexpr std::int64_t kPlace = 64 * kMega;
+  for (std::int64_t parameter = 0; parameter < 5; ++parameter)
+    for (std::int64_t block = 0; block < 4; ++block)  // itself, two moments, a gradient
+      small.old((1 + 4 * parameter + block) * kPlace, 8 * kMega);
+  small.alloc(40 * kPlace, 32 * kMega, forward);
+  small.release(40 * kPlace);
+  std::int64_t next = 50;
+  for (std::int64_t parameter = 0; parameter < 5; ++parameter)
+    for (const std::int64_t block : {1, 2}) {
+      small.alloc(++next * kPlace, 8 * kMega, product);
+      small.alloc(++next * kPlace, 8 * kMega, block == 1 ? first : second);
+      small.release((1 + 4 * parameter + block) * kPlace);
+      small.release((next - 1) * kPlace);
+    }
+  small.alloc(++next * kPlace, 8 * kMega, forward);
+  for (std::int64_t parameter = 0; parameter < 5; ++parameter)
+    small.release((1 + 4 * parameter + 3) * kPlace);
+  const Attribution attribution = attributed(small.finish(512 * kMega));
+  EXPECT_EQ(attribution.piles[Pile::kParameters], Bytes(5 * 8 * kMega));
+  EXPECT_EQ(attribution.piles[Pile::kOptimizerMoments], Bytes(10 * 8 * kMega));
+  EXPECT_EQ(attribution.piles[Pile::kGradients], Bytes(5 * 8 * kMega));
+  EXPECT_TRUE(attribution.moments_before_history);
 }
 
 // What nothing is known of is not distributed.

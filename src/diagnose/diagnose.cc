@@ -83,6 +83,24 @@ void join(std::vector<Finding>& into, std::vector<Finding> more, double weight) 
   }
 }
 
+// Causes that a text alone names by the place where the device was full.
+constexpr double kSurestOfText = 0.78;
+bool fills_in_passing(Cause cause) {
+  switch (cause) {
+    case Cause::kActivations:
+    case Cause::kLogits:
+    case Cause::kAttentionScores:
+    case Cause::kOptimizerTemporaries:
+    case Cause::kFragmentation:
+    case Cause::kMoeImbalance:
+    case Cause::kAllGatherOrBucket:
+    case Cause::kGradients:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class Diagnosing {
  public:
   explicit Diagnosing(const DiagnosisQuestion& question) : question_(question) {}
@@ -118,7 +136,7 @@ class Diagnosing {
         !result_.has_failure || result_.failure.kind == MemoryFailure::Kind::kDeviceAllocator;
     if (device) join(result_.findings, std::move(snapshot_findings_), 1);
     join(result_.findings, std::move(of_text), device && has_snapshot_ ? 0.6 : 1);
-    join(result_.findings, findings_of_readings(question_), 1);
+    join(result_.findings, readings_beside(result_.findings), 1);
     if (!result_.has_failure && !has_snapshot_) join(result_.findings, findings_of_culprits(), 1);
     decide();
     say_when();
@@ -128,6 +146,7 @@ class Diagnosing {
       ExperimentPlan plan = plan_experiments(question_, result_);
       result_.experiments = std::move(plan.runs);
       result_.undecided = std::move(plan.undecided);
+      result_.experiment_peak = plan.peak;
     }
     return std::move(result_);
   }
@@ -135,6 +154,18 @@ class Diagnosing {
  private:
   static bool same_process(const MemoryFailure& a, const MemoryFailure& b) {
     return !a.rank || !b.rank || *a.rank == *b.rank;
+  }
+
+  // A step that saves or evaluates is high for that reason, and not for its batch.
+  std::vector<Finding> readings_beside(const std::vector<Finding>& found) const {
+    std::vector<Finding> readings = findings_of_readings(question_);
+    const bool beside_training = std::any_of(found.begin(), found.end(), [](const Finding& one) {
+      return one.certainty >= 0.7 && (one.cause == Cause::kFullCheckpointOnRank0 ||
+                                      one.cause == Cause::kEvaluationOrGenerationCache);
+    });
+    for (Finding& finding : readings)
+      if (beside_training && finding.cause == Cause::kLongestBatch) finding.certainty *= 0.6;
+    return readings;
   }
 
   // Ranks that hold the others up: the job hangs, and memory is not why.
@@ -207,6 +238,11 @@ class Diagnosing {
   }
 
   void decide() {
+    // The line at which a device is full is often not the line that filled it: a text alone never makes that sure.
+    if (question_.job == nullptr && !has_snapshot_)
+      for (Finding& finding : result_.findings)
+        if (fills_in_passing(finding.cause))
+          finding.certainty = std::min(finding.certainty, kSurestOfText);
     std::stable_sort(result_.findings.begin(), result_.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.certainty > b.certainty; });
     result_.findings.erase(
@@ -219,6 +255,13 @@ class Diagnosing {
     result_.verdict = died && !result_.findings.empty() ? result_.findings[0].cause
                       : died                            ? Cause::kActivations
                                                         : Cause::kHealthy;
+    // Where nothing failed nothing is too large for its device.
+    if (!died)
+      result_.findings.erase(std::remove_if(result_.findings.begin(), result_.findings.end(),
+                                            [](const Finding& finding) {
+                                              return finding.cause == Cause::kModelTooLarge;
+                                            }),
+                             result_.findings.end());
     if (died && result_.findings.empty())
       result_.notes.emplace_back("nothing in the evidence says what filled the device");
   }

@@ -17,6 +17,7 @@
 
 #include "diagnose/attribution.h"
 #include "diagnose/cause.h"
+#include "document/unified_diff.h"
 #include "evidence/evidence.h"
 #include "evidence/flight_recorder.h"
 #include "job/job.h"
@@ -42,9 +43,17 @@ struct Finding {
 Finding proven(Cause cause, double certainty, std::string text, std::optional<std::int64_t> bytes,
                EvidencePlace place);
 
+// One line of the user's own file, as it is and as it must be.
+struct FixLine {
+  std::string file;
+  ChangedLine change;
+};
+using LinesOfChange = std::function<std::vector<FixLine>(const RunEdits&)>;
+
 struct Fix {
   std::vector<Suggestion::Edit> edits;
-  std::string change;  // as a person says it, or as a line of the user's own file
+  std::string change;          // as a person says it
+  std::vector<FixLine> lines;  // the same in the user's own files; empty: they have no line for it
   std::optional<Bytes> saves;
   std::optional<Seconds> costs;
   std::string verdict;  // "fits", "tight"; empty: not weighed
@@ -79,6 +88,7 @@ struct Diagnosis {
   std::vector<Growth> growth;
   std::vector<Fix> fixes;
   std::vector<Experiment> experiments;             // the fewest that decide
+  Bytes experiment_peak{};                         // from which each lowers the peak
   std::vector<std::pair<Cause, Cause>> undecided;  // of the run's changes none tells them apart
   std::vector<Evidence> evidence;                  // without histories
   std::vector<std::string> notes;                  // what the evidence cannot tell
@@ -93,6 +103,7 @@ struct DiagnosisQuestion {
   Rewritten rewritten;
   Rewritten
       supposed;  // the same for what the user's tool has no word for: nobody is told to write it
+  LinesOfChange lines;  // absent: no file of the user's says the run
   std::string run;
 };
 

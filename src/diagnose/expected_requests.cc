@@ -10,6 +10,8 @@ namespace steelyard {
 namespace {
 
 constexpr std::int64_t kMostRequests = 150'000;
+// 32 MiB of compute 9.0 less 4096 x 2 + 16 x 8 KiB of those before (ATen/cuda/CublasHandlePool.cpp).
+constexpr std::int64_t kLargerWorkspace = 33'554'432 - 8'519'680;
 
 // What the frames of the timeline's stacks say of step and phase.
 struct RequestPlace {
@@ -69,13 +71,20 @@ std::vector<ExpectedRequest> expected_requests(const Job& job, std::size_t rank_
 
 std::optional<RequestMatch> nearest_request(const std::vector<ExpectedRequest>& requests,
                                             std::optional<Phase> phase, SizeRange segment,
-                                            std::int64_t allocated) {
+                                            std::int64_t allocated,
+                                            std::optional<bool> first_step) {
   std::optional<RequestMatch> nearest;
   for (const ExpectedRequest& request : requests) {
     if (phase && request.phase != *phase) continue;
+    if (first_step && request.first_step != *first_step) continue;
     if (request.segment < segment.low || request.segment > segment.high) continue;
-    const std::int64_t beyond = allocated - request.live;
-    if (!nearest || std::abs(beyond) < std::abs(nearest->beyond)) nearest = {request, beyond};
+    // Of a device that is known by its memory alone cuBLAS's workspaces may be the larger ones: one for the thread of
+    // forward, one for that of backward once it has run.
+    const bool alone = request.first_step && request.phase == Phase::kForward;
+    for (const std::int64_t more : {std::int64_t{0}, kLargerWorkspace * (alone ? 1 : 2)}) {
+      const std::int64_t beyond = allocated - request.live - more;
+      if (!nearest || std::abs(beyond) < std::abs(nearest->beyond)) nearest = {request, beyond};
+    }
   }
   return nearest;
 }

@@ -36,6 +36,7 @@ struct RequestMatch {
 };
 std::optional<RequestMatch> nearest_request(const std::vector<ExpectedRequest>& requests,
                                             std::optional<Phase> phase, SizeRange segment,
-                                            std::int64_t allocated);
+                                            std::int64_t allocated,
+                                            std::optional<bool> first_step = {});
 
 }  // namespace steelyard

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "diagnose/run_composition.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -15,16 +16,6 @@ constexpr std::size_t kMostRuns = 3;
 
 bool in_name(const std::string& text, std::string_view word) {
   return text.find(word) != std::string::npos;
-}
-
-bool is_of_logits(const Holding& holding) {
-  return holding.owner == "loss" || in_name(holding.name, "logits");
-}
-
-bool is_of_scores(const Holding& holding) {
-  return in_name(holding.owner, "attention") &&
-         (in_name(holding.name, "score") || in_name(holding.name, "softmax") ||
-          in_name(holding.name, "probabilit"));
 }
 
 bool is_own(Cause cause, const Holding& holding) {
@@ -204,6 +195,7 @@ class Planning {
       best = chosen;
     }
     ExperimentPlan plan;
+    plan.peak = Bytes(peak_);
     // First the run that tells the two surest apart: a screen has room for one.
     std::stable_sort(best.begin(), best.end(), [&](std::size_t a, std::size_t b) {
       return decides(experiments_[a], 0, 1) > decides(experiments_[b], 0, 1);

@@ -18,6 +18,7 @@ namespace steelyard {
 struct ExperimentPlan {
   std::vector<Experiment> runs;                    // all of them together decide
   std::vector<std::pair<Cause, Cause>> undecided;  // by none of the changes that are known
+  Bytes peak{};  // of the run as it failed: measured or predicted, the larger
 };
 
 // Of a diagnosis with findings and a run; otherwise empty.

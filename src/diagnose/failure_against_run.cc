@@ -7,6 +7,7 @@
 
 #include "diagnose/expected_requests.h"
 #include "diagnose/failure_view.h"
+#include "diagnose/run_composition.h"
 #include "diagnose/settings_taken_back.h"
 #include "quantity/print.h"
 
@@ -42,35 +43,6 @@ Phase phase_of_failure(const FailureView& view) {
   return Phase::kForward;
 }
 
-// What the run has alive at the peak of a phase.
-struct Composition {
-  std::int64_t states = 0, moments = 0, activations = 0, logits = 0, scores = 0, gathered = 0,
-               copies = 0;
-  std::int64_t all() const { return std::max<std::int64_t>(states + activations + gathered, 1); }
-};
-
-Composition composition_of(const Job& job, std::size_t rank, Phase phase) {
-  Composition found;
-  for (const Holding& holding : phase_moment(job, rank, phase).alive) {
-    const std::int64_t bytes = holding.total.value().value();
-    if (holding.pile == Pile::kCommunication) {
-      found.gathered += bytes;
-    } else if (holding.pile == Pile::kActivations || holding.pile == Pile::kTemporary) {
-      found.activations += bytes;
-      if (holding.owner == "loss" || holds(holding.name, "logits")) found.logits += bytes;
-      if (holds(holding.owner, "attention") &&
-          (holds(holding.name, "score") || holds(holding.name, "softmax") ||
-           holds(holding.name, "probabilit")))
-        found.scores += bytes;
-      if (holding.rule == "autocast.weight-cast") found.copies += bytes;
-    } else {
-      found.states += bytes;
-      if (holding.pile == Pile::kOptimizerMoments) found.moments += bytes;
-    }
-  }
-  return found;
-}
-
 class AgainstRun {
  public:
   AgainstRun(const FailureView& view, std::vector<Finding>& findings)
@@ -84,6 +56,8 @@ class AgainstRun {
 
   void run() {
     if (now_ == Phase::kLoad) return loading();
+    // Frames that name the cause stand, whatever the run should hold then.
+    if (is_decisive(view_.origin) || has_found(Cause::kFullCheckpointOnRank0, 0.7)) return;
     if (!view_.allocated) return composition();
     const std::int64_t most = most_allocated(rank_, now_);
     if (needed() > most + std::max(most / 20, 64 * kMebiOfText)) return more_than_predicted(most);
@@ -91,6 +65,7 @@ class AgainstRun {
       first_stage();
       longer_than_others();
       composition();
+      in_pieces_by_elimination();
     }
   }
 
@@ -98,6 +73,11 @@ class AgainstRun {
   std::int64_t needed() const { return view_.allocated.value_or(0) + view_.tried; }
   void add(Cause cause, double certainty, std::string text, std::int64_t bytes) {
     findings_.push_back(proven(cause, certainty, std::move(text), bytes, view_.failure.place));
+  }
+  bool has_found(Cause cause, double least) const {
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& finding) {
+      return finding.cause == cause && finding.certainty >= least;
+    });
   }
   // Of what the text alone says: at most so sure.
   void doubt(Cause cause, double most) {
@@ -119,7 +99,8 @@ class AgainstRun {
     if (states() > usable_) {
       doubt(Cause::kLoadFullModel, 0.6);
       doubt(Cause::kAllGatherOrBucket, 0.4);
-      add(Cause::kModelTooLarge, 0.9,
+      // A failed copy of the weights in 32 bits is what did not fit: the states beside it are why nothing else helps.
+      add(Cause::kModelTooLarge, view_.origin.role == StackRole::kMaster ? 0.7 : 0.9,
           fmt::format("parameters, gradients and optimizer state need {} of {}",
                       print(Bytes(states())), print(Bytes(usable_))),
           states());
@@ -135,12 +116,11 @@ class AgainstRun {
   }
 
   void more_than_predicted(std::int64_t most) {
-    if (is_decisive(view_.origin)) return;
     if (gradients_in_forward()) return;
     const SizeRange segment = segment_range(view_.tried);
     const auto own = expected_requests(job_, index_);
     const auto here = nearest_request(own, now_, segment, *view_.allocated);
-    const bool ignored = ignored_setting(most, segment);
+    const bool ignored = ignored_setting(most, segment, here.has_value());
     std::int64_t largest = 0;
     for (const ExpectedRequest& request : own)
       if (request.phase == now_) largest = std::max(largest, request.segment);
@@ -152,18 +132,53 @@ class AgainstRun {
     const std::int64_t beyond = here ? std::min(here->beyond, needed() - most) : needed() - most;
     const bool in_optimizer = now_ == Phase::kOptimizer;
     add(Cause::kLeakOrKeptGraph,
-        first          ? 0.3
-        : ignored      ? 0.5
-        : in_optimizer ? 0.94
-                       : 0.82,
+        first                        ? 0.3
+        : ignored                    ? 0.5
+        : in_optimizer               ? 0.94
+        : in_pieces(needed() - most) ? 0.5
+        : !here                      ? 0.6
+        : explained_otherwise_       ? 0.74
+                                     : 0.82,
         fmt::format("{} allocated and requested in {}, where the run needs {}: something is kept "
                     "from earlier steps",
                     print(Bytes(needed())), name_of(now_), print(Bytes(most))),
         std::max(beyond, needed() - most));
   }
 
+  // The request would have been served from what is reserved and free, and more lies in such pieces than stands there
+  // beyond the run: it is the pieces.
+  bool in_pieces(std::int64_t beyond) {
+    if (view_.cached + view_.free < view_.tried || view_.cached < view_.tried ||
+        view_.cached <= beyond)
+      return false;
+    add(Cause::kFragmentation, 0.74,
+        fmt::format("{} in pieces, more than the {} that stand there beyond the run",
+                    print(Bytes(view_.cached)), print(Bytes(beyond))),
+        view_.cached);
+    return true;
+  }
+
+  // The run fits, no more is allocated than it needs, and what is free would have served the request.
+  void in_pieces_by_elimination() {
+    const auto& own = view_.failure.own_process;
+    const std::int64_t outside =
+        own ? own->value().value() - view_.allocated.value_or(0) - view_.cached : 0;
+    const std::int64_t usual = rank_.phases.front().runtime.value().value() + 256 * kMebiOfText;
+    if (view_.cached + view_.free < view_.tried || view_.cached * 2 < view_.tried ||
+        outside > usual || view_.failure.other_processes ||
+        !fits_without_pieces(*view_.question.prediction, rank_))
+      return;
+    doubt(Cause::kActivations, 0.6);
+    add(Cause::kFragmentation, 0.78,
+        fmt::format("the run fits and has no more allocated than it needs; {} are reserved and "
+                    "free beside {} free on the device: in pieces",
+                    print(Bytes(view_.cached)), print(Bytes(view_.free))),
+        view_.cached);
+  }
+
   void larger_than_any(std::int64_t largest, Cause cause) {
-    add(cause, cause == Cause::kMoeImbalance ? 0.86 : 0.8,
+    // One request that is too large tells a longer batch from a run that is not the configured one in part only.
+    add(cause, cause == Cause::kMoeImbalance ? 0.84 : 0.74,
         fmt::format("{} requested at once; the largest request of the run in {} is {}",
                     print(Bytes(view_.tried)), name_of(now_), print(Bytes(largest))),
         view_.tried - largest);
@@ -217,7 +232,8 @@ class AgainstRun {
   }
 
   // The run without one of its settings can have died so: the one that the frames name, else the one that is nearest.
-  bool ignored_setting(std::int64_t most, SizeRange segment) {
+  // `own`: the run as it is makes such a request, too.
+  bool ignored_setting(std::int64_t most, SizeRange segment, bool own) {
     double best_score = 0;
     std::string best_text;
     Cause best_cause = Cause::kSettingIgnored;
@@ -230,11 +246,18 @@ class AgainstRun {
         continue;
       const auto match =
           nearest_request(expected_requests(without.job, index), now_, segment, *view_.allocated);
-      if (!match && said == 0) continue;
+      explained_otherwise_ = true;
+      // In other types or with whole weights all requests have other sizes: one of the run's own speaks against it.
+      const bool changes_sizes = without.setting == SavingSetting::kPrecision ||
+                                 without.setting == SavingSetting::kAttention;
+      const bool as_much = !own && needed() * 10 >= then * 9;
+      if (said == 0 && ((own && changes_sizes) || (!match && !as_much))) continue;
       const double off = match ? static_cast<double>(std::abs(match->beyond)) /
                                      static_cast<double>(std::max<std::int64_t>(needed(), 1))
                                : 1;
-      const double score = (said > 0 ? 2 : 0) + (off < 0.012 ? 1.0 : off < 0.03 ? 0.6 : 0.3);
+      const double score = (said > 0 ? 2 : 0) + (off < 0.012 || as_much ? 1.0
+                                                 : off < 0.03           ? 0.6
+                                                                        : 0.3);
       if (score < best_score || (score == best_score && then >= best_most)) continue;
       best_score = score;
       best_most = then;
@@ -246,12 +269,18 @@ class AgainstRun {
     if (best_score == 0) return false;
     const bool replicated = best_cause == Cause::kParametersReplicated;
     add(best_cause,
-        replicated          ? 0.95
+        replicated          ? (best_score >= 0.9 ? 0.95 : 0.6)
         : best_score >= 2   ? 0.9
         : best_score >= 0.9 ? 0.85
                             : 0.7,
         best_text, needed() - most);
-    return best_score >= 0.9 || replicated;
+    return best_score >= 0.9;
+  }
+
+  // The states are divided, and the gradients are not.
+  bool whole_gradients(const Composition& has) const {
+    return job_.parallel.data.value() > 1 && has.gradients * 3 > has.all() &&
+           has.gradients > has.moments + has.masters;
   }
 
   void first_stage() {
@@ -269,33 +298,57 @@ class AgainstRun {
         here.activations);
   }
 
-  // The moments are there, so a step has passed; one of this length does not fit even without them.
-  void longer_than_others() {
+  // Whether a step has passed: the log says so, or the optimizer's state is there. The request is looked for in the run's
+  // first step and in a later one: where only one of them has it with as much allocated, that step is the one.
+  std::optional<bool> step_passed() const {
+    if (view_.failure.step) return *view_.failure.step > 1;
+    if (now_ != Phase::kForward) return std::nullopt;
     std::int64_t first = 0;
     for (const PhasePrediction& one : rank_.first_step.phases)
       if (one.phase == now_) first = one.allocated.value().value();
-    const bool step_passed =
-        (view_.failure.step && *view_.failure.step > 1) ||
-        (first > 0 && needed() > first + std::max(first / 33, 48 * kMebiOfText));
-    if (!step_passed || rank_.first_step.reserved.value().value() == 0) return;
+    if (first > 0 && needed() > first + std::max(first / 33, 48 * kMebiOfText)) return true;
+    const auto requests = expected_requests(job_, index_);
+    const SizeRange segment = segment_range(view_.tried);
+    const auto off = [&](bool first_step) {
+      const auto match = nearest_request(requests, now_, segment, *view_.allocated, first_step);
+      return match ? std::abs(match->beyond) : INT64_MAX / 8;
+    };
+    const std::int64_t of_first = off(true);
+    const std::int64_t of_later = off(false);
+    const std::int64_t exact = std::max(*view_.allocated / 250, 12 * kMebiOfText);
+    if (of_later <= exact && of_first > 3 * of_later + 2 * exact) return true;
+    if (of_first <= exact && of_later > 3 * of_first + 2 * exact) return false;
+    return std::nullopt;
+  }
+
+  // One of this length does not fit even without the optimizer's state, so those that passed were shorter.
+  void longer_than_others() {
+    if (rank_.first_step.reserved.value().value() == 0 || !step_passed().value_or(false)) return;
     const std::int64_t runtime = rank_.phases.front().runtime.value().value();
     const std::int64_t first_needs = rank_.first_step.reserved.value().value() + runtime;
     const double over = static_cast<double>(first_needs) / static_cast<double>(usable_);
     if (over < 0.98) return;
-    add(Cause::kLongestBatch, over > 1.02 ? 0.82 : 0.66,
+    const bool proven_too_large = rank_.first_step.allocated.value().value() + runtime > usable_ ||
+                                  (over > 1.05 && now_ == Phase::kForward);
+    add(Cause::kLongestBatch, proven_too_large ? 0.9 : 0.66,
         fmt::format("steps have passed, though one with batches of {} tokens needs {} of {}",
                     print_count(Checked(job_.training.sequence_length.value())),
                     print(Bytes(first_needs)), print(Bytes(usable_))),
         first_needs - usable_);
+    if (!proven_too_large) return;
+    // What fills the device then is of the longer batch.
+    most_of_parts_ = 0.6;
+    for (const Cause part : {Cause::kActivations, Cause::kLogits, Cause::kAttentionScores,
+                             Cause::kAutocastCopies, Cause::kFragmentation})
+      doubt(part, most_of_parts_);
   }
 
   void composition() {
-    if (is_decisive(view_.origin)) return;
     if (now_ != Phase::kForward && now_ != Phase::kBackward) return;
     const Phase fuller = std::max(now_, Phase::kBackward);
     const Composition has = composition_of(job_, index_, fuller);
     const auto say = [&](Cause cause, std::int64_t bytes, double certainty, std::string_view what) {
-      add(cause, certainty,
+      add(cause, std::min(certainty, most_of_parts_),
           fmt::format("the run has {} of {} in {}", print(Bytes(bytes)), what, name_of(fuller)),
           bytes);
     };
@@ -308,6 +361,11 @@ class AgainstRun {
                            !frames_say(view_.failure, "lm_head");
     const bool in_loss = view_.origin.role == StackRole::kLoss;
     bool special = false;
+    // A run that never makes such a request there is not quite the one that died.
+    const bool own = nearest_request(expected_requests(job_, index_), now_,
+                                     segment_range(view_.tried), view_.allocated.value_or(0))
+                         .has_value();
+    if (view_.tried >= 24 * kMebiOfText && !own) most_of_parts_ = std::min(most_of_parts_, 0.66);
     if (share(has.logits) > 0.4 && has.logits * 10 > has.all() && !in_layers) {
       say(Cause::kLogits, has.logits, share(has.logits) > 0.6 || in_loss ? 0.86 : 0.72,
           "logits and their gradients");
@@ -325,8 +383,13 @@ class AgainstRun {
           "16-bit copies of weights");
       special = true;
     }
+    // Where the run keeps little for backward, a request in forward or backward is not what filled the device.
+    if (has.activations * 5 < has.all()) doubt(Cause::kActivations, 0.4);
     if (has.gathered * 3 > has.all())
-      say(Cause::kAllGatherOrBucket, has.gathered, 0.62, "gathered parameters and buckets");
+      say(Cause::kAllGatherOrBucket, has.gathered, has.gathered * 5 > has.all() * 2 ? 0.7 : 0.62,
+          "gathered parameters and buckets");
+    if (whole_gradients(has))
+      say(Cause::kGradients, has.gradients, 0.8, "gradients that every rank has in whole");
     if (has.states * 4 > has.all() * 3)
       say(Cause::kModelTooLarge, has.states, 0.66, "parameters, gradients and optimizer state");
     if (has.activations * 5 > has.all() * 2)
@@ -345,6 +408,8 @@ class AgainstRun {
   const RankPrediction& rank_;
   Phase now_;
   std::int64_t usable_;
+  bool explained_otherwise_ = false;  // without one of its settings the run needs as much
+  double most_of_parts_ = 1;          // how sure a part of what is alive may be as the cause
 };
 
 }  // namespace

@@ -130,7 +130,9 @@ class FailureRules {
     processes(cached);
     frames();
     shapes();
-    hold_failure_against_run({failure_, question_, origin_, tried_, allocated_}, findings_);
+    hold_failure_against_run(
+        {failure_, question_, origin_, tried_, cached.value_or(0), free.value_or(0), allocated_},
+        findings_);
     if (findings_.empty() || findings_.front().certainty < 0.4)
       add(Cause::kActivations, 0.35,
           allocated_ ? fmt::format("{} allocated by tensors: the device is full",

@@ -16,7 +16,7 @@ struct FailureView {
   const MemoryFailure& failure;
   const DiagnosisQuestion& question;
   StackOrigin origin;
-  std::int64_t tried = 0;
+  std::int64_t tried = 0, cached = 0, free = 0;  // cached: reserved and not allocated
   std::optional<std::int64_t> allocated;
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "diagnose/diagnosis.h"
+#include "predict/moves.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -38,7 +39,8 @@ constexpr std::array kUsualFixes = {
              "load in 16 bits on the meta device or CPU, then shard"},
     UsualFix{Cause::kAllGatherOrBucket, "buckets.gather", "50000000",
              "smaller gather buckets or wrapping units"},
-    UsualFix{Cause::kFragmentation, "", "", "PYTORCH_ALLOC_CONF=expandable_segments:True"},
+    UsualFix{Cause::kFragmentation, "environment.PYTORCH_ALLOC_CONF", "expandable_segments:True",
+             "PYTORCH_ALLOC_CONF=expandable_segments:True"},
     UsualFix{Cause::kLeakOrKeptGraph, "", "", "keep loss.item() or loss.detach(), not the loss"},
     UsualFix{Cause::kLongestBatch, "", "", "cap the length at that of the batches that passed"},
     UsualFix{Cause::kMoeImbalance, "experts.capacity_factor", "1.25",
@@ -64,18 +66,42 @@ constexpr std::size_t kMostFixes = 3;
 
 std::int64_t plain_bytes(Bytes bytes) { return bytes.value().value(); }
 
+Fix unpriced(const UsualFix& usual) {
+  Fix fix;
+  if (!usual.key.empty()) fix.edits = {{std::string(usual.key), "", std::string(usual.to)}};
+  fix.change = std::string(usual.change);
+  return fix;
+}
+
+// As `weigh` proposes it, where it does: a smaller micro-batch keeps the global batch.
+RunEdits edits_of(const UsualFix& usual, const Job& job) {
+  for (const Move& move : moves())
+    if (auto edits = move.edits(job);
+        edits && edits->front().key == usual.key && edits->front().to == usual.to)
+      return std::move(*edits);
+  return {{std::string(usual.key), "", std::string(usual.to)}};
+}
+
+// What fits comes first; what was not weighed is the cause's own remedy, and stays before what does not fit.
+int order_of(const Fix& fix) {
+  if (fix.verdict.empty() || fix.verdict == name_of(Verdict::kFits)) return 0;
+  return fix.verdict == name_of(Verdict::kTight) ? 1 : 2;
+}
+
 // The same edit weighed: how much lower the peak is, and how much longer the step.
 std::optional<Fix> priced(const DiagnosisQuestion& question, const UsualFix& usual) {
   if (!question.rewritten || usual.key.empty()) return std::nullopt;
-  const Suggestion::Edit edit{std::string(usual.key), "", std::string(usual.to)};
-  const auto job = question.rewritten({edit});
+  const RunEdits edits = edits_of(usual, *question.job);
+  const auto job = question.rewritten(edits);
   if (!job) return std::nullopt;
   const Prediction after = estimate(*job);
   Fix fix;
-  fix.edits = {edit};
+  fix.edits = edits;
   fix.change = std::string(usual.change);
   fix.saves = question.prediction->peak.device - after.peak.device;
-  if (plain_bytes(*fix.saves) <= 0) return std::nullopt;
+  // Of fragmentation a prediction knows nothing: the change helps although the predicted peak stays.
+  if (plain_bytes(*fix.saves) <= 0)
+    return usual.cause == Cause::kFragmentation ? std::optional(unpriced(usual)) : std::nullopt;
   fix.verdict = std::string(name_of(after.verdict));
   const auto before_time = predict_time(*question.job);
   const auto after_time = predict_time(*job);
@@ -95,10 +121,7 @@ void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis) {
       if (auto fix = priced(question, usual)) diagnosis.fixes.push_back(std::move(*fix));
       continue;
     }
-    Fix fix;
-    if (!usual.key.empty()) fix.edits = {{std::string(usual.key), "", std::string(usual.to)}};
-    fix.change = std::string(usual.change);
-    diagnosis.fixes.push_back(std::move(fix));
+    diagnosis.fixes.push_back(unpriced(usual));
   }
   if (question.job != nullptr && question.prediction != nullptr && question.rewritten &&
       question.prediction->verdict != Verdict::kFits)
@@ -111,9 +134,18 @@ void add_fixes(const DiagnosisQuestion& question, Diagnosis& diagnosis) {
                    fix.edits[0].key == suggestion.edits[0].key;
           });
       if (known) continue;
-      diagnosis.fixes.push_back({suggestion.edits, suggestion.change, suggestion.saves,
-                                 suggestion.costs, std::string(name_of(suggestion.verdict))});
+      diagnosis.fixes.push_back({suggestion.edits,
+                                 suggestion.change,
+                                 {},
+                                 suggestion.saves,
+                                 suggestion.costs,
+                                 std::string(name_of(suggestion.verdict))});
     }
+  std::stable_sort(diagnosis.fixes.begin(), diagnosis.fixes.end(),
+                   [](const Fix& a, const Fix& b) { return order_of(a) < order_of(b); });
+  if (question.lines)
+    for (Fix& fix : diagnosis.fixes)
+      if (!fix.edits.empty()) fix.lines = question.lines(fix.edits);
 }
 
 }  // namespace steelyard

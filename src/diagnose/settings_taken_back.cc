@@ -79,12 +79,26 @@ std::vector<TakenBack> all_taken_back(const Job& job) {
   return all;
 }
 
+// No flash kernel computes in 32 bits: torch takes another then, and which one the device decides.
+std::vector<TakenBack> with_kernels_of_32_bits(std::vector<TakenBack> all, const Job& job) {
+  if (job.training.attention != AttentionKernel::kFlash) return all;
+  const std::size_t count = all.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (all[i].setting != SavingSetting::kPrecision) continue;
+    for (const char* kernel : {"efficient", "eager"}) {
+      all.push_back(all[i]);
+      all.back().edits.push_back({"training.attention", "flash", kernel});
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<RunWithout> runs_without_settings(const DiagnosisQuestion& question) {
   std::vector<RunWithout> runs;
   if (question.job == nullptr || !question.supposed) return runs;
-  for (TakenBack& one : all_taken_back(*question.job)) {
+  for (TakenBack& one : with_kernels_of_32_bits(all_taken_back(*question.job), *question.job)) {
     auto job = question.supposed(one.edits);
     if (!job) continue;
     Prediction prediction = estimate(*job);
@@ -101,6 +115,12 @@ std::int64_t most_allocated(const RankPrediction& rank, Phase phase) {
     for (const PhasePrediction& one : *phases)
       if (one.phase == phase) most = std::max(most, one.allocated.value().value());
   return most;
+}
+
+bool fits_without_pieces(const Prediction& prediction, const RankPrediction& rank) {
+  if (rank.phases.empty()) return false;
+  const Bytes tensors = std::max(rank.allocated, rank.first_step.allocated);
+  return tensors + rank.phases.front().runtime <= prediction.usable;
 }
 
 Cause cause_of_missing(const RunWithout& run) {

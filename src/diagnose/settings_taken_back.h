@@ -40,6 +40,9 @@ std::vector<RunWithout> runs_without_settings(const DiagnosisQuestion& question)
 // What a rank needs at most in a phase, in its first step or later ones.
 std::int64_t most_allocated(const RankPrediction& rank, Phase phase);
 
+// Whether the run's tensors and what is beside the allocator fit together: only pieces could then be in the way.
+bool fits_without_pieces(const Prediction& prediction, const RankPrediction& rank);
+
 // Sharding that is not there leaves whole parameters; any other setting is itself the cause.
 Cause cause_of_missing(const RunWithout& run);
 

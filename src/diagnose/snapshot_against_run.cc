@@ -62,6 +62,7 @@ class SnapshotAgainstRun {
     too_large();
     missing_setting();
     first_stage();
+    in_pieces_by_elimination();
   }
 
  private:
@@ -106,8 +107,8 @@ class SnapshotAgainstRun {
     for (const RunWithout& run : runs) {
       const std::size_t index = rank_index_of(run.prediction, facts_.evidence.rank);
       const PileGroups then = most_of(run.prediction.ranks[index]);
-      // Of several that explain it, the one that is above it by least.
-      if (excess_of(measured, then) * 4 > excess) continue;
+      // It explains two thirds at least. Of several that do, the one that is above it by least.
+      if (excess_of(measured, then) * 3 > excess) continue;
       if (best != nullptr && then.sum() >= best_most.sum()) continue;
       best = &run;
       best_most = then;
@@ -125,6 +126,25 @@ class SnapshotAgainstRun {
                     print(Bytes(measured.bytes[pile])), kNames[pile], best->words,
                     print(Bytes(most.bytes[pile])), print(Bytes(best_most.bytes[pile]))),
         measured.bytes[pile]));
+  }
+
+  // The run fits, no pile is larger than it should be, and what is reserved and free would have served the request: what
+  // remains is that it lies in pieces.
+  void in_pieces_by_elimination() {
+    const DeviceMoment& moment = facts_.moment;
+    const std::int64_t cached = moment.reserved - moment.live - moment.rounding;
+    if (!facts_.failed || !facts_.in_pass() || cached * 2 < facts_.wanted ||
+        cached + moment.device_free < facts_.wanted || !fits_without_pieces(prediction_, rank_))
+      return;
+    PileGroups measured = PileGroups::of(facts_.attribution.piles);
+    measured.bytes[0] += facts_.wanted;
+    if (excess_of(measured, most_of(rank_)) > 0) return;
+    findings_.push_back(facts_.found(
+        Cause::kFragmentation, 0.86,
+        fmt::format("the run fits, no pile is larger than it should be, and {} are reserved and "
+                    "free beside {} free on the device: in pieces",
+                    print(Bytes(cached)), print(Bytes(moment.device_free))),
+        cached));
   }
 
   // The engine has no key that would undo its sharding: whole parameters are still whole parameters.

@@ -43,6 +43,8 @@ class TopicSorting {
       if (group.origin.softmax && group.role != StackRole::kLoss && large)
         score_sizes_.insert(group.size);
       if (group.pile == Pile::kParameters) parameters_[group.size] += group.count;
+      if (group.origin.linear && group.role == StackRole::kForward)
+        linear_outputs_[group.size] += group.count;
     }
   }
 
@@ -51,11 +53,17 @@ class TopicSorting {
     return shape_of({size - 511, size}, *facts_.question.job);
   }
 
-  // Half a weight's bytes, made where weights are used: of at least half of those that have that size.
+  // Half a weight's bytes, made where weights are used: of at least half of those that have that size, and once for each.
+  // More than there are weights are outputs that happen to be as large.
   bool is_copy_of_weight(const BlockGroup& group) const {
     const auto weights = parameters_.find(2 * group.size);
-    return group.origin.linear && group.role == StackRole::kForward &&
-           weights != parameters_.end() && 2 * group.count >= weights->second;
+    if (group.role != StackRole::kForward || weights == parameters_.end()) return false;
+    // As many as there are weights of that size, of many: no product's output does that by chance.
+    if (group.count == weights->second && group.count >= 8) return true;
+    if (!group.origin.linear) return false;
+    const auto alive = linear_outputs_.find(group.size);
+    return 2 * group.count >= weights->second && alive != linear_outputs_.end() &&
+           alive->second <= weights->second;
   }
 
   void take(const BlockGroup& group, std::int64_t bytes) {
@@ -91,7 +99,8 @@ class TopicSorting {
 
   const SnapshotFacts& facts_;
   SnapshotTopics topics_;
-  std::map<std::int64_t, std::int64_t> parameters_;
+  std::map<std::int64_t, std::int64_t> parameters_;      // how many of each size
+  std::map<std::int64_t, std::int64_t> linear_outputs_;  // and of what products made
   std::set<std::int64_t> loss_sizes_, score_sizes_;
 };
 

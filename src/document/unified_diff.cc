@@ -79,7 +79,41 @@ std::string range(std::size_t first, std::size_t count) {
   return fmt::format("{},{}", count == 0 ? first : first + 1, count);
 }
 
+std::string without_end(std::string_view line) {
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
+  return std::string(line);
+}
+
 }  // namespace
+
+std::vector<ChangedLine> changed_lines(std::string_view before, std::string_view after) {
+  std::vector<ChangedLine> changed;
+  if (before == after) return changed;
+  const Lines old = lines_of(before);
+  const Lines fresh = lines_of(after);
+  const std::string script = script_of(old, fresh);
+  std::size_t i = 0;
+  std::size_t j = 0;
+  for (std::size_t at = 0; at < script.size();) {
+    if (script[at] == ' ') {
+      ++at, ++i, ++j;
+      continue;
+    }
+    // Of one block of changes the first line that goes is told as the first that comes.
+    std::vector<std::size_t> gone;
+    std::vector<std::size_t> come;
+    for (; at < script.size() && script[at] != ' '; ++at)
+      if (script[at] == '-')
+        gone.push_back(i++);
+      else
+        come.push_back(j++);
+    for (std::size_t k = 0; k < std::max(gone.size(), come.size()); ++k)
+      changed.push_back({static_cast<std::int64_t>(k < gone.size() ? gone[k] : i) + 1,
+                         k < gone.size() ? without_end(old[gone[k]]) : "",
+                         k < come.size() ? without_end(fresh[come[k]]) : ""});
+  }
+  return changed;
+}
 
 std::string unified_diff(std::string_view before, std::string_view after,
                          std::string_view before_name, std::string_view after_name) {

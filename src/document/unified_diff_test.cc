@@ -33,5 +33,20 @@ TEST(UnifiedDiff, FromNothingIsAllNew) {
   EXPECT_EQ(unified_diff("", "a\n", "x", "y"), "--- x\n+++ y\n@@ -0,0 +1,1 @@\n+a\n");
 }
 
+std::string told(std::string_view before, std::string_view after) {
+  std::string text;
+  for (const ChangedLine& one : changed_lines(before, after))
+    text += std::to_string(one.line) + " [" + one.before + "] [" + one.after + "]\n";
+  return text;
+}
+
+TEST(ChangedLines, AreTheFirstTextsLines) {
+  EXPECT_EQ(told("a\n", "a\n"), "");
+  EXPECT_EQ(told("a\nb\nc\n", "a\nB\nc\n"), "2 [b] [B]\n");
+  EXPECT_EQ(told("a\nc\n", "a\nb\nc\n"), "2 [] [b]\n");
+  EXPECT_EQ(told("a\nb\nc\n", "a\nc\n"), "2 [b] []\n");
+  EXPECT_EQ(told("a\r\nb", "a\r\nb\nc"), "2 [b] [b]\n3 [] [c]\n");
+}
+
 }  // namespace
 }  // namespace steelyard

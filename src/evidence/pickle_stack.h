@@ -22,6 +22,7 @@ namespace steelyard {
 class PickleStack {
  public:
   using Kind = PickleValue::Kind;
+  static constexpr bool kReadsOn = true;  // after what is refused (pickle_machine.h)
 
   explicit PickleStack(PickleInput& input) : input_(input) { pickle_.bytes_ = input.bytes(); }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "evidence/printed.h"
@@ -56,6 +57,12 @@ constexpr std::array<FramePhase, 41> kFramePhases = {{{"/optim/", "optimizer"},
                                                       {" validate", "evaluation"},
                                                       {"prediction_step", "evaluation"}}};
 
+// Whose own frames the signs know by their place within the package (frame_signs.cc).
+constexpr std::array<std::string_view, 14> kPackages = {
+    "/torch/",       "/transformers/", "/deepspeed/",          "/megatron/",  "/peft/",
+    "/accelerate/",  "/bitsandbytes/", "/torchtitan/",         "/trl/",       "/nemo/",
+    "/safetensors/", "/lightning/",    "/transformer_engine/", "/flash_attn/"};
+
 // Words that begin with a space are the whole name of a function: "train.py:3 forward: x = y" is a forward,
 // "train.py:3 main: pretrain(model, forward_step)" is none.
 bool stands_in(std::string_view words, std::string_view frame) {
@@ -80,6 +87,12 @@ std::optional<std::string> frame_of_line(std::string_view text) {
     const std::size_t at = path.rfind(root);
     if (at != std::string_view::npos) path.remove_prefix(at + root.size());
   }
+  // A package that is installed from its own sources: /workspace/DeepSpeed/deepspeed/runtime/zero/stage3.py.
+  std::size_t package = 0;
+  for (const std::string_view name : kPackages)
+    if (const std::size_t at = path.rfind(name); at != std::string_view::npos)
+      package = std::max(package, at + 1);
+  path.remove_prefix(package);
   if (path.starts_with('/') || path.find(":\\") == 1) {
     // The last folder and the file: enough to find it, and the screen is narrow.
     const std::size_t file = path.find_last_of("/\\");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "diagnose/attribution_rules.h"
+#include "report/fix_line.h"
 #include "report/json_values.h"
 #include "report/trace_shares.h"
 
@@ -41,6 +42,17 @@ Json change_of(const std::vector<Suggestion::Edit>& edits, const std::string& wo
   return json;
 }
 
+// What changes in the user's own files; `before` null: the line joins in front of this one; `after` null: it goes.
+Json lines_of(const Fix& fix) {
+  Json json = Json::array();
+  for (const FixLine& one : fix.lines)
+    json.push_back({{"file", one.file},
+                    {"line", one.change.line},
+                    {"before", text_or_null(one.change.before)},
+                    {"after", text_or_null(one.change.after)}});
+  return json;
+}
+
 Json failure_of(const Diagnosis& diagnosis) {
   const MemoryFailure& failure = diagnosis.failure;
   return {{"tried_bytes", bytes_or_null(failure.tried)},
@@ -76,6 +88,19 @@ Json against_of(const Diagnosis& diagnosis) {
 
 }  // namespace
 
+Json json_of(const Proof& proof) {
+  return {{"text", proof.text},
+          {"bytes", bytes_or_null(proof.bytes)},
+          {"source", {{"file", proof.source.file}, {"at", proof.source.at}}}};
+}
+
+Json json_of(const Experiment& experiment) {
+  Json expect = Json::object();
+  for (const auto& [cause, bytes] : experiment.expect)
+    expect[std::string(facts_of(cause).name)] = number(bytes);
+  return {{"change", change_of(experiment.edits, experiment.change)}, {"expect_bytes", expect}};
+}
+
 Json json_of(const Diagnosis& diagnosis) {
   Json json;
   json["schema"] = "steelyard.diagnosis/1";
@@ -103,27 +128,23 @@ Json json_of(const Diagnosis& diagnosis) {
   json["rules"] = bytes_by_rule(diagnosis);
   json["against"] = against_of(diagnosis);
   for (const Finding& finding : diagnosis.findings)
-    for (const Proof& proof : finding.proof)
-      json["proof"].push_back({{"cause", std::string(facts_of(finding.cause).name)},
-                               {"text", proof.text},
-                               {"bytes", bytes_or_null(proof.bytes)},
-                               {"source", {{"file", proof.source.file}, {"at", proof.source.at}}}});
+    for (const Proof& proof : finding.proof) {
+      json["proof"].push_back({{"cause", std::string(facts_of(finding.cause).name)}});
+      json["proof"].back().update(json_of(proof));
+    }
   json["fixes"] = Json::array();
   for (const Fix& fix : diagnosis.fixes)
     json["fixes"].push_back(
         {{"change", change_of(fix.edits, fix.change)},
          {"text", fix.change},
+         {"line", fix.lines.empty() ? Json(nullptr) : Json(fix_line_text(fix.lines.front()))},
+         {"lines", lines_of(fix)},
          {"saves_bytes", bytes_or_null(fix.saves)},
          {"costs_seconds", fix.costs ? Json(fix.costs->value()) : Json(nullptr)},
          {"verdict", text_or_null(fix.verdict)}});
   json["experiments"] = Json::array();
-  for (const Experiment& experiment : diagnosis.experiments) {
-    Json expect = Json::object();
-    for (const auto& [cause, bytes] : experiment.expect)
-      expect[std::string(facts_of(cause).name)] = number(bytes);
-    json["experiments"].push_back(
-        {{"change", change_of(experiment.edits, experiment.change)}, {"expect_bytes", expect}});
-  }
+  for (const Experiment& experiment : diagnosis.experiments)
+    json["experiments"].push_back(json_of(experiment));
   json["evidence"] = Json::array();
   for (const Evidence& one : diagnosis.evidence) {
     json["evidence"].push_back({{"file", one.file},

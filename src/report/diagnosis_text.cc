@@ -7,6 +7,7 @@
 #include "document/printable.h"
 #include "quantity/print.h"
 #include "report/amount.h"
+#include "report/fix_line.h"
 #include "report/table.h"
 #include "report/trace_shares.h"
 #include "report/weighing.h"
@@ -91,6 +92,23 @@ std::string largest_line(const Diagnosis& diagnosis) {
   return "";
 }
 
+constexpr std::size_t kMostLinesOfFix = 2;  // all are in --json, and in `export --diff`
+
+constexpr int kFixIndent = 5;  // under "fix: "
+
+void add_lines_of(const Fix& fix, const Style& style, std::string& text) {
+  std::size_t shown = 0;
+  Style narrow = style;
+  narrow.width = style.width - kFixIndent;
+  for (const FixLine& line : fix.lines) {
+    if (shown++ == kMostLinesOfFix) break;
+    std::string words = printable(fix_line_text(line));
+    if (shown == kMostLinesOfFix && fix.lines.size() > shown)
+      words += fmt::format(" (and {} more)", fix.lines.size() - shown);
+    text += std::string(kFixIndent, ' ') + wrapped(narrow, words, kFixIndent + 4) + "\n";
+  }
+}
+
 // "training.loss = chunked must lower the peak by 7.10 GiB if it is the logits, by 0.00 GiB if it is ..."
 std::string experiment_words(const Experiment& experiment) {
   std::string line = experiment.change + " must lower the peak by ";
@@ -144,10 +162,13 @@ std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
         text += wrapped(style, "  " + line, 4) + "\n";
   for (const Fix& fix : diagnosis.fixes) {
     std::string line = "fix: " + fix.change;
-    if (fix.saves) line += fmt::format("   {} less", print(*fix.saves));
+    if (fix.saves) line += fmt::format(", {} less", print(*fix.saves));
     if (fix.costs) line += fmt::format(", step {}", print_signed(*fix.costs));
-    if (!fix.verdict.empty()) line += ", " + fix.verdict;
+    if (!fix.verdict.empty())
+      line +=
+          fix.verdict == name_of(Verdict::kDoesNotFit) ? ", not enough alone" : ", " + fix.verdict;
     text += wrapped(style, line, 5) + "\n";
+    add_lines_of(fix, style, text);
   }
   if (!diagnosis.experiments.empty())
     text +=
