@@ -23,6 +23,7 @@ struct WordsOf {
 };
 constexpr std::array kWordsOf = {
     WordsOf{"weigh", "run"},
+    WordsOf{"estimate", "run"},
     WordsOf{"plan", "run"},
     WordsOf{"sweep", "run"},
     WordsOf{"explain", "run selection"},
@@ -176,7 +177,8 @@ class RequestReader {
       if (find_flag(command_, std::string(flag.name)) == &flag) names.emplace_back(flag.name);
     if (command_.run_keys)
       for (const Key& key : run_file_keys()) names.push_back(key.flag.substr(2));
-    std::string help = did_you_mean("key", nearest_names(flag_of_key(member.key), names));
+    for (std::string& name : names) std::replace(name.begin(), name.end(), '-', '_');
+    std::string help = did_you_mean("key", nearest_names(member.key, names));
     problem("E002", fmt::format("unknown key \"{}\" in a request of {}", member.key, command_.name),
             member.key_place(), std::move(help));
   }
@@ -205,7 +207,7 @@ class RequestReader {
       return problem("E005", "\"set\" is no table of keys and values", value.place());
     for (const Value::Member& member : value.members()) {
       if (const Key* key = find_key_by_path(member.key)) {
-        key_said(*key, key->path, member.value);
+        key_said(*key, key->flag, member.value);
         continue;
       }
       std::vector<std::string> names;
