@@ -1,7 +1,7 @@
 """Steelyard predicts memory and step time of a large-model training run, without a GPU.
 
 >>> import steelyard
->>> prediction = steelyard.weigh("llama-3.1-8b", on="8xh100-sxm-80gb", engine="fsdp2", sequence_length=8192)
+>>> prediction = steelyard.weigh("llama-3.1-8b", on="8xh100-sxm-80gb", engine="fsdp2", sequence_length=4096)
 >>> prediction.verdict
 'fits'
 >>> prediction.peak.piles.activations > prediction.peak.piles.parameters
