@@ -102,7 +102,8 @@ bool CallWorld::take_remark(std::string_view text) {
   return true;
 }
 
-void CallWorld::share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) {
+void CallWorld::share(std::size_t count, std::size_t threads,
+                      const std::function<void(std::size_t)>& work) {
   if (machine_ != nullptr)
     machine_->share(count, threads, work);
   else

@@ -28,7 +28,8 @@ class CallWorld final : public World {
   void keep_file(const std::string& path, std::string_view text) override;
   bool take_answer(std::string_view text) override;
   bool take_remark(std::string_view text) override;
-  void share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) override;
+  void share(std::size_t count, std::size_t threads,
+             const std::function<void(std::size_t)>& work) override;
   std::size_t threads() override;
   double seconds() override;
   bool go_on(const WorkDone& at) override;

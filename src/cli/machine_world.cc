@@ -115,7 +115,8 @@ std::vector<std::string> MachineWorld::files_below(const std::string& folder, in
 }
 
 // As many threads as are wanted; the work is handed out in small pieces.
-void MachineWorld::share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) {
+void MachineWorld::share(std::size_t count, std::size_t threads,
+                         const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
   const auto run = [&] {
     for (std::size_t i = next++; i < count; i = next++) work(i);

@@ -23,7 +23,8 @@ class MachineWorld : public World {
   bool is_below(const std::string& path, const std::vector<std::string>& folders) override;
   std::vector<std::string> files_below(const std::string& folder, int deepest,
                                        std::size_t most) override;
-  void share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) override;
+  void share(std::size_t count, std::size_t threads,
+             const std::function<void(std::size_t)>& work) override;
   std::size_t threads() override { return threads_; }
   double seconds() override;
 

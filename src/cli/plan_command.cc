@@ -238,8 +238,8 @@ int export_best(const Invocation& invocation, const PlanAnswer& answered, const 
 // All published layouts, or those that are named.
 int answer_published(const Invocation& invocation) {
   SearchHelp help = serial_help();
-  help.share = [threads = threads_of(invocation)](
-                   std::size_t count, const std::function<void(std::size_t)>& work) {
+  help.share = [threads = threads_of(invocation)](std::size_t count,
+                                                  const std::function<void(std::size_t)>& work) {
     share_work(count, work, threads);
   };
   std::vector<AgainstPublished> answers;
@@ -311,8 +311,8 @@ int plan_command(const Invocation& invocation) {
   }
   SearchHelp help;
   help.read = [&](const Value& run) { return job_of(run, input->folder); };
-  help.share = [threads = threads_of(invocation)](
-                   std::size_t count, const std::function<void(std::size_t)>& work) {
+  help.share = [threads = threads_of(invocation)](std::size_t count,
+                                                  const std::function<void(std::size_t)>& work) {
     share_work(count, work, threads);
   };
   help.stacks = used->stacks;

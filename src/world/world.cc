@@ -31,7 +31,8 @@ void World::keep_file(const std::string& /*path*/, std::string_view /*text*/) {}
 bool World::take_answer(std::string_view /*text*/) { return false; }
 bool World::take_remark(std::string_view /*text*/) { return false; }
 
-void World::share(std::size_t count, std::size_t /*threads*/, const std::function<void(std::size_t)>& work) {
+void World::share(std::size_t count, std::size_t /*threads*/,
+                  const std::function<void(std::size_t)>& work) {
   for (std::size_t i = 0; i < count; ++i) work(i);
 }
 

@@ -62,7 +62,8 @@ class World {
   virtual bool take_remark(std::string_view text);
 
   // Work on so many threads, 0 for all that there are; the calling thread is one of them.
-  virtual void share(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work);
+  virtual void share(std::size_t count, std::size_t threads,
+                     const std::function<void(std::size_t)>& work);
   virtual std::size_t threads();
   // Seconds since any fixed moment; always 0 where there is no clock.
   virtual double seconds();
