@@ -19,7 +19,7 @@
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
+.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools python-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -58,9 +58,9 @@ cmake --build --preset $(1)
 ctest --preset $(1) --output-junit $(RESULTS)/$(1).xml $(2)
 endef
 
-test-release: trace-tools
+test-release: trace-tools python-tools
 	@cmake/install.sh build test
-	$(call tier,release,,-DSTEELYARD_TRACE_PYTHON=$(TRACE)/bin/python)
+	$(call tier,release,,-DSTEELYARD_TRACE_PYTHON=$(TRACE)/bin/python $(MODULE))
 
 test-sanitize:
 	@cmake/install.sh build test
@@ -71,6 +71,14 @@ trace-tools:
 	@cmake/install.sh trace
 	@python3 -m venv $(TRACE)
 	@$(TRACE)/bin/pip install --quiet --disable-pip-version-check --requirement tests/perfetto/requirements.txt
+
+# The Python module is built beside the program: the core is compiled once for both.
+PYTHON := $(CURDIR)/build/python-tools
+MODULE := -DSTEELYARD_PYTHON_MODULE=ON -DPython_EXECUTABLE=$(PYTHON)/bin/python
+python-tools:
+	@cmake/install.sh python
+	@python3 -m venv $(PYTHON)
+	@$(PYTHON)/bin/pip install --quiet --disable-pip-version-check --requirement python/requirements.txt
 
 test-wasm:
 	@cmake/install.sh build web

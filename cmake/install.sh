@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace ...
+# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace|python ...
 # On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
 set -eu
 
@@ -9,6 +9,7 @@ web="emscripten node-acorn"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
 trace="nodejs python3-venv"
+python="python3-dev python3-venv"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
@@ -18,6 +19,8 @@ for task in "$@"; do
     # What is there is used, wherever it came from.
     case $package in
       cmake | g++ | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
+      python3-dev) python3 -c 'import os, sysconfig; os.stat(sysconfig.get_paths()["include"] + "/Python.h")' \
+        2>/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
       nodejs) command -v node >/dev/null && continue ;;
       emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;

@@ -26,7 +26,7 @@ GUARD_EVENTS = 100_000
 
 def _torch() -> Any:
     try:
-        import torch
+        import torch  # type: ignore[import-not-found, unused-ignore]
     except ImportError as missing:
         raise ImportError(
             "steelyard.record and steelyard.guard watch PyTorch, which is not installed: "

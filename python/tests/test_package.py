@@ -241,6 +241,16 @@ class Import(unittest.TestCase):
             self.assertEqual(outcome.failed, 0, module.name)
         self.assertGreater(doctest.testmod(sy).attempted, 2)
 
+    def test_the_documents_words(self):
+        here = os.getcwd()
+        os.chdir(ROOT)
+        try:
+            outcome = doctest.testfile(str(ROOT / "docs/python.md"), module_relative=False)
+        finally:
+            os.chdir(here)
+        self.assertEqual(outcome.failed, 0)
+        self.assertGreater(outcome.attempted, 10)
+
 
 if __name__ == "__main__":
     unittest.main()
