@@ -43,12 +43,6 @@ constexpr std::array<std::string_view, 4> kFormats = {"json", "text", "html", "s
 // Flags that only a program has: they read a terminal, or print for another program.
 constexpr std::array<std::string_view, 3> kOfProgram = {"follow", "color", "json"};
 
-std::vector<std::string_view> word_keys(const Command& command) {
-  for (const WordsOf& row : kWordsOf)
-    if (row.command == command.name) return words_in(row.keys);
-  return {};
-}
-
 std::string flag_of_key(std::string_view key) {
   std::string name(key);
   std::replace(name.begin(), name.end(), '_', '-');
@@ -185,6 +179,13 @@ class RequestReader {
 
   void format(const Value& value) {
     const std::string word = value.is_string() ? value.as_string() : "";
+    // The gate's own forms: "github", "sarif", "junit".
+    if (const Flag* own = find_flag(command_, "format");
+        own != nullptr && word != "json" && !unknown_choice(*own, word)) {
+      into_.invocation.json = false;
+      into_.invocation.flags["format"] = {word};
+      return;
+    }
     if (std::find(kFormats.begin(), kFormats.end(), word) == kFormats.end())
       return problem("E005", "unknown \"format\"", value.place(),
                      fmt::format("formats are {}", any_of(kFormats)));
@@ -319,6 +320,12 @@ bool is_run_file(const Value& document) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> word_keys(const Command& command) {
+  for (const WordsOf& row : kWordsOf)
+    if (row.command == command.name) return words_in(row.keys);
+  return {};
+}
 
 tl::expected<CallRequest, Diagnostics> read_request(const Command& command, std::string_view text) {
   CallRequest request;

@@ -63,6 +63,8 @@ const std::vector<Flag>& flags() {
        "where it listens on 127.0.0.1; absent: any that is free"},
       {"folder", 0, kValue, "FOLDER", "", "page", "the built page; absent: beside this program"},
       {"no-open", 0, kSwitch, "", "", "page", "print the address and open no browser"},
+      {"format", 0, kValue, "FORM", "text github sarif junit", "gate",
+       "GitHub's annotations, SARIF 2.1.0 or JUnit's XML of all jobs, on stdout"},
       {"slurm-plugin", 0, kSwitch, "", "", "gate", "print a job_submit.lua that asks this command"},
       {"against", 0, kValue, "RUN", "", "diagnose",
        "the run that the evidence belongs to: a run file or launch file"},
