@@ -65,6 +65,7 @@ const std::vector<Flag>& flags() {
       {"no-open", 0, kSwitch, "", "", "page", "print the address and open no browser"},
       {"format", 0, kValue, "FORM", "text github sarif junit", "gate",
        "GitHub's annotations, SARIF 2.1.0 or JUnit's XML of all jobs, on stdout"},
+      {"man", 0, kSwitch, "", "", "help", "as a manual page, for man(1)"},
       {"slurm-plugin", 0, kSwitch, "", "", "gate", "print a job_submit.lua that asks this command"},
       {"against", 0, kValue, "RUN", "", "diagnose",
        "the run that the evidence belongs to: a run file or launch file"},
