@@ -176,6 +176,7 @@ docs rebase:
 	python3 $(if $(filter docs,$@),docs/regenerate.py,tests/run_cases.py --rebase)
 	$(if $(filter docs,$@),python3 docs/rules.py)
 	$(if $(filter docs,$@),python3 docs/strategies.py)
+	$(if $(filter docs,$@),python3 docs/schemas.py --binary build/dev/steelyard --write)
 	$(if $(filter docs,$@),python3 docs/launched.py)
 
 clean:
