@@ -27,7 +27,7 @@ namespace files = std::filesystem;
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kFileName = "model.safetensors";
 
-Diagnostic unreadable(const std::string& path) {
+Diagnostic unreadable_tensors(const std::string& path) {
   Diagnostic problem;
   problem.code = "E001";
   problem.message = fmt::format("cannot read \"{}\"", path);
@@ -37,10 +37,10 @@ Diagnostic unreadable(const std::string& path) {
 
 // Length and header alone, however large the file is.
 tl::expected<StoredTensors, Diagnostics> read_header(const std::string& path) {
-  if (!world().has_machine()) return tl::unexpected(Diagnostics{unreadable(path)});
+  if (!world().has_machine()) return tl::unexpected(Diagnostics{unreadable_tensors(path)});
   std::ifstream file(path, std::ios::binary);
   std::string first(8, '\0');
-  if (!file.read(first.data(), 8)) return tl::unexpected(Diagnostics{unreadable(path)});
+  if (!file.read(first.data(), 8)) return tl::unexpected(Diagnostics{unreadable_tensors(path)});
   std::error_code ignored;
   const auto size = files::file_size(path, ignored);
   std::string bytes = first;
