@@ -13,13 +13,15 @@
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
 # make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
+# make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
+#               verify-packages asks each in a root with nothing else; make verify-python is pip install . from a clean clone
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools python-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
+.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools python-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random package verify-packages verify-python format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -157,6 +159,35 @@ verify-random: build
 	python3 tests/exhaustive/weigh_jobs.py --bands $(RANDOM_JOBS) --count 100000
 	python3 tests/exhaustive/suggestions.py $(RANDOM_JOBS) --count 4000 --by-apply 10
 RANDOM_JOBS = --steelyard $(STEELYARD) --random-jobs build/release/tests/exhaustive/steelyard_random_jobs
+
+# What others install, in build/package/packages: the program in an archive and a Debian package, the library, the wheel,
+# with checksums. None needs a library but the C library's; the program needs none at all.
+PACKAGE := build/package
+package: python-tools
+	@cmake/install.sh build package
+	cmake --preset package -USKBUILD -DCMAKE_INSTALL_LIBDIR=lib/x86_64-linux-gnu $(MODULE) >/dev/null
+	cmake --build --preset package --target steelyard libsteelyard steelyard_share _core
+	rm -rf $(PACKAGE)/packages
+	cd $(PACKAGE) && cpack -G DEB && cpack -G TGZ
+	cp $(PACKAGE)/steelyard $(PACKAGE)/packages/ && strip $(PACKAGE)/packages/steelyard
+	cp packaging/Containerfile $(PACKAGE)/packages/
+	$(PYTHON)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKAGE)/packages \
+	  --config-settings build-dir=$(PACKAGE) .
+	cd $(PACKAGE)/packages && sha256sum $$(ls -p | grep -v /) > SHA256SUMS
+
+# Each package in a root with nothing else: no compiler, none of the libraries that the build used (needs root, for chroot).
+verify-packages: package
+	python3 packaging/verify.py --build $(PACKAGE) --wheel $(PACKAGE)/packages/*.whl --python $(PYTHON)/bin/python
+
+# pip install . from a clean clone into an empty environment.
+verify-python:
+	@cmake/install.sh build python
+	rm -rf build/clone build/clone-python
+	git clone --quiet . build/clone
+	python3 -m venv build/clone-python
+	build/clone-python/bin/pip install --quiet --disable-pip-version-check ./build/clone
+	cd build && clone-python/bin/python ../python/tests/test_package.py
+	build/clone-python/bin/steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb
 
 # 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
 mutations:

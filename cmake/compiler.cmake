@@ -44,5 +44,6 @@ if(STEELYARD_PORTABLE)
   set(CMAKE_CXX_VISIBILITY_PRESET hidden)
   set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
   add_compile_options(-ffunction-sections -fdata-sections)
-  set(steelyard_portable_link -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+  set(steelyard_portable_link -static-libstdc++ -static-libgcc -Wl,--gc-sections
+                              -Wl,--exclude-libs,ALL)
 endif()

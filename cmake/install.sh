@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace|python ...
+# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace|python|package ...
 # On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
 set -eu
 
@@ -10,6 +10,7 @@ fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
 trace="nodejs python3-venv"
 python="python3-dev python3-venv"
+package="git pkg-config unzip binutils dpkg"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
@@ -18,7 +19,7 @@ for task in "$@"; do
   for package in $packages; do
     # What is there is used, wherever it came from.
     case $package in
-      cmake | g++ | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
+      cmake | g++ | git | unzip | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
       python3-dev) python3 -c 'import os, sysconfig; os.stat(sysconfig.get_paths()["include"] + "/Python.h")' \
         2>/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
