@@ -46,7 +46,7 @@ def put(root, path):
 
 
 def inside(root, *words):
-    return run("chroot", root, *words, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, cwd="/")
+    return run("/usr/sbin/chroot", root, *words, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, cwd="/")
 
 
 def highest_glibc(binary):
@@ -85,11 +85,14 @@ def debian(packages, expected):
     files = {name: next(packages.glob(f"{name}_*.deb"), None) for name in ("steelyard", "libsteelyard0", "libsteelyard-dev")}
     expect(all(files.values()), f"three Debian packages: {', '.join(file.name for file in files.values() if file)}")
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log", "tmp"):
+        for folder in ("etc", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log", "tmp"):
             pathlib.Path(root, folder).mkdir(parents=True)
         pathlib.Path(root, "var/lib/dpkg/status").touch()
+        # A shared library's package runs ldconfig when it is installed.
+        for path in ["/bin/sh", "/sbin/ldconfig", *libraries_of("/bin/sh")]:
+            put(root, path)
         done = run("dpkg", f"--root={root}", "--force-depends", "-i", *files.values())
-        expect(done.returncode == 0, "dpkg installs them into an empty root" + ("" if done.returncode == 0 else done.stderr[-300:]))
+        expect(done.returncode == 0, "dpkg installs them into an empty root" + ("" if done.returncode == 0 else done.stderr[:600]))
         expect(inside(root, "/usr/bin/steelyard", "weigh", "llama-3.1-8b", "--on", ON, "--json").stdout == expected,
                "/usr/bin/steelyard of the package")
         needs = run("dpkg-deb", "-f", files["steelyard"], "Depends").stdout.strip()
@@ -99,8 +102,9 @@ def debian(packages, expected):
 def library(build, lines):
     with tempfile.TemporaryDirectory() as folder:
         prefix = pathlib.Path(folder, "prefix")
-        done = run("cmake", "--install", build, "--prefix", prefix, "--strip")
-        expect(done.returncode == 0, "cmake --install" + done.stderr[-300:])
+        for component in ("program", "library", "development"):
+            done = run("cmake", "--install", build, "--prefix", prefix, "--strip", "--component", component)
+            expect(done.returncode == 0, f"cmake --install --component {component}" + done.stderr[-300:])
         shared = next(prefix.rglob("libsteelyard.so.0"))
         shown = run("nm", "-DC", "--defined-only", shared).stdout.splitlines()
         strange = [row for row in shown if not re.search(r" (steelyard::(?!.*(anonymous|World))|steelyard_)", row)]
