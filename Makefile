@@ -179,7 +179,7 @@ package: python-tools
 verify-packages: package
 	python3 packaging/verify.py --build $(PACKAGE) --wheel $(PACKAGE)/packages/*.whl --python $(PYTHON)/bin/python
 
-# pip install . from a clean clone into an empty environment.
+# pip install . from a clean clone into an empty environment, then the examples on local workers, and 100,000 calls.
 verify-python:
 	@cmake/install.sh build python
 	rm -rf build/clone build/clone-python
@@ -188,6 +188,12 @@ verify-python:
 	build/clone-python/bin/pip install --quiet --disable-pip-version-check ./build/clone
 	cd build && clone-python/bin/python ../python/tests/test_package.py
 	build/clone-python/bin/steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb
+	build/clone-python/bin/pip install --quiet --disable-pip-version-check --requirement examples/python/requirements.txt
+	cd build && clone-python/bin/python ../examples/python/ten_runs.py
+	cd build && clone-python/bin/python ../examples/python/sweep_with_dask.py
+	cd build && clone-python/bin/python ../examples/python/sweep_with_ray.py
+	cd build && clone-python/bin/jupyter execute ../examples/python/does_it_fit.ipynb
+	cd build && clone-python/bin/python ../python/tests/many_calls.py --jobs 100000
 
 # 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
 mutations:
