@@ -167,6 +167,11 @@ def main():
     expect(json.loads(expected)["schema"] == "steelyard.prediction/1", "the build's own program answers")
     lines = [run(binary, "weigh", model, "--on", ON, "--brief", "--json", "--sequence-length", length).stdout.replace("\n", "")
              for model, length in RUNS]
+    said = 0
+    for (model, length), line in zip(RUNS, lines):
+        told = run(binary, "weigh", model, "--on", ON, "--sequence-length", length, "-q", "--units", "bytes").stdout
+        said += f" {json.loads(line)['peak']['device_bytes']:,} B " in told
+    expect(said == len(RUNS), f"the screen shows the peaks of JSON in {said} of {len(RUNS)} runs")
     program_alone(binary, expected)
     packages = chosen.build / "packages"
     archive(packages, expected)
