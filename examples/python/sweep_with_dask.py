@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from typing import Any
 
 import steelyard as sy
 
@@ -35,7 +36,9 @@ def main() -> int:
 
     jobs = list(itertools.product(MODELS, LENGTHS, STAGES))
     parts = [jobs[i : i + 10] for i in range(0, len(jobs), 10)]
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    local: Any = LocalCluster
+    connect: Any = Client
+    with local(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, connect(cluster) as client:
         rows = [row for part in client.gather(client.map(weighed, parts)) for row in part]
     fitting = [row for row in rows if row.get("verdict") == "fits"]
     print(f"{len(rows)} runs, {len(fitting)} fit")
