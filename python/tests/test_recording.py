@@ -25,6 +25,7 @@ def stand_in(calls):
         is_available=lambda: True, memory=memory, synchronize=lambda: None, OutOfMemoryError=OutOfMemoryError,
         reset_peak_memory_stats=lambda: None, max_memory_allocated=lambda: 7 << 30, max_memory_reserved=lambda: 8 << 30,
         memory_summary=lambda: "|  PyTorch CUDA memory summary, device ID 0  |\n")
+    torch._C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=lambda observer: calls.append(("observer", observer)))
     return torch
 
 
@@ -73,6 +74,33 @@ class Recordings(unittest.TestCase):
                 raise KeyError("mine")
         self.assertEqual(os.listdir(self.folder.name), [])
         self.assertEqual([enabled for enabled, _ in self.calls], ["all", None] * 2)
+
+    def test_callbacks_of_trainers(self):
+        from steelyard import callbacks
+
+        transformers, lightning = types.ModuleType("transformers"), types.ModuleType("lightning.pytorch")
+        transformers.TrainerCallback = lightning.Callback = type("Callback", (), {})
+        sys.modules.update({"transformers": transformers, "lightning": types.ModuleType("lightning"),
+                            "lightning.pytorch": lightning})
+        try:
+            trainer = callbacks.for_trainer(self.folder.name)
+            trainer.on_train_begin(None, None, None)
+            trainer.on_step_end(None, None, None)
+            trainer.on_step_end(None, None, None)
+            self.assertEqual(len(trainer.recording.step_seconds), 1)
+            self.assertEqual(os.listdir(self.folder.name), [])
+            # What PyTorch calls when an allocation fails.
+            next(observer for kind, observer in self.calls if kind == "observer")(0, 2 << 30, 8 << 30, 0)
+            self.assertIn("snapshot-rank0.pickle", os.listdir(self.folder.name))
+            trainer.on_train_end(None, None, None)
+            self.assertIsNone(self.calls[-1][0])
+            light = callbacks.for_lightning(self.folder.name)
+            light.on_train_start(None, None)
+            light.on_train_batch_end(None, None, None, None, 0)
+            light.on_train_end(None, None)
+        finally:
+            for name in ("transformers", "lightning", "lightning.pytorch"):
+                sys.modules.pop(name)
 
 
 if __name__ == "__main__":
