@@ -171,12 +171,9 @@ def diagnose(
     return Diagnosis(checked(ask(_request("diagnose", {"evidence": paths(evidence)}, files, flags))))
 
 
-def gate(
-    *runs: RunLike, policy: Path | None = None, on: str | None = None, **keys: Unpack[RunKeys]
-) -> Gate:
+def gate(run: RunLike, *, policy: Path | None = None, on: str | None = None, **keys: Unpack[RunKeys]) -> Gate:
     """Whether a job should start: what would surely die is refused."""
-    members = member_of_run(runs[0]) if len(runs) == 1 else {"run": [_side(run) for run in runs]}
-    return Gate(checked(ask(request_for("gate", members, on, None, {"policy": policy, **keys}))))
+    return Gate(checked(ask(request_for("gate", member_of_run(run), on, None, {"policy": policy, **keys}))))
 
 
 def import_(
