@@ -13,15 +13,15 @@
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
 # make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
-# make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
-#               verify-packages asks each in a root with nothing else; make verify-python is pip install . from a clean clone
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
+# make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
+#               verify-packages asks each in a root with nothing else; make verify-python is pip install . from a clean clone
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools python-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random package verify-packages verify-python format docs rebase clean
+.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -163,6 +163,7 @@ RANDOM_JOBS = --steelyard $(STEELYARD) --random-jobs build/release/tests/exhaust
 # What others install, in build/package/packages: the program in an archive and a Debian package, the library, the wheel,
 # with checksums. None needs a library but the C library's; the program needs none at all.
 PACKAGE := build/package
+.PHONY: package verify-packages verify-python python-tools
 package: python-tools
 	@cmake/install.sh build package
 	cmake --preset package -USKBUILD -DCMAKE_INSTALL_LIBDIR=lib/x86_64-linux-gnu $(MODULE) >/dev/null

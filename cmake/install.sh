@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace|python|package ...
+# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace ...
 # On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
 set -eu
 
@@ -19,12 +19,13 @@ for task in "$@"; do
   for package in $packages; do
     # What is there is used, wherever it came from.
     case $package in
-      cmake | g++ | git | unzip | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
-      python3-dev) python3 -c 'import os, sysconfig; os.stat(sysconfig.get_paths()["include"] + "/Python.h")' \
-        2>/dev/null && continue ;;
+      cmake | g++ | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
       nodejs) command -v node >/dev/null && continue ;;
       emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;
+      git | unzip) command -v "$package" >/dev/null && continue ;;
+      python3-dev) python3 -c 'import os, sysconfig; os.stat(sysconfig.get_paths()["include"] + "/Python.h")' \
+        2>/dev/null && continue ;;
     esac
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' && continue
     missing="$missing $package"
