@@ -86,7 +86,7 @@ ENUMS = {
 PILES = ["parameters", "gradients", "master_weights", "optimizer_moments", "activations", "temporary", "communication", "slack", "runtime"]
 UNITS = {"_bytes": "bytes", "_seconds": "seconds", "_bytes_per_second": "bytes a second"}
 TITLES = {
-    "prediction": "weigh: what a run needs, phase by phase, and how long its step takes", "estimate": "the library's estimate: a prediction without phases",
+    "prediction": "weigh: what a run needs, phase by phase, and how long its step takes", "estimate": "the library's estimate: a prediction whose allocator is not simulated",
     "plan": "plan: the fastest layouts that fit", "sweep": "sweep: the same question over a range", "derivation": "explain: where a number comes from",
     "comparison": "compare: two runs beside each other", "diagnosis": "diagnose: what filled the memory", "gate": "gate: whether a job should start",
     "import": "import: a launch configuration as a run file", "export": "export: a run as files of an engine", "error": "a question that is not understood",
@@ -232,9 +232,8 @@ def write(binary):
     for _, document in [*run_commands(binary), *documents_of_cases()]:
         for one in [document, *nested_documents(document)]:
             samples.setdefault(file_of(one), []).append(one)
-    # The library answers this one: it is a brief prediction by another name.
-    samples["estimate.json"] = [{**one, "schema": "steelyard.estimate/1"} for one in samples["prediction.json"]
-                                if "phases" not in one["ranks"][0]]
+    # The library answers this one: what predictions may hold, of which it needs what all of them have.
+    samples["estimate.json"] = [{**one, "schema": "steelyard.estimate/1"} for one in samples["prediction.json"]]
     SCHEMAS.mkdir(exist_ok=True)
     for name, documents in sorted(samples.items()):
         word = name[:-len(".json")]

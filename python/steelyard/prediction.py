@@ -194,7 +194,7 @@ class Peak(Part):
 
     @property
     def piles(self) -> Piles:
-        """What is held at this moment. KeyError where the question was brief or an estimate: those do not keep it."""
+        """What is held at this moment. KeyError where the answer has no phases: that of a brief question."""
         for rank in self._ranks:
             if rank["rank"] != self.rank:
                 continue
