@@ -15,6 +15,8 @@
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
+# make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
+#               verify-packages asks each in a root with nothing else; make verify-python is pip install . from a clean clone
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
@@ -58,9 +60,9 @@ cmake --build --preset $(1)
 ctest --preset $(1) --output-junit $(RESULTS)/$(1).xml $(2)
 endef
 
-test-release: trace-tools
+test-release: trace-tools python-tools
 	@cmake/install.sh build test
-	$(call tier,release,,-DSTEELYARD_TRACE_PYTHON=$(TRACE)/bin/python)
+	$(call tier,release,,-DSTEELYARD_TRACE_PYTHON=$(TRACE)/bin/python $(MODULE))
 
 test-sanitize:
 	@cmake/install.sh build test
@@ -71,6 +73,14 @@ trace-tools:
 	@cmake/install.sh trace
 	@python3 -m venv $(TRACE)
 	@$(TRACE)/bin/pip install --quiet --disable-pip-version-check --requirement tests/perfetto/requirements.txt
+
+# The Python module is built beside the program: the core is compiled once for both.
+PYTHON := $(CURDIR)/build/python-tools
+MODULE := -DSTEELYARD_PYTHON_MODULE=ON -DPython_EXECUTABLE=$(PYTHON)/bin/python
+python-tools:
+	@cmake/install.sh python
+	@python3 -m venv $(PYTHON)
+	@$(PYTHON)/bin/pip install --quiet --disable-pip-version-check --requirement python/requirements.txt
 
 test-wasm:
 	@cmake/install.sh build web
@@ -150,6 +160,42 @@ verify-random: build
 	python3 tests/exhaustive/suggestions.py $(RANDOM_JOBS) --count 4000 --by-apply 10
 RANDOM_JOBS = --steelyard $(STEELYARD) --random-jobs build/release/tests/exhaustive/steelyard_random_jobs
 
+# What others install, in build/package/packages: the program in an archive and a Debian package, the library, the wheel,
+# with checksums. None needs a library but the C library's; the program needs none at all.
+PACKAGE := build/package
+.PHONY: package verify-packages verify-python python-tools
+package: python-tools
+	@cmake/install.sh build package
+	cmake --preset package -USKBUILD -DCMAKE_INSTALL_LIBDIR=lib/x86_64-linux-gnu $(MODULE) >/dev/null
+	cmake --build --preset package --target steelyard libsteelyard steelyard_share _core
+	rm -rf $(PACKAGE)/packages
+	cd $(PACKAGE) && cpack -G DEB && cpack -G TGZ
+	cp $(PACKAGE)/steelyard $(PACKAGE)/packages/ && strip $(PACKAGE)/packages/steelyard
+	cp packaging/Containerfile $(PACKAGE)/packages/
+	$(PYTHON)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKAGE)/packages \
+	  --config-settings build-dir=$(PACKAGE) .
+	cd $(PACKAGE)/packages && sha256sum $$(ls -p | grep -v /) > SHA256SUMS
+
+# Each package in a root with nothing else: no compiler, none of the libraries that the build used (needs root, for chroot).
+verify-packages: package
+	python3 packaging/verify.py --build $(PACKAGE) --wheel $(PACKAGE)/packages/*.whl --python $(PYTHON)/bin/python
+
+# pip install . from a clean clone into an empty environment, then the examples on local workers, and 100,000 calls.
+verify-python:
+	@cmake/install.sh build python
+	rm -rf build/clone build/clone-python
+	git clone --quiet . build/clone
+	python3 -m venv build/clone-python
+	build/clone-python/bin/pip install --quiet --disable-pip-version-check ./build/clone
+	cd build && clone-python/bin/python ../python/tests/test_package.py
+	build/clone-python/bin/steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb
+	build/clone-python/bin/pip install --quiet --disable-pip-version-check --requirement examples/python/requirements.txt
+	cd build && clone-python/bin/python ../examples/python/ten_runs.py
+	cd build && clone-python/bin/python ../examples/python/sweep_with_dask.py
+	cd build && clone-python/bin/python ../examples/python/sweep_with_ray.py
+	cd build && clone-python/bin/jupyter execute ../examples/python/does_it_fit.ipynb
+	cd build && clone-python/bin/python ../python/tests/many_calls.py --jobs 100000
+
 # 100,000 damaged files of every corpus: no crash, none over a second (the launch files of others: FILES=FOLDER).
 mutations:
 	@cmake/install.sh build test
@@ -168,6 +214,7 @@ docs rebase:
 	python3 $(if $(filter docs,$@),docs/regenerate.py,tests/run_cases.py --rebase)
 	$(if $(filter docs,$@),python3 docs/rules.py)
 	$(if $(filter docs,$@),python3 docs/strategies.py)
+	$(if $(filter docs,$@),python3 docs/schemas.py --binary build/dev/steelyard --write)
 	$(if $(filter docs,$@),python3 docs/launched.py)
 
 clean:

@@ -35,3 +35,15 @@ if(STEELYARD_SANITIZE)
                       -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${STEELYARD_SANITIZE})
 endif()
+
+# What leaves this machine: one build of the core serves program, module and library; each holds only what it uses and
+# shows only what it means to.
+set(steelyard_portable_link "")
+if(STEELYARD_PORTABLE)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+  set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+  add_compile_options(-ffunction-sections -fdata-sections)
+  set(steelyard_portable_link -static-libstdc++ -static-libgcc -Wl,--gc-sections
+                              -Wl,--exclude-libs,ALL)
+endif()

@@ -9,6 +9,8 @@ web="emscripten node-acorn"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
 trace="nodejs python3-venv"
+python="python3-dev python3-venv"
+package="git pkg-config unzip binutils dpkg"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
@@ -21,6 +23,9 @@ for task in "$@"; do
       ninja-build) command -v ninja >/dev/null && continue ;;
       nodejs) command -v node >/dev/null && continue ;;
       emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;
+      git | unzip) command -v "$package" >/dev/null && continue ;;
+      python3-dev) python3 -c 'import os, sysconfig; os.stat(sysconfig.get_paths()["include"] + "/Python.h")' \
+        2>/dev/null && continue ;;
     esac
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' && continue
     missing="$missing $package"

@@ -1,10 +1,14 @@
 # What the core is built on: text, documents, results. All are Debian packages; cmake/install.sh names them.
 
+#
+# A portable build is one that leaves this machine (wheels, archives): it takes the libraries' headers alone, so that no
+# library of this system is needed where it runs.
+
 add_library(steelyard_libraries INTERFACE)
 
-if(EMSCRIPTEN)
-  # The page's compiler must not see the rest of /usr/include, so the header-only libraries get a
-  # folder of their own. fmt is header-only here: its compiled half is a host library.
+if(EMSCRIPTEN OR STEELYARD_PORTABLE)
+  # The page's compiler must not see the rest of /usr/include, nor may one for older systems, so the header-only libraries
+  # get a folder of their own. fmt is header-only here: its compiled half is a host library.
   set(headers ${PROJECT_BINARY_DIR}/libraries)
   file(MAKE_DIRECTORY ${headers})
   foreach(library fmt nlohmann toml++ tl CLI)

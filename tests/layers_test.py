@@ -103,6 +103,18 @@ def faults_of(path, folder, layers):
             yield f'{where}:{number}: may not include "{ours}": {reason}'
 
 
+def outside_faults():
+    """The Python module, the page's binding and the examples stand on include/steelyard alone."""
+    faces = [*(ROOT / "python").glob("*.cc"), ROOT / "web/binding.cc", *(ROOT / "examples").rglob("*.cc")]
+    if len(faces) < 3:
+        yield "python/, web/binding.cc or examples/library are not where they were"
+    for path in faces:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = INCLUDE.match(line)
+            if found and (found.group(1) or (ROOT / "src" / found.group(2)).is_file()):
+                yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}: only <steelyard/...> of ours may stand here"
+
+
 def types_of(text):
     """Names of the types that a file defines for all others: outermost, in no anonymous namespace."""
     hidden = False
@@ -150,6 +162,7 @@ def main():
         faults += faults_of(path, folder, layers)
     faults += same_names((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
                          for path, _ in sources() if path.is_relative_to(ROOT / "src"))
+    faults += outside_faults()
     for fault in faults:
         print(fault)
     print(f"{files} files, {len(faults)} faults")

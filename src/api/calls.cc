@@ -39,8 +39,9 @@ int estimate_command(const Invocation& invocation) {
 const Command* command_called(std::string_view verb) {
   static const Command estimates = {"estimate", "RUN|MODEL", "", "", {}, true, estimate_command};
   if (verb == estimates.name) return &estimates;
-  // These print for a shell, and have no document.
-  return verb == "completion" || verb == "help" ? nullptr : find_command(verb);
+  // These print for a shell or open a browser, and have no document.
+  const Command* command = find_command(verb);
+  return command == nullptr || word_keys(*command).empty() ? nullptr : command;
 }
 
 void refuse_call(Reply& reply, const Diagnostics& problems, int status = kBadInput) {

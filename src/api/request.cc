@@ -23,6 +23,7 @@ struct WordsOf {
 };
 constexpr std::array kWordsOf = {
     WordsOf{"weigh", "run"},
+    WordsOf{"estimate", "run"},
     WordsOf{"plan", "run"},
     WordsOf{"sweep", "run"},
     WordsOf{"explain", "run selection"},
@@ -41,12 +42,6 @@ constexpr std::array<std::string_view, 7> kOfRequest = {"words",  "files", "set"
 constexpr std::array<std::string_view, 4> kFormats = {"json", "text", "html", "svg"};
 // Flags that only a program has: they read a terminal, or print for another program.
 constexpr std::array<std::string_view, 3> kOfProgram = {"follow", "color", "json"};
-
-std::vector<std::string_view> word_keys(const Command& command) {
-  for (const WordsOf& row : kWordsOf)
-    if (row.command == command.name) return words_in(row.keys);
-  return {};
-}
 
 std::string flag_of_key(std::string_view key) {
   std::string name(key);
@@ -176,13 +171,21 @@ class RequestReader {
       if (find_flag(command_, std::string(flag.name)) == &flag) names.emplace_back(flag.name);
     if (command_.run_keys)
       for (const Key& key : run_file_keys()) names.push_back(key.flag.substr(2));
-    std::string help = did_you_mean("key", nearest_names(flag_of_key(member.key), names));
+    for (std::string& name : names) std::replace(name.begin(), name.end(), '-', '_');
+    std::string help = did_you_mean("key", nearest_names(member.key, names));
     problem("E002", fmt::format("unknown key \"{}\" in a request of {}", member.key, command_.name),
             member.key_place(), std::move(help));
   }
 
   void format(const Value& value) {
     const std::string word = value.is_string() ? value.as_string() : "";
+    // The gate's own forms: "github", "sarif", "junit".
+    if (const Flag* own = find_flag(command_, "format");
+        own != nullptr && word != "json" && !unknown_choice(*own, word)) {
+      into_.invocation.json = false;
+      into_.invocation.flags["format"] = {word};
+      return;
+    }
     if (std::find(kFormats.begin(), kFormats.end(), word) == kFormats.end())
       return problem("E005", "unknown \"format\"", value.place(),
                      fmt::format("formats are {}", any_of(kFormats)));
@@ -205,7 +208,7 @@ class RequestReader {
       return problem("E005", "\"set\" is no table of keys and values", value.place());
     for (const Value::Member& member : value.members()) {
       if (const Key* key = find_key_by_path(member.key)) {
-        key_said(*key, key->path, member.value);
+        key_said(*key, key->flag, member.value);
         continue;
       }
       std::vector<std::string> names;
@@ -317,6 +320,12 @@ bool is_run_file(const Value& document) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> word_keys(const Command& command) {
+  for (const WordsOf& row : kWordsOf)
+    if (row.command == command.name) return words_in(row.keys);
+  return {};
+}
 
 tl::expected<CallRequest, Diagnostics> read_request(const Command& command, std::string_view text) {
   CallRequest request;

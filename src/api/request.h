@@ -21,6 +21,9 @@ struct CallRequest {
       files;  // texts that the request holds, under the names that the invocation uses
 };
 
+// The keys that stand for the words of a command, in their order; none of a command that is the program's alone.
+std::vector<std::string_view> word_keys(const Command& command);
+
 // Problems: all at once, of keys that are unknown and values that are of no use.
 tl::expected<CallRequest, Diagnostics> read_request(const Command& command, std::string_view text);
 

@@ -127,6 +127,7 @@ const std::vector<Command>& commands() {
        "this command.",
        {"steelyard gate job.sbatch --on h100-sxm-80gb",
         "steelyard gate jobs/*.sbatch --policy gate.toml",
+        "steelyard gate jobs/*.sbatch --on h100-sxm-80gb --format github",
         "steelyard gate --slurm-plugin > /etc/slurm/job_submit.lua"},
        true,
        gate_command},

@@ -21,6 +21,7 @@
 #include "document/read.h"
 #include "predict/host_room.h"
 #include "report/error_codes.h"
+#include "report/gate_formats.h"
 #include "report/json_values.h"
 #include "report/prediction_json.h"
 #include "report/verdict_words.h"
@@ -118,7 +119,29 @@ struct Answer {
   bool refused = false;
   std::string line;
   nlohmann::ordered_json document;
+  Place place;       // of the value that a fix would change
+  std::string rule;  // "does-not-fit"
+  GateLevel level = GateLevel::kPassed;
 };
+
+// "does_not_fit", as the policy file writes it.
+std::string rule_of(const Prediction& prediction, const Diagnostics& deaths, bool crowded) {
+  if (!deaths.empty()) return "stops-at-start";
+  if (crowded && prediction.verdict == Verdict::kFits) return "headroom";
+  std::string rule(name_of(prediction.verdict));
+  std::replace(rule.begin(), rule.end(), '_', '-');
+  return rule;
+}
+
+// Where a reader would begin to mend it: what the suggestion changes, else the model.
+Place first_place(const Value& document, const std::vector<Suggestion>& suggestions) {
+  if (!suggestions.empty())
+    for (const Suggestion::Edit& edit : suggestions.front().edits)
+      if (const Value* value = document.at(edit.key); value != nullptr && value->place().line > 0)
+        return value->place();
+  const Value* model = document.at("model");
+  return model == nullptr ? Place{} : model->place();
+}
 
 tl::expected<Answer, Diagnostics> judge(const Invocation& invocation, const std::string& word,
                                         const Policy& policy) {
@@ -166,8 +189,9 @@ tl::expected<Answer, Diagnostics> judge(const Invocation& invocation, const std:
   if (!unread.empty()) said.line += fmt::format("; not read: {}", fmt::join(unread, ", "));
   if (crowded && prediction.verdict != Verdict::kDoesNotFit)
     said.line += fmt::format("; {:.1f} must stay free", policy.headroom_gib);
+  std::vector<Suggestion> suggestions;
   if (said.refused && deaths.empty()) {
-    const auto suggestions =
+    suggestions =
         suggest(*weighed.job, prediction,
                 rewritten(document, input->folder,
                           input->tool.empty() ? tool_of(document) : std::string_view(input->tool)));
@@ -179,6 +203,11 @@ tl::expected<Answer, Diagnostics> judge(const Invocation& invocation, const std:
       said.line += (sure ? "; fits with " : "; may fit with ") + change;
     }
   }
+  said.place = deaths.empty() ? first_place(document, suggestions) : deaths.front().place;
+  said.rule = rule_of(prediction, deaths, crowded);
+  said.level = said.refused                                             ? GateLevel::kRefused
+               : prediction.verdict == Verdict::kFits && deaths.empty() ? GateLevel::kPassed
+                                                                        : GateLevel::kWarning;
   said.document = {{"schema", "steelyard.gate/1"},
                    {"refused", said.refused},
                    {"verdict", std::string(name_of(prediction.verdict))},
@@ -219,6 +248,9 @@ std::optional<Answer> by_policy(const Diagnostics& problems, const Policy& polic
   const std::string& word = no_training ? policy.no_training : policy.not_weighed;
   Answer said;
   said.refused = word == "refuse";
+  said.level = said.refused ? GateLevel::kRefused : GateLevel::kWarning;
+  said.rule = problems.front().code;
+  said.place = problems.front().place;
   said.line =
       fmt::format("{}: not weighed ({} = \"{}\"): {}", said.refused ? "refused" : "accepted", key,
                   word, printable(problems.front().message));
@@ -230,6 +262,72 @@ std::optional<Answer> by_policy(const Diagnostics& problems, const Policy& polic
   return said;
 }
 
+// Of several jobs, as pre-commit names them, each line says whose it is.
+bool is_stream(const Invocation& invocation) { return invocation.words.size() > 1; }
+
+void say(const Invocation& invocation, const std::string& word, Answer& said) {
+  const bool several = is_stream(invocation);
+  if (several) said.document["file"] = word;
+  if (invocation.json)
+    answer(several ? line_text(said.document) : document_text(said.document));
+  else
+    answer(several ? fmt::format("{}: {}\n", printable(word), said.line) : said.line + "\n");
+}
+
+// Why a job is not weighed. Where the policy has decided, JSON has it in the answer.
+void say_problems(const Invocation& invocation, const std::string& word,
+                  const Diagnostics& problems, bool decided) {
+  if (invocation.json && decided) return;
+  if (invocation.json && is_stream(invocation)) {
+    nlohmann::ordered_json document = json_of(problems);
+    document["file"] = word;
+    answer(line_text(document));
+    return;
+  }
+  refuse(invocation, problems, "nothing weighed");
+  if (!decided && !invocation.json)
+    remark(
+        "the policy does not say what becomes of a job that is not weighed: not_weighed = "
+        "\"accept\" or \"refuse\"\n");
+}
+
+GateFinding finding_at(const std::string& word, const Place& place) {
+  GateFinding finding;
+  finding.job = word;
+  // A flag or a default has no line: the job as a whole, then.
+  finding.file = place.line > 0 && !place.source.empty() ? place.source : word;
+  finding.line = finding.file == place.source ? place.line : 0;
+  finding.column = finding.line > 0 ? place.column : 0;
+  return finding;
+}
+
+GateFinding finding_of(const std::string& word, const Answer& said) {
+  GateFinding finding = finding_at(word, said.place);
+  finding.rule = said.rule;
+  finding.title = said.rule;
+  std::replace(finding.title.begin(), finding.title.end(), '-', ' ');
+  finding.level = said.level;
+  finding.message = said.line;
+  return finding;
+}
+
+GateFinding finding_of(const std::string& word, const Diagnostic& problem) {
+  GateFinding finding = finding_at(word, problem.place);
+  finding.rule = problem.code;
+  const ErrorCode* known = find_error_code(problem.code);
+  finding.title = known == nullptr ? problem.code : std::string(known->title);
+  finding.level = GateLevel::kNotWeighed;
+  finding.message = "not weighed: " + problem.message;
+  if (!problem.label.empty()) finding.message += ": " + problem.label;
+  if (!problem.help.empty()) finding.message += "; " + problem.help;
+  return finding;
+}
+
+std::string in_format(std::string_view format, const std::vector<GateFinding>& findings) {
+  if (format == "github") return github_text(findings);
+  return format == "sarif" ? sarif_text(findings) : junit_text(findings);
+}
+
 }  // namespace
 
 int gate_command(const Invocation& invocation) {
@@ -239,38 +337,41 @@ int gate_command(const Invocation& invocation) {
   }
   if (invocation.words.empty())
     return refuse_words(invocation, "gate what: job scripts or run files");
+  const std::string* format = invocation.value("format");
+  const bool shown_by_others = format != nullptr && *format != "text";
+  if (shown_by_others && invocation.json)
+    return refuse_words(invocation, "--json and --format are two forms of one answer");
   Policy policy;
   if (const std::string* file = invocation.value("policy")) {
     auto read = read_policy(*file);
     if (!read) return refuse(invocation, read.error(), "nothing weighed");
     policy = std::move(*read);
   }
-  // Of several, as pre-commit names them, each line says whose it is.
-  const bool several = invocation.words.size() > 1;
   int status = kDone;
+  std::vector<GateFinding> findings;
   for (const std::string& word : invocation.words) {
     auto judged = judge_guarded(invocation, word, policy);
-    if (!judged) {
-      const auto decided = by_policy(judged.error(), policy);
-      if (!decided || !invocation.json) refuse(invocation, judged.error(), "nothing weighed");
-      if (!decided) {
-        if (!invocation.json)
-          remark(
-              "the policy does not say what becomes of a job that is not weighed: not_weighed = "
-              "\"accept\" or \"refuse\"\n");
-        status = std::max(status, is_internal(judged.error()) ? kInternal : kBadInput);
-        continue;
-      }
-      judged = *decided;
-    }
-    if (judged->refused && status == kDone) status = kFinding;
-    if (several) judged->document["file"] = word;
-    if (invocation.json)
-      answer(several ? line_text(judged->document) : document_text(judged->document));
+    std::optional<Answer> decided;
+    if (judged)
+      decided = std::move(*judged);
     else
-      answer(several ? fmt::format("{}: {}\n", printable(word), judged->line)
-                     : judged->line + "\n");
+      decided = by_policy(judged.error(), policy);
+    if (!decided)
+      status = std::max(status, is_internal(judged.error()) ? kInternal : kBadInput);
+    else if (decided->refused && status == kDone)
+      status = kFinding;
+    if (shown_by_others) {
+      if (decided)
+        findings.push_back(finding_of(word, *decided));
+      else
+        for (const Diagnostic& problem : judged.error())
+          findings.push_back(finding_of(word, problem));
+      continue;
+    }
+    if (!judged) say_problems(invocation, word, judged.error(), decided.has_value());
+    if (decided) say(invocation, word, *decided);
   }
+  if (shown_by_others) answer(in_format(*format, findings));
   return status;
 }
 

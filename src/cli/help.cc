@@ -32,23 +32,11 @@ std::string flag_line(std::string names, std::string_view help, const Style& sty
   return result + wrapped(style, help, kFlagColumns) + "\n";
 }
 
-std::string names_of(const Flag& flag) {
-  std::string names;
-  if (flag.letter != 0) names += fmt::format("-{}, ", flag.letter);
-  names += fmt::format("--{}", flag.name);
-  if (flag.value.empty()) return names;
-  if (flag.choices.empty()) return names + fmt::format(" {}", flag.value);
-  std::string choices;
-  for (const std::string_view word : words_in(flag.choices))
-    choices += (choices.empty() ? "" : "|") + std::string(word);
-  return names + " " + choices;
-}
-
 std::string flags_text(const Command& command, const Style& style, bool all) {
   std::string result = "\n" + painted(style, Ink::kQuiet, "flags") + "\n";
   for (const Flag& flag : flags())
     if (belongs(flag, command.name) && (all || !flag.rare))
-      result += flag_line(names_of(flag), flag.help, style);
+      result += flag_line(flag_names(flag), flag.help, style);
   return result;
 }
 
@@ -74,6 +62,18 @@ std::string keys_text(const Style& style) {
 }
 
 }  // namespace
+
+std::string flag_names(const Flag& flag) {
+  std::string names;
+  if (flag.letter != 0) names += fmt::format("-{}, ", flag.letter);
+  names += fmt::format("--{}", flag.name);
+  if (flag.value.empty()) return names;
+  if (flag.choices.empty()) return names + fmt::format(" {}", flag.value);
+  std::string choices;
+  for (const std::string_view word : words_in(flag.choices))
+    choices += (choices.empty() ? "" : "|") + std::string(word);
+  return names + " " + choices;
+}
 
 std::string overview_text(const Style& style) {
   std::string result =

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 
 namespace steelyard {
 
@@ -13,5 +14,8 @@ std::string overview_text(const Style& style);
 // -h: one screen, examples first. --help: every flag with its key and unit.
 std::string short_help(const Command& command, const Style& style);
 std::string full_help(const Command& command, const Style& style);
+
+// "-v, --verbose", "--units iec|si|bytes".
+std::string flag_names(const Flag& flag);
 
 }  // namespace steelyard

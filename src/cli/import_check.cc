@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A folder of more is no folder of configurations.
-constexpr std::size_t kMostFiles = 20'000;
+constexpr std::size_t kMostFilesChecked = 20'000;
 
 bool is_candidate(const fs::path& path) {
   static constexpr std::array<std::string_view, 12> kEndings = {
@@ -49,7 +49,7 @@ void gather(const fs::path& folder, std::vector<std::string>& files) {
   std::sort(here.begin(), here.end());
   std::sort(folders.begin(), folders.end());
   for (const fs::path& path : here)
-    if (files.size() < kMostFiles) files.push_back(path.string());
+    if (files.size() < kMostFilesChecked) files.push_back(path.string());
   for (const fs::path& path : folders) gather(path, files);
 }
 
@@ -184,8 +184,8 @@ int import_check(const Invocation& invocation) {
       text.empty() ? "" : "\n", all.size(), all.size() == 1 ? "" : "s",
       all.size() - unread - refused, unread, refused);
   if (others > 0) text += fmt::format("{} other files launch nothing\n", others);
-  if (files.size() >= kMostFiles)
-    text += fmt::format("the first {} files alone were looked at\n", kMostFiles);
+  if (files.size() >= kMostFilesChecked)
+    text += fmt::format("the first {} files alone were looked at\n", kMostFilesChecked);
   answer(text);
   return whole ? kDone : kFinding;
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
 
-Diagnostic unreadable(const std::string& path, const std::string& why) {
+Diagnostic unreadable_input(const std::string& path, const std::string& why) {
   return command_line_problem("E100", fmt::format("cannot read {}: {}", path, why));
 }
 
@@ -29,11 +29,11 @@ std::ptrdiff_t read_more(InputSource& source, std::string& text, std::string& wh
 tl::expected<std::string, Diagnostic> read_input(const std::string& path, const InputKind& kind) {
   std::string why;
   const std::unique_ptr<InputSource> source = world().open(path, why);
-  if (source == nullptr) return tl::unexpected(unreadable(path, why));
+  if (source == nullptr) return tl::unexpected(unreadable_input(path, why));
   std::string text;
   std::ptrdiff_t size = 1;
   while (size > 0 && text.size() <= kind.most) size = read_more(*source, text, why);
-  if (size < 0) return tl::unexpected(unreadable(path, why));
+  if (size < 0) return tl::unexpected(unreadable_input(path, why));
   if (text.size() > kind.most)
     return tl::unexpected(command_line_problem(
         "E103", fmt::format("{} is larger than {} MiB: no {}", path, kind.most >> 20U, kind.name)));
@@ -43,7 +43,7 @@ tl::expected<std::string, Diagnostic> read_input(const std::string& path, const 
 InputLines::InputLines(const std::string& path) : path_(path) {
   std::string why;
   source_ = world().open(path, why);
-  if (source_ == nullptr) problem_ = unreadable(path, why);
+  if (source_ == nullptr) problem_ = unreadable_input(path, why);
 }
 
 InputLines::~InputLines() = default;
@@ -54,7 +54,7 @@ bool InputLines::fill() {
   at_ = 0;
   std::string why;
   const std::ptrdiff_t size = read_more(*source_, buffer_, why);
-  if (size < 0) problem_ = unreadable(path_, why);
+  if (size < 0) problem_ = unreadable_input(path_, why);
   if (size <= 0) ended_ = true;
   return size > 0;
 }

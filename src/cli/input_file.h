@@ -48,6 +48,8 @@ class InputLines {
   // Moves to the next line that is not blank; false at the end, or where there is a problem.
   bool next();
   std::string_view line() const { return line_; }
+  // Whether next() need not wait for more bytes.
+  bool has_next() const { return buffer_.find('\n', at_) != std::string::npos; }
   int number() const { return number_; }
   const std::optional<Diagnostic>& problem() const { return problem_; }
 

@@ -50,9 +50,9 @@ class Descriptor final : public InputSource {
   int descriptor_;
 };
 
-std::atomic<bool> asked_to_stop{false};
+std::atomic<bool> stop_was_asked{false};
 extern "C" void stop_the_search(int) {
-  asked_to_stop = true;
+  stop_was_asked = true;
   std::signal(SIGINT, SIG_DFL);
 }
 
@@ -149,10 +149,10 @@ bool ProgramWorld::go_on(const WorkDone& at) {
                                                 : std::string("none fits yet"),
                             rest));
   }
-  return !asked_to_stop;
+  return !stop_was_asked;
 }
 
-bool ProgramWorld::stopped() { return asked_to_stop; }
+bool ProgramWorld::stopped() { return stop_was_asked; }
 
 void ProgramWorld::listen_for_stop() { std::signal(SIGINT, stop_the_search); }
 

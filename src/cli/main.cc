@@ -17,6 +17,11 @@
 #include "data/version.h"
 #include "quantity/checked.h"
 
+// " (commit 1234567, data of 2026-11-25)": of builds that leave their machine; others know their version alone.
+#ifndef STEELYARD_BUILT_FROM
+#define STEELYARD_BUILT_FROM ""
+#endif
+
 namespace steelyard {
 namespace {
 
@@ -51,7 +56,7 @@ int answer_words(std::vector<std::string> words) {
     return kDone;
   }
   if (name == "-V" || name == "--version") {
-    answer(fmt::format("steelyard {}\n", version()));
+    answer(fmt::format("steelyard {}{}\n", version(), STEELYARD_BUILT_FROM));
     return kDone;
   }
   const Command* command = find_command(name);

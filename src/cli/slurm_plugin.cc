@@ -31,8 +31,46 @@ end
 
 local function quoted(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
+-- A number that was said: Slurm has two that stand for none.
+local function said(number)
+  if number == nil or number == 0 or number >= 65534 then return nil end
+  return number
+end
+
+-- The GPUs of "gres/gpu:h100:8" or "gres:gpu:8", as an option says them.
+local function gpus_of(tres)
+  return tres and (("," .. tres):match(",gres[:/]gpu[:=]([%w_:%-]+)"))
+end
+
+-- What sbatch was given beside the script wins over it: the job's own words, as its last directives.
+local function with_options(job, partitions)
+  local options = {}
+  local function add(name, value)
+    if value then options[#options + 1] = "#SBATCH --" .. name .. "=" .. value .. "\n" end
+  end
+  local least, most = said(job.min_nodes), said(job.max_nodes)
+  add("nodes", least and (most and most > least and (least .. "-" .. most) or least))
+  add("ntasks-per-node", said(job.ntasks_per_node))
+  add("ntasks", said(job.num_tasks))
+  add("gpus-per-node", gpus_of(job.tres_per_node))
+  add("gpus-per-task", gpus_of(job.tres_per_task))
+  add("gpus", gpus_of(job.tres_per_job))
+  local partition = job.partition
+  for name, one in pairs(partitions or {}) do
+    if not partition and one.flag_default == 1 then partition = name end
+  end
+  if partition and not partition:find("[^%w_%-%.]") then add("partition", partition) end
+  local head, at = "", 1
+  while true do
+    local line, after = job.script:match("^([^\n]*\n)()", at)
+    if not line or not line:match("^%s*#") and line:match("%S") then break end
+    head, at = head .. line, after
+  end
+  return head .. table.concat(options) .. job.script:sub(at)
+end
+
 -- The exit status of the gate and its line; nothing where it did not end by itself.
-local function gate(script, policy)
+local function gate(script, folder, policy)
   local path = os.tmpname()
   local file = io.open(path, "w")
   if not file then return nil, "no temporary file" end
@@ -40,6 +78,8 @@ local function gate(script, policy)
   file:close()
   local command = "timeout " .. SECONDS .. " " .. quoted(STEELYARD) .. " gate - --ascii"
   if policy then command = command .. " --policy " .. quoted(POLICY) end
+  -- Files that the script names lie where it was submitted, if this user may look there.
+  if folder then command = "cd " .. quoted(folder) .. " 2>/dev/null; " .. command end
   local pipe = io.popen(command .. " < " .. quoted(path) .. " 2>/dev/null; echo status $?")
   local answer = pipe and pipe:read("*a") or ""
   if pipe then pipe:close() end
@@ -54,7 +94,7 @@ function slurm_job_submit(job, partitions, uid)
   if job.script == nil then return slurm.SUCCESS end
   if job.comment and job.comment:find("steelyard:skip", 1, true) then return slurm.SUCCESS end
   local policy = policy_text()
-  local status, line = gate(job.script, policy)
+  local status, line = gate(with_options(job, partitions), job.work_dir, policy)
   if status == nil then
     local closed = fails_closed(policy)
     local verdict = closed and "refused" or "accepted"

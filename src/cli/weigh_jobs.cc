@@ -15,6 +15,7 @@
 #include "cli/share_work.h"
 #include "cli/weigh_command.h"
 #include "document/read.h"
+#include "report/json_values.h"
 #include "report/prediction_json.h"
 #include "world/world.h"
 
@@ -31,32 +32,44 @@ struct JobLine {
 };
 struct JobAnswer {
   std::string text;
-  bool internal = false;
+  int status = kDone;
 };
+
+// The line's own name for itself stands in its answer.
+JobAnswer named(nlohmann::ordered_json document, const nlohmann::ordered_json& id,
+                int status = kDone) {
+  if (!id.is_null()) document["id"] = id;
+  return {line_text(document), status};
+}
 
 JobAnswer answer_of(const Invocation& invocation, const std::vector<KeyEdit>& edits,
                     const JobLine& line) {
+  nlohmann::ordered_json id;
   // One bad line, be it our own defect, must not silence the lines after it.
   try {
     tl::expected<Value, Diagnostics> document = read_json(line.text, line.source);
-    if (!document) return {line_text(json_of(document.error()))};
-    if (document->is_table()) lay_over(*document, edits);
+    if (!document) return named(json_of(document.error()), id, kBadInput);
+    if (document->is_table()) {
+      if (const Value* name = document->find("id")) id = json_of(*name);
+      remove_path(*document, "id");
+      lay_over(*document, edits);
+    }
     const bool brief = invocation.has("brief"), judged = invocation.has("replay");
     const Weighed weighed = weigh_document(*document, "", brief && !judged ? decided : predict);
-    if (!weighed.prediction) return {line_text(json_of(weighed.problems))};
+    if (!weighed.prediction) return named(json_of(weighed.problems), id, kBadInput);
     if (judged)
       if (const std::string difference =
               differences(*weighed.prediction, predict_by_replay(*weighed.job));
           !difference.empty())
-        return {line_text(internal_error("the replay of every event disagrees: " + difference)),
-                true};
+        return named(internal_error("the replay of every event disagrees: " + difference), id,
+                     kInternal);
     const std::vector<Suggestion> suggestions =
         brief ? std::vector<Suggestion>()
               : suggest(*weighed.job, *weighed.prediction,
                         rewritten(*document, "", tool_of(*document)));
-    return {line_text(json_of(*weighed.job, *weighed.prediction, suggestions, brief))};
+    return named(json_of(*weighed.job, *weighed.prediction, suggestions, brief), id);
   } catch (const std::exception& fault) {
-    return {line_text(internal_error(fault.what())), true};
+    return named(internal_error(fault.what()), id, kInternal);
   }
 }
 
@@ -68,9 +81,9 @@ int weigh_jobs(const Invocation& invocation, const std::string& file) {
   const std::vector<KeyEdit> edits = edits_of(invocation.keys);
   const std::size_t said = threads_of(invocation);
   const std::size_t threads = said > 0 ? said : world().threads();
-  // A pipe that is read line by line is answered line by line.
-  const std::size_t at_once = file == "-" || threads == 1 ? 1 : 64 * threads;
+  const std::size_t at_once = threads == 1 ? 1 : 64 * threads;
   bool internal = false;
+  std::size_t asked = 0, failed = 0;
   std::vector<JobLine> batch;
   const auto answer_all = [&] {
     std::vector<JobAnswer> answers(batch.size());
@@ -78,19 +91,25 @@ int weigh_jobs(const Invocation& invocation, const std::string& file) {
         batch.size(), [&](std::size_t i) { answers[i] = answer_of(invocation, edits, batch[i]); },
         threads);
     for (const JobAnswer& one : answers) {
-      internal = internal || one.internal;
+      internal = internal || one.status == kInternal;
+      ++asked;
+      failed += one.status == kDone ? 0 : 1;
       answer(one.text);
     }
     batch.clear();
   };
   while (lines.next()) {
     batch.push_back({std::string(lines.line()), fmt::format("<jobs>:{}", lines.number())});
-    if (batch.size() >= at_once) answer_all();
+    // A pipe that is written line by line is answered line by line.
+    if (batch.size() >= at_once || (file == "-" && !lines.has_next())) answer_all();
   }
   answer_all();
   if (lines.problem())
     return refuse(invocation, {*lines.problem()}, "the lines from there on are not weighed");
-  return internal ? kInternal : kDone;
+  if (failed > 0)
+    remark(
+        fmt::format("{} of {} lines could not be weighed: their answers say why\n", failed, asked));
+  return internal ? kInternal : failed > 0 ? kFinding : kDone;
 }
 
 }  // namespace steelyard

@@ -33,6 +33,12 @@ int main() {
   expect(wrong.status == 2 && holds(wrong.text, "steelyard.error/1"), "unknown key", wrong);
   const auto verb = steelyard::call("wiegh", "{}");
   expect(verb.status == 2 && holds(verb.text, "E001"), "unknown verb", verb);
+  const auto misspelt = steelyard::weigh(R"({"run": "7b", "sequence_lenght": 4096})");
+  expect(misspelt.status == 2 && holds(misspelt.text, R"(the key is \"sequence_length\")"),
+         "misspelt key", misspelt);
+  const auto browser = steelyard::call("page", "{}");
+  expect(browser.status == 2 && holds(browser.text, "E001"), "a command of the program alone",
+         browser);
   const auto broken = steelyard::weigh("{\"run\": ");
   expect(broken.status == 2 && holds(broken.text, "steelyard.error/1"), "broken JSON", broken);
   const auto passwd = steelyard::weigh(R"({"run": "/etc/passwd"})");

@@ -52,6 +52,7 @@ JobCompType=jobcomp/none
 GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs={processors} Gres=gpu:h100:8 State=UNKNOWN
 PartitionName=train Nodes={host} Default=YES MaxTime=INFINITE State=UP
+PartitionName=small Nodes={host} MaxTime=INFINITE State=UP
 """
 
 
@@ -94,7 +95,8 @@ class Slurm:
         self.write("gres.conf", "Name=gpu Type=h100 File=/dev/tty[0-7]\n" if pathlib.Path("/dev/tty7").exists()
                    else "Name=gpu Type=h100 Count=8\n")
         self.write("cgroup.conf", "CgroupAutomount=no\n")
-        self.write("steelyard.toml", 'refuse = "does-not-fit"\n[partition.train]\ndevice = "h100-sxm-80gb"\n')
+        self.write("steelyard.toml", 'refuse = "does-not-fit"\n[partition.train]\ndevice = "h100-sxm-80gb"\n'
+                   '[partition.small]\ndevice = "t4"\n')
         self.write("bin/accelerate", f'#!/bin/sh\necho "$@" > {self.folder}/jobs/launched.$SLURM_JOB_ID\n', 0o755)
 
     def processors(self):
@@ -232,6 +234,18 @@ def main():
         check.job("its user may insist", large, "--comment=steelyard:skip")
         check.job("a job that trains nothing is none of ours", "#!/bin/bash\n#SBATCH --gpus-per-node=1\nhostname\n",
                   runs=False)
+        # Files of a job lie where it was submitted, under names without a folder.
+        (folder / "jobs/conf").mkdir()
+        for name, length in (("short", 2048), ("long", 65536)):
+            slurm.write(f"jobs/conf/{name}.json", '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}, '
+                                                  '"bf16": {"enabled": true}}')
+            script = ("#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus-per-node=8\n"
+                      f"deepspeed train.py --deepspeed conf/{name}.json --bf16 True --model_max_length {length} "
+                      "--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 1\n")
+            check.job(f"relative paths, {name}", script, runs=False, refused=None if name == "short" else "does not fit")
+            if name == "short":
+                check.job("GPUs of the command line count", script, "--gpus-per-node=1", refused="does not fit")
+                check.job("the partition of the command line counts", script, "--partition=small", refused="does not fit")
         print("all jobs as they should be" if check.failed == 0 else f"{check.failed} wrong\n{slurm.logs()}")
         return 1 if check.failed else 0
     except Failure as failure:
