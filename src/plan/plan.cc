@@ -37,10 +37,14 @@ struct Confirmed {
   }
 };
 
-// `beside`: what else there is to do meanwhile.
+using RowOf = std::optional<PlanRow> (*)(const PlanQuestion& question, const Space& space,
+                                         const Layout& layout, const SearchHelp& help);
+
+// `beside`: what else there is to do meanwhile. `row_of`: launched_fitting_row_of where nobody asks for what nearly fits.
 Confirmed confirmed(const PlanQuestion& question, const Space& space,
                     const std::vector<WeighedLayout>& candidates, std::size_t wanted,
-                    const SearchHelp& help, std::vector<Work> beside = {}) {
+                    const SearchHelp& help, std::vector<Work> beside = {},
+                    RowOf row_of = launched_row_of) {
   std::vector<std::optional<PlanRow>> weighed(candidates.size());
   Confirmed answer;
   // In rounds: most of the time the first are enough.
@@ -49,8 +53,7 @@ Confirmed confirmed(const PlanQuestion& question, const Space& space,
     const std::size_t count = std::min(candidates.size() - from, wanted - answer.rows.size());
     help.share(count + beside.size(), [&](std::size_t i) {
       if (i >= count) return beside[i - count]();
-      weighed[from + i] =
-          launched_row_of(question, space, layout_of(space, candidates[from + i]), help);
+      weighed[from + i] = row_of(question, space, layout_of(space, candidates[from + i]), help);
     });
     beside.clear();
     for (std::size_t i = from; i < from + count; ++i) answer.add(std::move(weighed[i]));
@@ -76,7 +79,7 @@ void confirm_any(const PlanQuestion& question, const Space& space, const SearchR
                      [&](const WeighedLayout& other) { return other.layout == weighed.layout; }))
       rest.push_back(weighed);
   }
-  answer.rows = confirmed(question, space, rest, 1, help).rows;
+  answer.rows = confirmed(question, space, rest, 1, help, {}, launched_fitting_row_of).rows;
 }
 
 // ---- the rule of thumb
@@ -191,7 +194,7 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     wish.tight = kMostUnsure;
     const SearchResult found = search(asked.run, asked.target, space, wish, help);
     const std::vector<WeighedLayout> candidates = best_unlike(found, space, kSpare);
-    Confirmed sure = confirmed(asked, space, candidates, 1, help);
+    Confirmed sure = confirmed(asked, space, candidates, 1, help, {}, launched_fitting_row_of);
     confirm_any(asked, space, found, candidates, help, sure);
     if (!sure.rows.empty()) return std::move(sure.rows.front());
     // A host that nobody knows may have what the devices lack.
@@ -313,7 +316,10 @@ void put_steadiest_first(const PlanQuestion& question, std::size_t wanted, const
 
 }  // namespace
 
-std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
+namespace {
+
+template <class Predict>
+std::optional<PlanRow> row_by(Predict predict, const PlanQuestion& question, const Space& space,
                               const Layout& layout, const SearchHelp& help) {
   PlanRow row;
   row.layout = layout;
@@ -322,7 +328,9 @@ std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
   ReadJob job = help.read(row.run);
   if (!job) return std::nullopt;
   try {
-    row.prediction = predict_fullest(*job);
+    std::optional<Prediction> prediction = predict(*job);
+    if (!prediction) return std::nullopt;
+    row.prediction = std::move(*prediction);
     const auto time = predict_time(*job);
     row.prediction.time = time;
     if (time) row.time = *time;
@@ -331,6 +339,19 @@ std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
   }
   row.job = std::move(*job);
   return row;
+}
+
+}  // namespace
+
+std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
+                              const Layout& layout, const SearchHelp& help) {
+  return row_by([](const Job& job) { return std::optional(predict_fullest(job)); }, question, space,
+                layout, help);
+}
+
+std::optional<PlanRow> fitting_row_of(const PlanQuestion& question, const Space& space,
+                                      const Layout& layout, const SearchHelp& help) {
+  return row_by(predict_if_it_fits, question, space, layout, help);
 }
 
 std::vector<std::pair<TimeTerm, double>> term_differences(const StepTime& faster,
