@@ -24,12 +24,28 @@ const run = {
   cluster: { device: "h100-sxm-80gb", devices: 8 },
   training: { sequence_length: 8192, micro_batch: 1 },
 };
-const prediction = JSON.parse(ask("steelyard_weigh", JSON.stringify(run)));
+const call = (verb, request) => JSON.parse(ask("steelyard_call", verb, JSON.stringify(request)));
+const weighed = call("weigh", run);
+const prediction = weighed.document;
 assert.equal(prediction.schema, "steelyard.prediction/1");
 assert.equal(prediction.parameters.total, 8030261248);
 const peak = prediction.ranks[0].phases.find((phase) => phase.phase === prediction.peak.phase);
 const piles = Object.entries(peak.piles).filter(([name]) => name !== "slack" && name !== "runtime");
 assert.equal(piles.reduce((sum, [, bytes]) => sum + bytes, 0), prediction.peak.allocated_bytes);
-const wrong = JSON.parse(ask("steelyard_weigh", 'model = "llama-3.1-8b"\nengin = "fsdp2"\n'));
-assert.equal(wrong.schema, "steelyard.error/1");
 console.log(`8 x H100, Llama 3.1 8B: ${prediction.verdict}, ${prediction.peak.allocated_bytes} bytes allocated`);
+
+// The same through names, flags and a file that is handed in.
+const named = call("weigh", { run: "llama-3.1-8b", on: "8xh100-sxm-80gb", engine: "fsdp2", sequence_length: 8192, micro_batch: 1 });
+assert.equal(named.document.peak.allocated_bytes, prediction.peak.allocated_bytes);
+const launch = 'base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 1\nbf16: true\noptimizer: adamw_torch\n';
+const imported = call("import", { run: "axolotl.yaml", on: "8xh100", files: { "axolotl.yaml": launch } });
+assert.equal(imported.document.run.training.sequence_length, 4096);
+const text = call("weigh", { run, format: "text" });
+assert.match(text.text, /llama-3.1-8b/);
+
+const wrong = call("weigh", { run: 'model = "llama-3.1-8b"\nengin = "fsdp2"\n' });
+assert.equal(wrong.status, 2);
+assert.equal(wrong.document.schema, "steelyard.error/1");
+assert.equal(call("wiegh", {}).document.problems[0].code, "E001");
+// No file of anybody's machine is there.
+assert.equal(call("weigh", { run: "/etc/passwd" }).status, 2);

@@ -62,6 +62,7 @@ int gate_command(const Invocation& invocation);
 int validate_command(const Invocation& invocation);
 int calibrate_command(const Invocation& invocation);
 int list_command(const Invocation& invocation);
+int page_command(const Invocation& invocation);
 int completion_command(const Invocation& invocation);
 int help_command(const Invocation& invocation);
 

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/machine_world.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 
@@ -33,6 +34,8 @@ TEST(Commands, AcceptTheirOwnFlags) {
 
 // What the help shows works as pasted.
 TEST(Commands, ExamplesAreUnderstood) {
+  MachineWorld machine;
+  const InWorld here(machine);
   for (const Command& command : commands())
     for (const std::string_view example : command.examples) {
       std::vector<std::string> words = words_of(example);

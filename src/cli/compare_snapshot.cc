@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/against_run.h"
@@ -16,13 +15,13 @@
 #include "evidence/snapshot_reader.h"
 #include "report/measured_comparison.h"
 #include "report/prediction_json.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
 
 std::optional<EvidenceFile> open_snapshot(const std::string& word) {
-  std::error_code failed;
-  if (!std::filesystem::is_regular_file(word, failed)) return std::nullopt;
+  if (world().kind_of(word) != PathKind::kFile) return std::nullopt;
   auto file = EvidenceFile::open(word);
   if (!file ||
       recognise_snapshot(file->bytes().substr(0, std::size_t{64} << 10), file->name()) < 60)

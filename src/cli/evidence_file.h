@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -32,6 +33,7 @@ class EvidenceFile {
 
  private:
   EvidenceFile() = default;
+  std::optional<Diagnostic> map(const std::string& path);
   std::string name_, text_;
   char* mapped_ = nullptr;
   std::size_t size_ = 0;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -22,6 +21,7 @@
 #include "report/key_help.h"
 #include "report/model_states.h"
 #include "report/prediction_json.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -140,8 +140,7 @@ int explain_command(const Invocation& invocation) {
         invocation,
         fmt::format("explain takes a run and one selection, not also \"{}\"", invocation.words[2]));
   const std::string& word = invocation.words.front();
-  std::error_code failed;
-  const bool exists = word == "-" || std::filesystem::exists(word, failed);
+  const bool exists = word == "-" || world().kind_of(word) != PathKind::kNothing;
   if (!exists && invocation.words.size() == 1 && invocation.keys.empty() &&
       explain_word(invocation, word))
     return kDone;

@@ -62,7 +62,6 @@ std::string diff_of(const Patched& patched) {
 int write_to_folder(const Invocation& invocation, const RunInput& input, const Patched& patched,
                     const std::string& folder) {
   namespace fs = std::filesystem;
-  std::error_code failed;
   for (const PatchedFile& file : patched.files) {
     fs::path name = fs::path(file.name).lexically_proximate(
         input.folder.empty() ? fs::path(".") : fs::path(input.folder));
@@ -70,7 +69,7 @@ int write_to_folder(const Invocation& invocation, const RunInput& input, const P
       name = fs::path(file.name).filename();
     if (file.name == "<stdin>") name = "stdin";
     const fs::path path = fs::path(folder) / name;
-    fs::create_directories(path.parent_path(), failed);
+    make_folder(path.parent_path().string());
     if (const auto problem = write_file(path.string(), file.after))
       return refuse(invocation, {*problem}, "not all written");
     answer(path.generic_string() + "\n");

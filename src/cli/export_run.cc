@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_status.h"
@@ -22,6 +21,7 @@
 #include "report/json_values.h"
 #include "report/prediction_json.h"
 #include "report/verdict_words.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -58,7 +58,7 @@ tl::expected<Job, Diagnostics> job_to_write(const Value& document, const std::st
 // What would be written, against what stands there now: nothing, where there is no such file.
 std::string diff_against(const std::string& path, const std::string& text) {
   std::optional<std::string> before;
-  if (std::error_code failed; !path.empty() && std::filesystem::exists(path, failed))
+  if (!path.empty() && world().kind_of(path) != PathKind::kNothing)
     if (auto there = read_input(path, kConfigurationFile)) before = std::move(*there);
   return unified_diff(before.value_or(""), text, before ? path : "/dev/null",
                       path.empty() ? "exported" : path);
@@ -155,8 +155,7 @@ int give_exported(const Invocation& invocation, const std::string& target,
   const std::string* folder = invocation.value("to-folder");
   const std::string* output = invocation.value("output");
   if (folder != nullptr) {
-    std::error_code failed;
-    if (!invocation.has("diff")) std::filesystem::create_directories(*folder, failed);
+    if (!invocation.has("diff")) make_folder(*folder);
     for (const ExportedFile& file : exported.files) {
       const std::string path = *folder + "/" + file.name;
       if (invocation.has("diff")) {

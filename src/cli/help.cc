@@ -81,7 +81,7 @@ std::string overview_text(const Style& style) {
   result += "\n" + painted(style, Ink::kQuiet, "try") + "\n";
   for (const char* example :
        {"steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb --sequence-length 8192",
-        "steelyard explain 7b", "steelyard list models"})
+        "steelyard explain 7b"})
     result += fmt::format("  {}\n", example);
   result += "\n" + painted(style, Ink::kQuiet, "commands") + "\n";
   for (const Command& command : commands())

@@ -17,6 +17,7 @@
 #include "document/printable.h"
 #include "report/json_values.h"
 #include "report/prediction_json.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -147,8 +148,8 @@ int import_check(const Invocation& invocation) {
     return refuse_words(invocation, "import --check what: folders or launch configurations");
   std::vector<std::string> files;
   for (const std::string& word : invocation.words) {
-    std::error_code failed;
-    if (fs::is_directory(word, failed))
+    const PathKind kind = world().kind_of(word);
+    if (world().has_machine() && (kind == PathKind::kFolder || kind == PathKind::kEmptyFolder))
       gather(word, files);
     else
       files.push_back(word);

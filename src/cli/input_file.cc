@@ -1,13 +1,9 @@
 #include "cli/input_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "cli/read_invocation.h"
 
@@ -16,30 +12,14 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
 
-Diagnostic unreadable(const std::string& path, int failure) {
-  const std::string why = failure == ENOENT   ? "no such file"
-                          : failure == EISDIR ? "it is a folder"
-                          : failure == EACCES ? "permission denied"
-                                              : std::strerror(failure);
+Diagnostic unreadable(const std::string& path, const std::string& why) {
   return command_line_problem("E100", fmt::format("cannot read {}: {}", path, why));
 }
 
-// errno, or 0.
-int open_input(const std::string& path, int& descriptor) {
-  descriptor = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  return descriptor < 0 ? errno : 0;
-}
-
-void close_input(int descriptor) {
-  if (descriptor > STDIN_FILENO) ::close(descriptor);
-}
-
-// Adds what comes next: its size, 0 at the end, or less where errno says why not.
-ssize_t read_more(int descriptor, std::string& text) {
-  std::array<char, kChunk> chunk{};
-  ssize_t size = -1;
-  do size = ::read(descriptor, chunk.data(), chunk.size());
-  while (size < 0 && errno == EINTR);
+// Adds what comes next: its size, 0 at the end, or less where `why` says what failed.
+std::ptrdiff_t read_more(InputSource& source, std::string& text, std::string& why) {
+  std::array<char, kChunk> chunk;  // not cleared: what was read of it is all that is used
+  const std::ptrdiff_t size = source.read(chunk.data(), chunk.size(), why);
   if (size > 0) text.append(chunk.data(), static_cast<std::size_t>(size));
   return size;
 }
@@ -47,15 +27,13 @@ ssize_t read_more(int descriptor, std::string& text) {
 }  // namespace
 
 tl::expected<std::string, Diagnostic> read_input(const std::string& path, const InputKind& kind) {
-  int descriptor = -1;
-  if (const int failure = open_input(path, descriptor); failure != 0)
-    return tl::unexpected(unreadable(path, failure));
+  std::string why;
+  const std::unique_ptr<InputSource> source = world().open(path, why);
+  if (source == nullptr) return tl::unexpected(unreadable(path, why));
   std::string text;
-  ssize_t size = 1;
-  while (size > 0 && text.size() <= kind.most) size = read_more(descriptor, text);
-  const int failure = size < 0 ? errno : 0;
-  close_input(descriptor);
-  if (failure != 0) return tl::unexpected(unreadable(path, failure));
+  std::ptrdiff_t size = 1;
+  while (size > 0 && text.size() <= kind.most) size = read_more(*source, text, why);
+  if (size < 0) return tl::unexpected(unreadable(path, why));
   if (text.size() > kind.most)
     return tl::unexpected(command_line_problem(
         "E103", fmt::format("{} is larger than {} MiB: no {}", path, kind.most >> 20U, kind.name)));
@@ -63,18 +41,20 @@ tl::expected<std::string, Diagnostic> read_input(const std::string& path, const 
 }
 
 InputLines::InputLines(const std::string& path) : path_(path) {
-  if (const int failure = open_input(path, descriptor_); failure != 0)
-    problem_ = unreadable(path, failure);
+  std::string why;
+  source_ = world().open(path, why);
+  if (source_ == nullptr) problem_ = unreadable(path, why);
 }
 
-InputLines::~InputLines() { close_input(descriptor_); }
+InputLines::~InputLines() = default;
 
 bool InputLines::fill() {
   if (ended_) return false;
   buffer_.erase(0, at_);
   at_ = 0;
-  const ssize_t size = read_more(descriptor_, buffer_);
-  if (size < 0) problem_ = unreadable(path_, errno);
+  std::string why;
+  const std::ptrdiff_t size = read_more(*source_, buffer_, why);
+  if (size < 0) problem_ = unreadable(path_, why);
   if (size <= 0) ended_ = true;
   return size > 0;
 }

@@ -11,12 +11,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 
 #include "document/diagnostic.h"
+#include "world/world.h"
 
 namespace steelyard {
 
@@ -53,7 +55,7 @@ class InputLines {
   bool fill();
 
   std::string path_;
-  int descriptor_ = -1;
+  std::unique_ptr<InputSource> source_;
   std::string buffer_;
   std::size_t at_ = 0;
   bool ended_ = false;

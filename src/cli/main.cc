@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/exit_status.h"
 #include "cli/help.h"
+#include "cli/machine_world.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
@@ -85,6 +86,8 @@ int answer_words(std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
   steelyard::prepare_signals();
+  steelyard::ProgramWorld machine;
+  const steelyard::InWorld here(machine);
   try {
     return steelyard::finished(steelyard::answer_words({argv + 1, argv + argc}));
   } catch (const std::exception& fault) {

@@ -11,6 +11,7 @@
 #include "cli/exit_status.h"
 #include "cli/output_file.h"
 #include "document/printable.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -50,9 +51,12 @@ void set_outlets(const Style& answer, const Style& talk) {
   talk_style = talk;
 }
 
-void answer(std::string_view text) { write(shown(text, answer_style)); }
+void answer(std::string_view text) {
+  if (!world().take_answer(shown(text, Style{}))) write(shown(text, answer_style));
+}
 
 void answer_file(std::string_view text) {
+  if (world().take_answer(text)) return;
   if (::isatty(STDOUT_FILENO) == 1)
     answer(text);
   else
@@ -60,6 +64,7 @@ void answer_file(std::string_view text) {
 }
 
 void remark(std::string_view text) {
+  if (world().take_remark(shown(text, Style{}))) return;
   // The talk stands after the answer so far, also when both go to one place.
   flush_answer();
   const std::string safe = shown(text, talk_style);

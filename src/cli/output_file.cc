@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "cli/read_invocation.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -50,6 +51,10 @@ void forget_unfinished_file() {
 }
 
 OutputFile::OutputFile(const std::string& path) : name_(path), path_(path) {
+  if (world().keeps_files()) {
+    kept_.emplace();
+    return;
+  }
   std::error_code failed;
   // The name of a link stays a link.
   const std::filesystem::path real = std::filesystem::canonical(path, failed);
@@ -92,6 +97,8 @@ void OutputFile::fail(int why) {
 }
 
 void OutputFile::write(std::string_view text) {
+  if (kept_) kept_->append(text);
+  if (kept_) return;
   while (!text.empty() && failure_ == 0) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
     if (written >= 0)
@@ -102,6 +109,10 @@ void OutputFile::write(std::string_view text) {
 }
 
 std::optional<Diagnostic> OutputFile::finish() {
+  if (kept_) {
+    world().keep_file(name_, *kept_);
+    return std::nullopt;
+  }
   if (descriptor_ >= 0 && ::close(descriptor_) != 0) fail(errno);
   descriptor_ = -1;
   if (failure_ == 0 && !beside_.empty()) {
@@ -115,6 +126,11 @@ std::optional<Diagnostic> OutputFile::finish() {
   if (failure_ == 0) return std::nullopt;
   return command_line_problem("E621",
                               fmt::format("cannot write {}: {}", name_, reason_of(failure_)));
+}
+
+void make_folder(const std::string& path) {
+  std::error_code seen_later;
+  if (!world().keeps_files()) std::filesystem::create_directories(path, seen_later);
 }
 
 std::optional<Diagnostic> write_file(const std::string& path, std::string_view text) {

@@ -37,7 +37,11 @@ class OutputFile {
   std::string beside_;  // empty: `path_` is written itself
   int descriptor_ = -1;
   int failure_ = 0;
+  std::optional<std::string> kept_;  // where the world keeps files for its caller
 };
+
+// With those above it; what fails is seen when a file is written there.
+void make_folder(const std::string& path);
 
 std::optional<Diagnostic> write_file(const std::string& path, std::string_view text);
 

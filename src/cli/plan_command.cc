@@ -1,12 +1,7 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <csignal>
 #include <locale>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -20,8 +15,8 @@
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
+#include "cli/share_work.h"
 #include "cli/used_stacks.h"
-#include "cli/workers.h"
 #include "cli/written_paths.h"
 #include "document/edit_distance.h"
 #include "picture/answers.h"
@@ -38,6 +33,7 @@
 #include "report/published_table.h"
 #include "report/run_file_text.h"
 #include "report/time_table.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -45,12 +41,6 @@ namespace {
 constexpr int kInterrupted = 130;
 // Then the best so far is said, and that it is no more than that.
 constexpr double kUsualSeconds = 30;
-std::atomic<bool> stopped{false};
-// The first Ctrl-C asks for the best so far; a second one ends the program.
-extern "C" void stop_the_search(int) {
-  stopped = true;
-  std::signal(SIGINT, SIG_DFL);
-}
 
 std::optional<double> amount_in(const std::string& text) {
   std::istringstream words(text);
@@ -60,44 +50,7 @@ std::optional<double> amount_in(const std::string& text) {
   return number;
 }
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// One line on a terminal, from half a second on.
-class ProgressLine {
- public:
-  ProgressLine(bool terminal, double seconds)
-      : terminal_(terminal), seconds_(seconds), start_(Clock::now()) {}
-  ~ProgressLine() {
-    if (shown_) status_line("");
-  }
-  bool operator()(const SearchProgress& progress) {
-    const double elapsed = seconds_since(start_);
-    if (terminal_ && elapsed > 0.5 && elapsed - last_ > 0.1) {
-      last_ = elapsed;
-      shown_ = true;
-      const double rest = progress.done == 0
-                              ? 0
-                              : elapsed * static_cast<double>(progress.all - progress.done) /
-                                    static_cast<double>(progress.done);
-      status_line(fmt::format("weighed {} of at most {} layouts · {} · at most {:.1f} s left",
-                              print_count(progress.done), print_count(progress.all),
-                              progress.best_seconds > 0
-                                  ? "best " + print_seconds(Seconds(progress.best_seconds))
-                                  : std::string("none fits yet"),
-                              rest));
-    }
-    return !stopped && elapsed < seconds_;
-  }
-
- private:
-  bool terminal_, shown_ = false;
-  double seconds_;
-  double last_ = 0;
-  Clock::time_point start_;
-};
+double seconds_since(double start) { return world().seconds() - start; }
 
 void print_plan(const Invocation& invocation, const std::string& text) {
   answer(invocation.style.ascii ? plain_characters(text) : text);
@@ -123,7 +76,7 @@ const std::vector<std::string> kUsualDevices = {"rtx-4090",      "l40s",     "a1
 
 int extreme(const Invocation& invocation, Wanted wanted, const Value& document,
             const SearchHelp& help) {
-  const Clock::time_point start = Clock::now();
+  const double start = world().seconds();
   std::optional<double> price;
   if (const std::string* said = invocation.value("price")) {
     price = amount_in(*said);
@@ -143,7 +96,7 @@ int extreme(const Invocation& invocation, Wanted wanted, const Value& document,
     answer(document_text(json_of(*answered, price)));
   else
     print_plan(invocation, extremes_text(*answered, price, seconds_since(start), invocation.style));
-  if (stopped) return kInterrupted;
+  if (world().stopped()) return kInterrupted;
   return answered->answers.empty() ? kFinding : kDone;
 }
 
@@ -238,7 +191,7 @@ int answer_curve(const Invocation& invocation, const Value& document, const Sear
     answer(document_text(json_of(*curve)));
   else
     print_plan(invocation, curve_text(*curve, invocation.style));
-  if (stopped) return kInterrupted;
+  if (world().stopped()) return kInterrupted;
   const bool any = std::any_of(curve->points.begin(), curve->points.end(),
                                [](const CurvePoint& point) { return point.row.has_value(); });
   return any ? kDone : kFinding;
@@ -284,10 +237,10 @@ int export_best(const Invocation& invocation, const PlanAnswer& answered, const 
 
 // All published layouts, or those that are named.
 int answer_published(const Invocation& invocation) {
-  const Workers workers(threads_of(invocation));
   SearchHelp help = serial_help();
-  help.share = [&](std::size_t count, const std::function<void(std::size_t)>& work) {
-    workers.share(count, work);
+  help.share = [threads = threads_of(invocation)](std::size_t count,
+                                                  const std::function<void(std::size_t)>& work) {
+    share_work(count, work, threads);
   };
   std::vector<AgainstPublished> answers;
   bool suspicious = false;
@@ -346,7 +299,6 @@ int plan_command(const Invocation& invocation) {
       }
   }
 
-  const Workers workers(threads_of(invocation));
   double longest = kUsualSeconds;
   if (const std::string* said = invocation.value("seconds")) {
     const auto amount = amount_in(*said);
@@ -357,11 +309,11 @@ int plan_command(const Invocation& invocation) {
                     "nothing planned");
     longest = *amount;
   }
-  const auto progress = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1, longest);
   SearchHelp help;
   help.read = [&](const Value& run) { return job_of(run, input->folder); };
-  help.share = [&](std::size_t count, const std::function<void(std::size_t)>& work) {
-    workers.share(count, work);
+  help.share = [threads = threads_of(invocation)](std::size_t count,
+                                                  const std::function<void(std::size_t)>& work) {
+    share_work(count, work, threads);
   };
   help.stacks = used->stacks;
   help.must_launch = target != nullptr;
@@ -369,10 +321,16 @@ int plan_command(const Invocation& invocation) {
     return export_fault(run, input->folder,
                         target != nullptr && *target != "slurm" ? *target : files);
   };
-  help.go_on = [&](const SearchProgress& at) { return (*progress)(at); };
-  const Clock::time_point start = Clock::now();
-  help.expired = [start, longest] { return stopped || seconds_since(start) >= longest; };
-  std::signal(SIGINT, stop_the_search);
+  World& here = world();
+  here.listen_for_stop();
+  const double start = here.seconds();
+  help.go_on = [&here, start, longest](const SearchProgress& at) {
+    const double elapsed = here.seconds() - start;
+    return here.go_on({at.done, at.all, at.best_seconds, elapsed, longest}) && elapsed < longest;
+  };
+  help.expired = [&here, start, longest] {
+    return here.stopped() || here.seconds() - start >= longest;
+  };
 
   if (invocation.has("over")) return answer_curve(invocation, document, help);
   if (const auto wanted = wanted_of(invocation))
@@ -421,7 +379,7 @@ int plan_command(const Invocation& invocation) {
   else
     print_plan(invocation, plan_text(*question, answered, seconds, arguments_of(invocation),
                                      invocation.has("verbose"), invocation.style));
-  if (stopped) return kInterrupted;
+  if (world().stopped()) return kInterrupted;
   return answered.rows.empty() ? kFinding : kDone;
 }
 

@@ -56,13 +56,17 @@ int refuse_words(const Invocation& invocation, std::string_view message) {
       "");
 }
 
-int refuse_command(std::string_view name, const Style& style, bool json) {
+Diagnostic unknown_command(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.push_back(command.name);
   Diagnostic problem = command_line_problem("E001", fmt::format("unknown command \"{}\"", name));
   problem.help = did_you_mean("command", nearest_names(name, names));
   if (problem.help.empty()) problem.help = fmt::format("the commands are {}", any_of(names));
-  return refuse({problem}, "", style, json);
+  return problem;
+}
+
+int refuse_command(std::string_view name, const Style& style, bool json) {
+  return refuse({unknown_command(name)}, "", style, json);
 }
 
 }  // namespace steelyard

@@ -19,6 +19,7 @@ void warn(const Invocation& invocation, const Diagnostics& warnings);
 int refuse_words(const Invocation& invocation, std::string_view message);
 
 // A command that does not exist. `json`: as one document.
+Diagnostic unknown_command(std::string_view name);
 int refuse_command(std::string_view name, const Style& style, bool json);
 
 }  // namespace steelyard

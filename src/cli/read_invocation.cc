@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "cli/flags.h"
-#include "cli/workers.h"
+#include "cli/share_work.h"
 #include "document/edit_distance.h"
 #include "job/keys.h"
 
@@ -222,6 +222,32 @@ Diagnostic command_line_problem(std::string code, std::string message, std::stri
   return problem;
 }
 
+std::vector<std::string> values_said(const Flag& flag, const std::string& value) {
+  if (flag.kind != FlagKind::kRepeated || flag.choices.empty()) return {value};
+  std::vector<std::string> values;
+  std::size_t from = 0;
+  for (; value.find(',', from) != std::string::npos; from = value.find(',', from) + 1)
+    values.push_back(value.substr(from, value.find(',', from) - from));
+  values.push_back(value.substr(from));
+  return values;
+}
+
+std::optional<Diagnostic> wrong_threads(const Invocation& invocation) {
+  const std::string* threads = invocation.value("threads");
+  if (threads == nullptr || threads_of(invocation) > 0) return std::nullopt;
+  return command_line_problem("E005",
+                              fmt::format("--threads {}: not a number of threads", *threads),
+                              "--threads 4; without it all of the machine's are used");
+}
+
+std::optional<Diagnostic> unknown_choice(const Flag& flag, const std::string& value) {
+  const std::vector<std::string_view> choices = words_in(flag.choices);
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end())
+    return std::nullopt;
+  return command_line_problem("E005", fmt::format("--{} {}: unknown value", flag.name, value),
+                              fmt::format("--{} takes {}", flag.name, any_of(choices)));
+}
+
 tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
                                                       const std::vector<std::string>& arguments,
                                                       const Surroundings& stdout_around,
@@ -275,27 +301,13 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
           std::vector<std::string>(static_cast<std::size_t>(count));
   for (const auto& [flag, values] : said.values) {
     if (values.empty()) continue;
-    const std::vector<std::string_view> choices = words_in(flag->choices);
-    // Of several choices each may stand alone, or all behind commas.
-    const bool listed = flag->kind == FlagKind::kRepeated && !choices.empty();
     std::vector<std::string>& said_here = invocation.flags[std::string(flag->name)];
-    for (const std::string& value : values) {
-      std::size_t from = 0;
-      for (; listed && value.find(',', from) != std::string::npos; from = value.find(',', from) + 1)
-        said_here.push_back(value.substr(from, value.find(',', from) - from));
-      said_here.push_back(value.substr(from));
-    }
+    for (const std::string& value : values)
+      for (std::string& one : values_said(*flag, value)) said_here.push_back(std::move(one));
     for (const std::string& value : said_here)
-      if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end())
-        problems.push_back(
-            command_line_problem("E005", fmt::format("--{} {}: unknown value", flag->name, value),
-                                 fmt::format("--{} takes {}", flag->name, any_of(choices))));
+      if (auto problem = unknown_choice(*flag, value)) problems.push_back(std::move(*problem));
   }
-  if (const std::string* threads = invocation.value("threads");
-      threads != nullptr && threads_in(*threads) == 0)
-    problems.push_back(
-        command_line_problem("E005", fmt::format("--threads {}: not a number of threads", *threads),
-                             "--threads 4; without it all of the machine's are used"));
+  if (auto problem = wrong_threads(invocation)) problems.push_back(std::move(*problem));
   if (!said.on.empty()) invocation.keys.push_back({"", said.on, "--on"});
   for (const Said::Word& row : said.keys)
     if (row.option->count() > 0)

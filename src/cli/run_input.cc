@@ -19,6 +19,7 @@
 #include "picture/report_page.h"
 #include "plan/recompute_choice.h"
 #include "quantity/parse.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -64,10 +65,10 @@ tl::unexpected<Diagnostics> unreadable(const std::string& word, std::string_view
 }
 
 tl::expected<std::string, std::string> read_file_for_core(const std::string& path) {
-  std::error_code failed;
-  if (std::filesystem::is_directory(path, failed))
+  const PathKind kind = world().kind_of(path);
+  if (kind == PathKind::kFolder || kind == PathKind::kEmptyFolder)
     return tl::unexpected(std::string("a folder without a config.json"));
-  if (!std::filesystem::exists(path, failed)) return tl::unexpected(std::string("no such file"));
+  if (kind == PathKind::kNothing) return tl::unexpected(std::string("no such file"));
   auto text = read_input(path, kConfigurationFile);
   if (text) return std::move(*text);
   return tl::unexpected(text.error().code == "E103"
@@ -79,21 +80,12 @@ tl::expected<std::string, std::string> read_file_for_core(const std::string& pat
 // points; neither above them nor a device, a fifo or a link that leads out.
 tl::expected<std::string, std::string> read_named_file(const std::string& path,
                                                        const std::vector<std::string>& roots) {
-  namespace fs = std::filesystem;
-  std::error_code failed;
-  const fs::path file = fs::canonical(path, failed);
-  if (failed) return tl::unexpected(std::string("no such file"));
-  const bool within = std::any_of(roots.begin(), roots.end(), [&](const std::string& root) {
-    std::error_code unknown;
-    const fs::path folder = fs::canonical(root.empty() ? "." : root, unknown);
-    if (unknown || folder == folder.root_path()) return false;
-    return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
-           folder.end();
-  });
-  if (!within)
+  const PathKind kind = world().kind_of(path);
+  if (kind == PathKind::kNothing) return tl::unexpected(std::string("no such file"));
+  if (!world().is_below(path, roots))
     return tl::unexpected(
         std::string("it is outside of the folders that are read: --root FOLDER names its own"));
-  if (!fs::is_regular_file(file, failed)) return tl::unexpected(std::string("it is no file"));
+  if (kind != PathKind::kFile) return tl::unexpected(std::string("it is no file"));
   return read_file_for_core(path);
 }
 
@@ -147,7 +139,7 @@ KeyEdit placed_edit(std::string_view key, std::string_view text, const Place& pl
 }  // namespace
 
 tl::expected<std::string, Diagnostics> configuration_text(const std::string& word) {
-  if (is_launch_command(word) && !std::filesystem::exists(word)) return word + "\n";
+  if (is_launch_command(word) && world().kind_of(word) == PathKind::kNothing) return word + "\n";
   auto text = read_input(word, kConfigurationFile);
   if (!text) return tl::unexpected(Diagnostics{std::move(text.error())});
   // A report carries the run that it answers for.
@@ -237,19 +229,20 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word,
 
 tl::expected<RunInput, Diagnostics> read_run(const std::string& word, const ForScripts& given) {
   namespace fs = std::filesystem;
-  std::error_code failed;
   const bool standard_input = word == "-";
-  if (!standard_input && fs::is_directory(word, failed)) {
-    if (fs::is_empty(word, failed))
-      return unreadable(word, "the folder is empty; a model's folder holds its config.json");
+  const PathKind kind = standard_input ? PathKind::kOther : world().kind_of(word);
+  if (kind == PathKind::kEmptyFolder)
+    return unreadable(word, "the folder is empty; a model's folder holds its config.json");
+  if (kind == PathKind::kFolder) {
     // A folder may have the name of a model that is known.
     Diagnostics ignored;
-    if (!fs::exists(fs::path(word) / "config.json", failed) && !find_model(word, Place{}, ignored))
+    if (world().kind_of((fs::path(word) / "config.json").string()) == PathKind::kNothing &&
+        !find_model(word, Place{}, ignored))
       return unreadable(word, "a folder without a config.json");
     return model_input(word);
   }
-  const bool is_command = is_launch_command(word) && !fs::exists(word, failed);
-  if (!standard_input && !is_command && !fs::exists(word, failed)) {
+  const bool is_command = is_launch_command(word) && kind == PathKind::kNothing;
+  if (!is_command && kind == PathKind::kNothing) {
     if (is_path(word)) return unreadable(word, "no such file");
     return model_input(word);
   }

@@ -16,6 +16,7 @@
 #include "model/safetensors.h"
 #include "quantity/print.h"
 #include "report/prediction_json.h"
+#include "world/world.h"
 
 namespace steelyard {
 
@@ -36,6 +37,7 @@ Diagnostic unreadable(const std::string& path) {
 
 // Length and header alone, however large the file is.
 tl::expected<StoredTensors, Diagnostics> read_header(const std::string& path) {
+  if (!world().has_machine()) return tl::unexpected(Diagnostics{unreadable(path)});
   std::ifstream file(path, std::ios::binary);
   std::string first(8, '\0');
   if (!file.read(first.data(), 8)) return tl::unexpected(Diagnostics{unreadable(path)});
@@ -82,10 +84,10 @@ void tell_counts(const StoredTensors& tensors) {
 
 std::optional<std::string> stored_checkpoint(const std::string& word) {
   if (word.ends_with(".safetensors") || word.ends_with(".safetensors.index.json")) return word;
-  std::error_code ignored;
-  if (!files::is_directory(word, ignored)) return std::nullopt;
+  if (world().kind_of(word) != PathKind::kFolder) return std::nullopt;
   for (const std::string_view name : {kIndexName, kFileName})
-    if (const files::path path = files::path(word) / name; files::exists(path, ignored))
+    if (const files::path path = files::path(word) / name;
+        world().kind_of(path.string()) != PathKind::kNothing)
       return path.string();
   return std::nullopt;
 }

@@ -23,6 +23,7 @@
 #include "report/validation.h"
 #include "validate/own_runs.h"
 #include "validate/validate.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -30,33 +31,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kWorst = 3;
+constexpr std::size_t kMostFiles = 100'000;  // of a folder
 
 // The files that the words name: a folder means its *.json and *.jsonl, in order of their names.
 std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnostics& problems) {
   std::vector<std::string> files;
   for (const std::string& word : words) {
-    std::error_code failed;
-    if (word == "-" || !fs::is_directory(word, failed)) {
-      if (word != "-" && !fs::exists(word, failed))
+    const PathKind kind = word == "-" ? PathKind::kOther : world().kind_of(word);
+    if (kind != PathKind::kFolder && kind != PathKind::kEmptyFolder) {
+      if (kind == PathKind::kNothing)
         problems.push_back(
             command_line_problem("E100", fmt::format("cannot read {}: no such file", word)));
       else
         files.push_back(word);
       continue;
     }
-    std::vector<std::string> found;
-    for (fs::directory_iterator entry(word, failed), end; !failed && entry != end;
-         entry.increment(failed)) {
-      const std::string path = entry->path().string();
-      // A pipe in a folder would be waited for.
-      if ((path.ends_with(".json") || path.ends_with(".jsonl")) &&
-          fs::is_regular_file(path, failed))
-        found.push_back(path);
-    }
+    std::vector<std::string> found = world().files_below(word, -1, kMostFiles);
+    std::erase_if(found, [](const std::string& path) {
+      return !path.ends_with(".json") && !path.ends_with(".jsonl");
+    });
     if (found.empty())
       problems.push_back(
           command_line_problem("E100", fmt::format("{} holds no *.json and no *.jsonl", word)));
-    std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;

@@ -12,10 +12,11 @@
 #include "cli/read_invocation.h"
 #include "cli/rewritten.h"
 #include "cli/run_input.h"
+#include "cli/share_work.h"
 #include "cli/weigh_command.h"
-#include "cli/workers.h"
 #include "document/read.h"
 #include "report/prediction_json.h"
+#include "world/world.h"
 
 namespace steelyard {
 namespace {
@@ -23,10 +24,6 @@ namespace {
 nlohmann::ordered_json internal_error(const std::string& what) {
   return json_of({command_line_problem("E070", "internal error: " + what)});
 }
-
-}  // namespace
-
-namespace {
 
 struct JobLine {
   std::string text;
@@ -69,15 +66,17 @@ int weigh_jobs(const Invocation& invocation, const std::string& file) {
   InputLines lines(file);
   if (lines.problem()) return refuse(invocation, {*lines.problem()}, "nothing weighed");
   const std::vector<KeyEdit> edits = edits_of(invocation.keys);
-  const Workers workers(threads_of(invocation));
+  const std::size_t said = threads_of(invocation);
+  const std::size_t threads = said > 0 ? said : world().threads();
   // A pipe that is read line by line is answered line by line.
-  const std::size_t at_once = file == "-" || workers.count() == 1 ? 1 : 64 * workers.count();
+  const std::size_t at_once = file == "-" || threads == 1 ? 1 : 64 * threads;
   bool internal = false;
   std::vector<JobLine> batch;
   const auto answer_all = [&] {
     std::vector<JobAnswer> answers(batch.size());
-    workers.share(batch.size(),
-                  [&](std::size_t i) { answers[i] = answer_of(invocation, edits, batch[i]); });
+    share_work(
+        batch.size(), [&](std::size_t i) { answers[i] = answer_of(invocation, edits, batch[i]); },
+        threads);
     for (const JobAnswer& one : answers) {
       internal = internal || one.internal;
       answer(one.text);

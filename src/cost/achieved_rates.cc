@@ -92,7 +92,7 @@ Catalogue<Entry>& catalogue() {
   return entries;
 }
 
-const AchievedRates* in_force = nullptr;
+thread_local const AchievedRates* in_force = nullptr;
 
 }  // namespace
 
@@ -120,6 +120,11 @@ Fraction product_of(const AchievedRates& rates, const Device& device) {
 
 RatesInForce::RatesInForce(AchievedRates rates) : rates_(std::move(rates)) { in_force = &rates_; }
 RatesInForce::~RatesInForce() { in_force = nullptr; }
+
+const AchievedRates* rates_in_force() { return in_force; }
+
+SameRates::SameRates(const AchievedRates* rates) : before_(in_force) { in_force = rates; }
+SameRates::~SameRates() { in_force = before_; }
 
 tl::expected<AchievedRates, std::string> read_rates(std::string_view text, std::string_view name) {
   try {

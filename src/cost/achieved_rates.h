@@ -59,8 +59,8 @@ const AchievedRates& achieved_rates(const Device& device);
 // `product` under the device's own power limit.
 Fraction product_of(const AchievedRates& rates, const Device& device);
 
-// While it lives these rates stand for their architecture: a calibration, or what a user has calibrated. One at a
-// time, made before the threads start that read it.
+// While it lives these rates stand for their architecture, on this thread: a calibration, or what a user has calibrated.
+// One at a time.
 class RatesInForce {
  public:
   explicit RatesInForce(AchievedRates rates);
@@ -71,6 +71,18 @@ class RatesInForce {
 
  private:
   AchievedRates rates_;
+};
+// For threads that do a part of this one's work: SameRates rates(rates_in_force() of the first).
+const AchievedRates* rates_in_force();
+class SameRates {
+ public:
+  explicit SameRates(const AchievedRates* rates);
+  ~SameRates();
+  SameRates(const SameRates&) = delete;
+  SameRates& operator=(const SameRates&) = delete;
+
+ private:
+  const AchievedRates* before_;
 };
 // Of a file as data/efficiency has them; a complaint where it is none.
 tl::expected<AchievedRates, std::string> read_rates(std::string_view text, std::string_view name);

@@ -92,6 +92,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E622", "the step is too long for a trace", "A trace has a slice for every passage of every micro-batch. Beyond a hundred thousand no viewer opens it."},
       {"E623", "not enough memory for this input", "The input asks for more than the machine, or its limit (ulimit -v), gives."},
       {"E624", "the answer has nothing to draw", "A chart needs numbers: an answer without any, such as an error text without sizes, has none. --html writes the words as a page."},
+      {"E630", "the page cannot be served", "`steelyard page` needs the built page beside the program, and a port of this machine that is free."},
       {"E640", "a key of the config is not followed", "A key that the family does not know may make tensors that are not counted. The nearest known name is shown."},
       {"E641", "a part of the model is not counted", "The file describes more than the language model, and that alone is weighed."},
       {"E642", "something that changes memory is not weighed", "Leaving it out in silence would answer for another run: it is refused by its name, with the line where it stands."},

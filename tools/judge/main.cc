@@ -11,6 +11,7 @@
 
 #include "cli/exit_status.h"
 #include "cli/help.h"
+#include "cli/machine_world.h"
 #include "cli/outlet.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
@@ -36,6 +37,8 @@ int judge_words(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   steelyard::prepare_signals();
+  steelyard::ProgramWorld machine;
+  const steelyard::InWorld here(machine);
   try {
     const int status = steelyard::judge_words({argv + 1, argv + argc});
     steelyard::flush_answer();
