@@ -292,6 +292,15 @@ std::optional<PlanRow> row_with(const Layout& layout, const PlanQuestion& questi
   return row_of(question, answer.space, layout, help);
 }
 
+// The time was up before any layout was found to fit: the rule of thumb asks for a few, and what it finds is the best so far.
+void answer_by_thumb(const PlanQuestion& question, const SearchHelp& help, PlanAnswer& answer) {
+  auto thumb = rule_of_thumb(question, answer.space, help);
+  if (!thumb || !thumb->fits) return;
+  const bool must = !question.stacks.is_said || help.must_launch;
+  if (must && launch_fault(question, thumb->row, help)) return;
+  answer.rows.push_back(std::move(thumb->row));
+}
+
 // Exchanges of experts over machines are priced as plain all-to-alls.
 void note_experts(const PlanQuestion& question, PlanAnswer& answer) {
   const PlanTarget& target = question.target;
@@ -402,6 +411,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   if (!result.interrupted) confirm_any(question, answer.space, result, candidates, help, found);
   for (std::optional<PlanRow>& row : tight_rows) found.add(std::move(row));
   show(std::move(found), wish.search.best, answer);
+  if (result.interrupted && answer.rows.empty()) answer_by_thumb(question, help, answer);
   if (wish.steady && !result.interrupted)
     put_steadiest_first(question, wish.search.best, help, answer);
   if (wish.search.front && !result.interrupted)

@@ -12,6 +12,7 @@
 #include "predict/reserve.h"
 #include "predict/runtime.h"
 #include "predict/varied_lengths.h"
+#include "predict/whether_it_fits.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -303,7 +304,10 @@ std::optional<Prediction> predict_if_it_fits(const Job& job) {
 
 Prediction estimate(const Job& job) { return predict_with(job, read_spans, ReserveBy::kEstimate); }
 
-Prediction decided(const Job& job) {
+namespace {
+
+// `only_whether_it_fits`: of what may not fit on the device no more is asked.
+Prediction decided_by(const Job& job, bool only_whether_it_fits) {
   // Pools of graphs are estimated by predict(), too.
   if (job.graphs.of != CudaGraphs::kNone) return predict(job);
   Bytes certain_high{};
@@ -311,11 +315,26 @@ Prediction decided(const Job& job) {
   // What is allocated in whole segments is the least that the simulation answers; and no verdict is above this one.
   const bool is_certain =
       estimated.verdict == Verdict::kDoesNotFit || certain_high <= estimated.usable;
-  if (!is_certain) return predict_fullest(job);
+  if (!is_certain && !only_whether_it_fits) return predict_fullest(job);
+  if (!is_certain) {
+    Prediction played =
+        predict_with(job, read_spans, ReserveBy::kSimulationOfFullest, nullptr, true);
+    if (!played.ranks.empty()) return played;
+    estimated.verdict = Verdict::kTight;
+    estimated.peak.high = std::max(estimated.peak.high, estimated.usable + Bytes(1));
+    estimated.estimated = true;
+    return estimated;
+  }
   if (estimated.verdict != Verdict::kDoesNotFit) estimated.verdict = estimated.host_verdict;
   estimated.estimated = true;
   return estimated;
 }
+
+}  // namespace
+
+Prediction decided(const Job& job) { return decided_by(job, false); }
+
+Prediction decided_whether_it_fits(const Job& job) { return decided_by(job, true); }
 
 Prediction predict_by_replay(const Job& job) {
   return predict_with(job, read_replay, ReserveBy::kSimulation);
