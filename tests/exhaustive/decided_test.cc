@@ -6,7 +6,9 @@
 
 #include "document/read.h"
 #include "job/read.h"
+#include "predict/host_room.h"
 #include "predict/prediction.h"
+#include "predict/whether_it_fits.h"
 #include "random_jobs.h"
 
 namespace steelyard {
@@ -110,6 +112,27 @@ TEST(PredictIfItFits, IsThePredictionOfWhatFits) {
   }
   EXPECT_GT(fits, kJobs / 10);
   EXPECT_GT(does_not, kJobs / 10);
+}
+
+// A search of changes asks this: whether a run is a way out is as predict() says it, and so is what it allocates.
+TEST(DecidedWhetherItFits, IsAWayOutWherePredictSaysSo) {
+  int played = 0, over = 0;
+  constexpr int kJobs = 800;
+  for (std::uint64_t seed = 170'001; seed <= 170'000 + kJobs; ++seed) {
+    const ReadJob job = read_job(*read_json(random_job(seed).dump(), "job"));
+    ASSERT_TRUE(job);
+    const Prediction quick = decided_whether_it_fits(*job), whole = predict(*job);
+    const std::string where = "seed " + std::to_string(seed) + ": " + random_job(seed).dump();
+    ASSERT_EQ(quick.verdict == Verdict::kFits, whole.verdict == Verdict::kFits) << where;
+    ASSERT_EQ(only_host_is_unsure(quick), only_host_is_unsure(whole)) << where;
+    ASSERT_EQ(quick.host_of_node, whole.host_of_node) << where;
+    for (std::size_t rank = 0; rank < quick.ranks.size(); ++rank)
+      ASSERT_EQ(quick.ranks[rank].allocated, whole.ranks[rank].allocated) << where;
+    played += quick.estimated ? 0 : 1;
+    over += quick.estimated && quick.verdict == Verdict::kTight ? 1 : 0;
+  }
+  EXPECT_GT(played, 0);
+  EXPECT_GT(over, 0);
 }
 
 }  // namespace
