@@ -68,7 +68,8 @@ struct Surrounding {
 
 // Does a run fit, how long is its step: steelyard.prediction/1. With "jobs": many runs, a line of JSON each.
 STEELYARD_API Reply weigh(std::string_view request, const Surrounding& around = {}) noexcept;
-// Peak and step time alone, several times as fast: the allocator is not simulated. steelyard.estimate/1.
+// The same without the allocator's simulation and without suggestions, in a fraction of the time: verdict, peak, piles of each
+// phase of the fullest rank, terms of the step's time, and "svg": the bar. steelyard.estimate/1, which says "estimated": true.
 STEELYARD_API Reply estimate(std::string_view request, const Surrounding& around = {}) noexcept;
 // The fastest layouts that fit: steelyard.plan/1. "minimize", "maximize", "why", "seconds" as the flags of that name.
 STEELYARD_API Reply plan(std::string_view request, const Surrounding& around = {}) noexcept;

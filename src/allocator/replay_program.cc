@@ -1,6 +1,7 @@
 #include "allocator/replay_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -39,6 +40,8 @@ class Player {
   }
 
   ProgramReserve play(const StepPlan& plan) && {
+    if (limits_.reserved < ReplayLimits::kNoLimit && may_be_cut(plan))
+      limits_.reserved = ReplayLimits::kNoLimit;
     begin_step(0);
     for (NodeId node : plan.first) walk(node);
     result_.first_pass = result_.phases;
@@ -56,6 +59,7 @@ class Player {
       seen.push_back(now);
     }
     if (result_.settled && stopped_) return std::move(result_);  // in the midst of a step
+    if (result_.is_over) return std::move(result_);
     result_.played_events = result_.events;
     result_.statistics = allocator_.statistics();
     if (!limits_.whole_steps) return std::move(result_);
@@ -65,6 +69,32 @@ class Player {
   }
 
  private:
+  // Whether the replay may meet the limit of events before it ends. Which rounds of a repeat are left over after those that
+  // are played is not known before; they are fewer than those.
+  bool may_be_cut(const StepPlan& plan) const {
+    if (!lengths_.empty()) return true;
+    double events = 0;
+    for (const NodeId node : plan.first) events += most_events(node);
+    for (const NodeId node : plan.step) events += most_events(node) * limits_.steps;
+    return events > static_cast<double>(limits_.events);
+  }
+  double most_events(NodeId id) const {
+    const Node& node = program_.node(id);
+    double events = 0;
+    if (node.kind == NodeKind::kTape) {
+      for (const Event& event : program_.events(node))
+        events += std::abs(static_cast<double>(event.count)) *
+                  static_cast<double>(sizes_played_->of(event.slot).size());
+      return events;
+    }
+    for (const NodeId child : program_.children(node)) events += most_events(child);
+    if (node.kind == NodeKind::kSequence) return events;
+    const bool is_limited = node.span.change == 0 && node.times > 2;
+    const double rounds =
+        is_limited ? 2 * static_cast<double>(limits_.rounds) : static_cast<double>(node.times);
+    return events * std::min(rounds, static_cast<double>(node.times));
+  }
+
   void walk(NodeId id) {
     const Node& node = program_.node(id);
     switch (node.kind) {
@@ -352,6 +382,8 @@ class Player {
     }
     slot.live.appear({*block, micro_batch_});
     slot.settled.reset();
+    if (allocator_.statistics().all.reserved.bytes.current > limits_.reserved)
+      result_.is_over = stopped_ = true;
     note(result_.phases[static_cast<std::size_t>(phase)]);
   }
 

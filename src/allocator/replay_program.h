@@ -45,6 +45,8 @@ struct ReplayLimits {
   // Of a repeat that ends where it began; those that follow are taken to be like these.
   std::int64_t rounds = kNoLimit;
   std::int64_t events = 40'000'000;  // requests and frees
+  // Once more than this is reserved the replay ends (`is_over`), unless the limit of events may be met before its end.
+  std::int64_t reserved = kNoLimit;
   // False: a step in whose midst everything stands as it stood there in an earlier step is not played to its end, which is
   // known. All numbers are the same, and `segments` are left out.
   bool whole_steps = true;
@@ -81,6 +83,7 @@ struct ProgramReserve {
   std::int64_t events = 0;
   std::int64_t played_events = 0;  // without those that are known of an earlier step
   bool cut = false;                // ended by the limit of events
+  bool is_over = false;            // ended by the limit of what is reserved
   bool shortened = false;          // a repeat was longer than the limit of rounds
   AllocatorStatistics statistics;
   std::vector<Segment> segments;  // at the end, of whole steps

@@ -51,6 +51,28 @@ TEST_F(ReplayProgramTest, ASmallStep) {
   EXPECT_FALSE(reserve.out_of_memory);
 }
 
+// The same step where nobody asks for more than 90: it ends with the segment that is too much. 100 are not too much.
+TEST_F(ReplayProgramTest, EndsWhereMoreIsReservedThanWasAskedFor) {
+  const SlotId weights = slot(30), embedding = slot(10), kept = slot(12), passing = slot(16);
+  const NodeId load = tape({{weights, 1}, {embedding, 1}}, Phase::kLoad);
+  const NodeId layers = program_.repeat("layer", tape({{kept, 1}, {passing, 1}, {passing, -1}}), 3);
+  const NodeId back = program_.repeat("layer", tape({{kept, -1}}, Phase::kBackward), 3);
+  const StepPlan plan{{load, forward({layers}), backward({back})},
+                      {forward({layers}), backward({back})}};
+  ReplayLimits limits;
+  limits.reserved = 90 << 20;
+  EXPECT_TRUE(replay_in_allocator(program_, plan, {}, {}, {}, limits).is_over);
+  limits.reserved = 100 << 20;
+  const ProgramReserve whole = replay_in_allocator(program_, plan, {}, {}, {}, limits);
+  EXPECT_FALSE(whole.is_over);
+  EXPECT_EQ(whole.reserved_after, (std::vector<Bytes>{100_MiB, 100_MiB}));
+  // Where the limit of events may come first, that one counts.
+  limits.reserved = 90 << 20;
+  limits.events = 100;
+  const ProgramReserve limited = replay_in_allocator(program_, plan, {}, {}, {}, limits);
+  EXPECT_FALSE(limited.is_over);
+}
+
 // A buffer's parts of 10, twice 30, and 20 are one block of 90, which serves 80 when they are gone. Apart they leave segments
 // too small for that.
 TEST_F(ReplayProgramTest, PartsOfOneTensorAreOneBlock) {

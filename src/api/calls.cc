@@ -10,17 +10,19 @@
 #include "api/request.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "data/version.h"
+#include "picture/memory_bar.h"
 #include "quantity/checked.h"
 #include "report/prediction_json.h"
 
 namespace steelyard {
 namespace {
 
-// `weigh` without the allocator: peak and time, no suggestions.
+// `weigh` without the allocator: verdict, piles and time, no suggestions; "svg": the same bar.
 int estimate_command(const Invocation& invocation) {
   if (invocation.words.size() != 1)
     return refuse_words(invocation, "estimate takes one run file or model");
@@ -30,10 +32,14 @@ int estimate_command(const Invocation& invocation) {
   lay_over(document, edits_of(invocation.keys));
   const Weighed weighed = weigh_document(document, input->folder, estimate);
   if (!weighed.prediction) return refuse(invocation, weighed.problems, "nothing estimated");
-  auto json = json_of(*weighed.job, *weighed.prediction, {}, true);
-  json["schema"] = "steelyard.estimate/1";
-  answer(line_text(json));
-  return weighed.prediction->verdict == Verdict::kDoesNotFit ? kFinding : kDone;
+  const int status = weighed.prediction->verdict == Verdict::kDoesNotFit ? kFinding : kDone;
+  const auto drawn = write_pictures(
+      invocation, status,
+      [&](const Frame& frame) { return memory_bar_svg(*weighed.prediction, frame); },
+      [](const std::string&) { return Report{}; });
+  if (drawn) return *drawn;
+  answer(line_text(estimate_json_of(*weighed.job, *weighed.prediction)));
+  return status;
 }
 
 const Command* command_called(std::string_view verb) {

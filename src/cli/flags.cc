@@ -16,7 +16,7 @@ const std::vector<Flag>& flags() {
       {"output", 'o', kValue, "FILE", "", "calibrate export",
        "write there: the constants, for --calibrated; the exported file"},
       {"trace", 0, kValue, "FILE", "", "weigh", "write the step as a trace, for ui.perfetto.dev"},
-      {"svg", 0, kValue, "FILE", "", "weigh plan sweep compare diagnose",
+      {"svg", 0, kValue, "FILE", "", "weigh estimate plan sweep compare diagnose",
        "the main chart of the answer; - is stdout", true},
       {"html", 0, kValue, "FILE", "", "weigh plan sweep compare diagnose",
        "the answer as a page with charts; - is stdout"},

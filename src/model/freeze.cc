@@ -106,6 +106,13 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
   bool gradient_arrives = terms.gradient_asked_of_embedding || any_gradient_before_layers(*frozen);
   std::map<std::pair<int, std::vector<bool>>, int> known;
   std::vector<int> kind_of_layer;
+  // Without patterns nothing hangs on a layer's number: of the layers of a kind that a gradient comes to, or does not, one is
+  // copied. A search reads a job for each of thousands of layouts, and most of that time went into copies.
+  struct SeenLayer {
+    int kind = 0;
+    bool gradient_leaves = false;
+  };
+  std::map<std::pair<int, bool>, SeenLayer> seen;
   frozen->kinds.clear();
   std::int64_t number = 0;
   for (const int kind : kind_of_each_layer(architecture)) {
@@ -113,6 +120,13 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
     // The decoder reads words and projected patches beside what its tower gives.
     if (follows_vision(architecture) && number == architecture.encoder_part->layers)
       gradient_arrives = gradient_arrives || any_gradient(frozen->embedding_parameters);
+    const std::pair<int, bool> asked{kind, gradient_arrives};
+    if (const auto same = seen.find(asked); patterns.empty() && same != seen.end()) {
+      kind_of_layer.push_back(same->second.kind);
+      gradient_arrives = same->second.gradient_leaves;
+      ++number;
+      continue;
+    }
     Layer layer = architecture.kinds[static_cast<std::size_t>(kind)];
     marker.mark(layer.parameters, prefix_of_layer(architecture, number++));
     std::vector<bool> signature = {gradient_arrives};
@@ -124,6 +138,7 @@ Frozen freeze(const Architecture& architecture, const std::vector<std::string>& 
                                             static_cast<int>(frozen->kinds.size()));
     if (is_new) frozen->kinds.push_back(std::move(layer));
     kind_of_layer.push_back(at->second);
+    seen.insert_or_assign(asked, SeenLayer{at->second, gradient_arrives});
   }
   frozen->sequence = grouped_sequence(kind_of_layer);
   frozen->head_input_needs_gradient = gradient_arrives || number >= terms.gradient_asked_from;

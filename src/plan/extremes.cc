@@ -72,8 +72,8 @@ class Asker {
       return point;
     }
     for (const WeighedLayout& weighed : best_unlike(found, space, kConfirmed)) {
-      auto row = row_of(*question, space, layout_of(space, weighed), help_);
-      if (!row || !is_sure_to_fit(row->prediction)) continue;
+      auto row = fitting_row_of(*question, space, layout_of(space, weighed), help_);
+      if (!row) continue;
       point.row = std::move(row);
       break;
     }
@@ -88,8 +88,7 @@ class Asker {
       Space recipes;
       recipes.recipes = question->recipes;
       recipes.stacks = question->target.stacks;  // in whose recipe it was found to fit
-      auto row = row_of(*question, recipes, *tried.known, help_);
-      if (row && is_sure_to_fit(row->prediction)) point.row = std::move(row);
+      point.row = fitting_row_of(*question, recipes, *tried.known, help_);
       return;
     }
   }
@@ -264,8 +263,9 @@ tl::expected<WhyAnswer, Diagnostics> why(const Value& document, std::string aske
   wish.best = kConfirmed;
   answer.result = search(answer.question.run, answer.question.target, answer.space, wish, help);
   for (const WeighedLayout& weighed : best_unlike(answer.result, answer.space, kConfirmed)) {
-    auto row = row_of(answer.question, answer.space, layout_of(answer.space, weighed), help);
-    if (!row || !is_sure_to_fit(row->prediction)) continue;
+    auto row =
+        fitting_row_of(answer.question, answer.space, layout_of(answer.space, weighed), help);
+    if (!row) continue;
     answer.fastest = std::move(row);
     break;
   }

@@ -18,7 +18,7 @@ constexpr std::size_t kMostNear = 64;
 bool FirstFit::is_confirmed(std::uint32_t layout) const {
   try {
     const ReadJob job = reader_.job_of(space_.layout(layout));
-    return job && is_sure_to_fit(predict_fullest(*job));
+    return job && predict_if_it_fits(*job);
   } catch (const OverflowError&) {
     return false;
   }

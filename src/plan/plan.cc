@@ -37,10 +37,14 @@ struct Confirmed {
   }
 };
 
-// `beside`: what else there is to do meanwhile.
+using RowOf = std::optional<PlanRow> (*)(const PlanQuestion& question, const Space& space,
+                                         const Layout& layout, const SearchHelp& help);
+
+// `beside`: what else there is to do meanwhile. `row_of`: launched_fitting_row_of where nobody asks for what nearly fits.
 Confirmed confirmed(const PlanQuestion& question, const Space& space,
                     const std::vector<WeighedLayout>& candidates, std::size_t wanted,
-                    const SearchHelp& help, std::vector<Work> beside = {}) {
+                    const SearchHelp& help, std::vector<Work> beside = {},
+                    RowOf row_of = launched_row_of) {
   std::vector<std::optional<PlanRow>> weighed(candidates.size());
   Confirmed answer;
   // In rounds: most of the time the first are enough.
@@ -49,8 +53,7 @@ Confirmed confirmed(const PlanQuestion& question, const Space& space,
     const std::size_t count = std::min(candidates.size() - from, wanted - answer.rows.size());
     help.share(count + beside.size(), [&](std::size_t i) {
       if (i >= count) return beside[i - count]();
-      weighed[from + i] =
-          launched_row_of(question, space, layout_of(space, candidates[from + i]), help);
+      weighed[from + i] = row_of(question, space, layout_of(space, candidates[from + i]), help);
     });
     beside.clear();
     for (std::size_t i = from; i < from + count; ++i) answer.add(std::move(weighed[i]));
@@ -76,7 +79,7 @@ void confirm_any(const PlanQuestion& question, const Space& space, const SearchR
                      [&](const WeighedLayout& other) { return other.layout == weighed.layout; }))
       rest.push_back(weighed);
   }
-  answer.rows = confirmed(question, space, rest, 1, help).rows;
+  answer.rows = confirmed(question, space, rest, 1, help, {}, launched_fitting_row_of).rows;
 }
 
 // ---- the rule of thumb
@@ -191,7 +194,7 @@ std::vector<WayOut> ways_out(const PlanQuestion& question, const SearchHelp& hel
     wish.tight = kMostUnsure;
     const SearchResult found = search(asked.run, asked.target, space, wish, help);
     const std::vector<WeighedLayout> candidates = best_unlike(found, space, kSpare);
-    Confirmed sure = confirmed(asked, space, candidates, 1, help);
+    Confirmed sure = confirmed(asked, space, candidates, 1, help, {}, launched_fitting_row_of);
     confirm_any(asked, space, found, candidates, help, sure);
     if (!sure.rows.empty()) return std::move(sure.rows.front());
     // A host that nobody knows may have what the devices lack.
@@ -289,6 +292,15 @@ std::optional<PlanRow> row_with(const Layout& layout, const PlanQuestion& questi
   return row_of(question, answer.space, layout, help);
 }
 
+// The time was up before any layout was found to fit: the rule of thumb asks for a few, and what it finds is the best so far.
+void answer_by_thumb(const PlanQuestion& question, const SearchHelp& help, PlanAnswer& answer) {
+  auto thumb = rule_of_thumb(question, answer.space, help);
+  if (!thumb || !thumb->fits) return;
+  const bool must = !question.stacks.is_said || help.must_launch;
+  if (must && launch_fault(question, thumb->row, help)) return;
+  answer.rows.push_back(std::move(thumb->row));
+}
+
 // Exchanges of experts over machines are priced as plain all-to-alls.
 void note_experts(const PlanQuestion& question, PlanAnswer& answer) {
   const PlanTarget& target = question.target;
@@ -313,7 +325,10 @@ void put_steadiest_first(const PlanQuestion& question, std::size_t wanted, const
 
 }  // namespace
 
-std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
+namespace {
+
+template <class Predict>
+std::optional<PlanRow> row_by(Predict predict, const PlanQuestion& question, const Space& space,
                               const Layout& layout, const SearchHelp& help) {
   PlanRow row;
   row.layout = layout;
@@ -322,7 +337,9 @@ std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
   ReadJob job = help.read(row.run);
   if (!job) return std::nullopt;
   try {
-    row.prediction = predict_fullest(*job);
+    std::optional<Prediction> prediction = predict(*job);
+    if (!prediction) return std::nullopt;
+    row.prediction = std::move(*prediction);
     const auto time = predict_time(*job);
     row.prediction.time = time;
     if (time) row.time = *time;
@@ -331,6 +348,19 @@ std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
   }
   row.job = std::move(*job);
   return row;
+}
+
+}  // namespace
+
+std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
+                              const Layout& layout, const SearchHelp& help) {
+  return row_by([](const Job& job) { return std::optional(predict_fullest(job)); }, question, space,
+                layout, help);
+}
+
+std::optional<PlanRow> fitting_row_of(const PlanQuestion& question, const Space& space,
+                                      const Layout& layout, const SearchHelp& help) {
+  return row_by(predict_if_it_fits, question, space, layout, help);
 }
 
 std::vector<std::pair<TimeTerm, double>> term_differences(const StepTime& faster,
@@ -381,6 +411,7 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
   if (!result.interrupted) confirm_any(question, answer.space, result, candidates, help, found);
   for (std::optional<PlanRow>& row : tight_rows) found.add(std::move(row));
   show(std::move(found), wish.search.best, answer);
+  if (result.interrupted && answer.rows.empty()) answer_by_thumb(question, help, answer);
   if (wish.steady && !result.interrupted)
     put_steadiest_first(question, wish.search.best, help, answer);
   if (wish.search.front && !result.interrupted)

@@ -94,6 +94,9 @@ PlanAnswer plan(const PlanQuestion& question, const PlanWish& wish, const Search
 // One layout of a space, weighed fully; nothing when the readers refuse it.
 std::optional<PlanRow> row_of(const PlanQuestion& question, const Space& space,
                               const Layout& layout, const SearchHelp& help);
+// The same of what surely fits, else nothing: in less time.
+std::optional<PlanRow> fitting_row_of(const PlanQuestion& question, const Space& space,
+                                      const Layout& layout, const SearchHelp& help);
 
 // Terms of `slower` less those of `faster`, largest first: "recompute +4.1 s".
 std::vector<std::pair<TimeTerm, double>> term_differences(const StepTime& faster,

@@ -20,6 +20,9 @@ std::optional<std::string> launch_fault(const PlanQuestion& question, const Plan
 // row_of(), of what can be launched. Where the run names its engine, whatever its files can say is left to export.
 std::optional<PlanRow> launched_row_of(const PlanQuestion& question, const Space& space,
                                        const Layout& layout, const SearchHelp& help);
+// The same of fitting_row_of().
+std::optional<PlanRow> launched_fitting_row_of(const PlanQuestion& question, const Space& space,
+                                               const Layout& layout, const SearchHelp& help);
 
 // Of each stack that is searched, fastest first; then those that cannot, with why.
 std::vector<StackAnswer> side_by_side(const PlanQuestion& question,

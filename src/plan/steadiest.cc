@@ -53,8 +53,8 @@ std::optional<SteadyPlan> steadiest(const PlanQuestion& question, const Space& s
   for (std::size_t i = 0; i < std::min(order.size(), kSteadyTries); ++i) {
     const Layout& layout = layouts[order[i]];
     if (layout == fastest.layout) return std::nullopt;
-    auto row = row_of(question, space, layout, help);
-    if (!row || row->prediction.verdict != Verdict::kFits) continue;
+    auto row = fitting_row_of(question, space, layout, help);
+    if (!row) continue;
     const Steadiness why = steadiness_of(*row, fastest);
     return SteadyPlan{std::move(*row), why};
   }

@@ -12,6 +12,7 @@
 #include "predict/reserve.h"
 #include "predict/runtime.h"
 #include "predict/varied_lengths.h"
+#include "predict/whether_it_fits.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -109,17 +110,33 @@ struct BuiltStage {
   RootReading reading;
 };
 
-// The stages, and what the allocator has to reserve for each.
-template <class Read>
-std::pair<std::vector<BuiltStage>, std::vector<StageNeed>> built_stages(
-    const Job& job, StagePrograms<Checked>& stages, Read read, ReserveBy by,
-    const AllocatorRoom& room, const RuntimeBytes& runtime, const ErrorBand& observed) {
-  std::vector<BuiltStage> built;
+// What the allocator may reserve for a stage so that the upper end of its band is within the device.
+Bytes most_that_fits(const StageNeed& need, const ErrorBand& observed, const RuntimeBytes& runtime,
+                     Bytes usable) {
+  return usable - observed.needed({runtime.low, runtime.high}, need.piles).high;
+}
+
+struct BuiltStages {
+  std::vector<BuiltStage> stages;
   std::vector<StageNeed> needs;
+  bool is_over = false;  // one may not fit: what follows was not played
+};
+
+// The stages, and what the allocator has to reserve for each. `fitting`: what does not fit in so much for sure is not asked
+// how much it needs.
+template <class Read>
+BuiltStages built_stages(const Job& job, StagePrograms<Checked>& stages, Read read, ReserveBy by,
+                         const AllocatorRoom& room, const RuntimeBytes& runtime,
+                         const ErrorBand& observed, std::optional<Bytes> fitting) {
+  BuiltStages all;
+  std::vector<BuiltStage>& built = all.stages;
+  std::vector<StageNeed>& needs = all.needs;
   const auto play = [&](std::size_t stage) {
     const VariedLengths lengths(job, static_cast<std::int64_t>(stage), stages.program());
+    std::optional<Bytes> enough;
+    if (fitting) enough = most_that_fits(needs[stage], observed, runtime, *fitting);
     return simulated_reserve(stages, built[stage].program, job.allocator, room,
-                             launch_queue(job, stages.book().launches), &lengths);
+                             launch_queue(job, stages.book().launches), &lengths, enough);
   };
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
     const StageProgram program = stages.build(stage);
@@ -136,13 +153,16 @@ std::pair<std::vector<BuiltStage>, std::vector<StageNeed>> built_stages(
                        ? play(built.size() - 1)
                        : estimated_reserve(stages.program(), program, job.graphs.of);
   }
-  if (by == ReserveBy::kSimulationOfFullest) play_fullest(needs, observed, runtime, room, play);
-  return {std::move(built), std::move(needs)};
+  if (by == ReserveBy::kSimulationOfFullest)
+    all.is_over = !play_fullest(needs, observed, runtime, room, play);
+  return all;
 }
 
-// `certain_high`: the upper end of the band is no higher, whatever the allocator makes of these requests.
+// `certain_high`: the upper end of the band is no higher, whatever the allocator makes of these requests. `only_if_it_fits`:
+// what does not fit for sure has no more than that for an answer.
 template <class Read>
-Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_high = nullptr) {
+Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_high = nullptr,
+                        bool only_if_it_fits = false) {
   // The pools of graphs are estimated.
   if (job.graphs.of != CudaGraphs::kNone) by = ReserveBy::kEstimate;
   const bool simulates = by != ReserveBy::kEstimate;
@@ -168,9 +188,15 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
   PeakPrediction& peak = prediction.peak;
   bool unsimulated = false;
   std::vector<Bytes> on_host;  // by stage
-  const auto [all_built, needs] = built_stages(job, stages, read, by, room, runtime, observed);
+  const BuiltStages all =
+      built_stages(job, stages, read, by, room, runtime, observed,
+                   only_if_it_fits ? std::optional(prediction.usable) : std::nullopt);
+  if (all.is_over) {
+    prediction.verdict = Verdict::kTight;
+    return prediction;
+  }
   for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
-    const auto& [built, reading] = all_built[static_cast<std::size_t>(stage)];
+    const auto& [built, reading] = all.stages[static_cast<std::size_t>(stage)];
     if (!reading.fault.empty())
       prediction.warnings.push_back("the judge found a fault: " + reading.fault);
     RankPrediction rank;
@@ -180,7 +206,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     rank.resident = Bytes(reading.resident);
     rank.phase = highest_phase(reading);
     rank.allocated = Bytes(reading.phases[static_cast<std::size_t>(rank.phase)].peak);
-    const StageNeed& need = needs[static_cast<std::size_t>(stage)];
+    const StageNeed& need = all.needs[static_cast<std::size_t>(stage)];
     const StageReserve& reserve = need.reserve;
     rank.reserved = std::max(reserve.later, rank.allocated);
     rank.device = rank.reserved + runtime.expected;
@@ -198,8 +224,12 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     const Band ends{reserve.least + runtime.low,
                     std::max(reserve.most, rank.reserved) + runtime.high};
     const Band needed = observed.needed(ends, need.piles);
-    peak.low = std::max(peak.low, needed.low);
-    peak.high = std::max(peak.high, needed.high);
+    // One that was not played cannot raise the ends: only its estimate, which is wider, could.
+    rank.estimated = by == ReserveBy::kSimulationOfFullest && !reserve.simulated && !reserve.is_cut;
+    if (!rank.estimated) {
+      peak.low = std::max(peak.low, needed.low);
+      peak.high = std::max(peak.high, needed.high);
+    }
     if (certain_high != nullptr) {
       const Band widest{reserve.least + runtime.low, need.most + runtime.high};
       *certain_high = std::max(*certain_high, observed.needed(widest, need.piles).high);
@@ -213,7 +243,6 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     rank.first_step =
         first_step_of(read(stages.program(), built.first_step), reserve, runtime.expected);
     warn_of_retries(reserve, rank, prediction);
-    rank.estimated = by == ReserveBy::kSimulationOfFullest && !reserve.simulated && !reserve.is_cut;
     unsimulated = unsimulated || reserve.is_cut;
     prediction.ranks.push_back(std::move(rank));
   }
@@ -223,8 +252,10 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
   if (std::string lacks = host_sentence(job, prediction.host_of_node); !lacks.empty())
     prediction.warnings.push_back(std::move(lacks));
   std::size_t worst = 0;
-  for (std::size_t i = 1; i < prediction.ranks.size(); ++i)
-    if (prediction.ranks[i].device > prediction.ranks[worst].device) worst = i;
+  for (std::size_t i = 1; i < prediction.ranks.size(); ++i) {
+    const RankPrediction &one = prediction.ranks[i], &other = prediction.ranks[worst];
+    if (one.device > other.device || (one.device == other.device && other.estimated)) worst = i;
+  }
   const RankPrediction& rank = prediction.ranks[worst];
   peak.rank = rank.rank;
   peak.pipeline = rank.pipeline;
@@ -264,9 +295,19 @@ Prediction predict_fullest(const Job& job) {
   return predict_with(job, read_spans, ReserveBy::kSimulationOfFullest);
 }
 
+std::optional<Prediction> predict_if_it_fits(const Job& job) {
+  Prediction prediction =
+      predict_with(job, read_spans, ReserveBy::kSimulationOfFullest, nullptr, true);
+  if (prediction.verdict != Verdict::kFits) return std::nullopt;
+  return prediction;
+}
+
 Prediction estimate(const Job& job) { return predict_with(job, read_spans, ReserveBy::kEstimate); }
 
-Prediction decided(const Job& job) {
+namespace {
+
+// `only_whether_it_fits`: of what may not fit on the device no more is asked.
+Prediction decided_by(const Job& job, bool only_whether_it_fits) {
   // Pools of graphs are estimated by predict(), too.
   if (job.graphs.of != CudaGraphs::kNone) return predict(job);
   Bytes certain_high{};
@@ -274,11 +315,26 @@ Prediction decided(const Job& job) {
   // What is allocated in whole segments is the least that the simulation answers; and no verdict is above this one.
   const bool is_certain =
       estimated.verdict == Verdict::kDoesNotFit || certain_high <= estimated.usable;
-  if (!is_certain) return predict_fullest(job);
+  if (!is_certain && !only_whether_it_fits) return predict_fullest(job);
+  if (!is_certain) {
+    Prediction played =
+        predict_with(job, read_spans, ReserveBy::kSimulationOfFullest, nullptr, true);
+    if (!played.ranks.empty()) return played;
+    estimated.verdict = Verdict::kTight;
+    estimated.peak.high = std::max(estimated.peak.high, estimated.usable + Bytes(1));
+    estimated.estimated = true;
+    return estimated;
+  }
   if (estimated.verdict != Verdict::kDoesNotFit) estimated.verdict = estimated.host_verdict;
   estimated.estimated = true;
   return estimated;
 }
+
+}  // namespace
+
+Prediction decided(const Job& job) { return decided_by(job, false); }
+
+Prediction decided_whether_it_fits(const Job& job) { return decided_by(job, true); }
 
 Prediction predict_by_replay(const Job& job) {
   return predict_with(job, read_replay, ReserveBy::kSimulation);

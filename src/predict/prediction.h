@@ -139,6 +139,9 @@ Prediction predict(const Job& job);
 // The verdict and the peak of predict(), to the byte, in less time: the allocator is played for the stages that may be the
 // fullest. What the others reserve is estimated, and they say so (`estimated` of the rank).
 Prediction predict_fullest(const Job& job);
+// predict_fullest(), or nothing where that does not fit for sure, in less time: the first stage that may be too much ends it,
+// as soon as more is reserved than the device has for it.
+std::optional<Prediction> predict_if_it_fits(const Job& job);
 // The same with what the allocator reserves estimated, for searches that ask thousands of times: the cost does not grow
 // with layers, micro-batches or ranks. An answer that is shown comes from the two above.
 Prediction estimate(const Job& job);

@@ -93,8 +93,12 @@ Bytes most_reserved(const Program& program, const StageProgram& built) {
 
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
-                               const LaunchQueue& queue, const VariedLengths* lengths) {
+                               const LaunchQueue& queue, const VariedLengths* lengths,
+                               std::optional<Bytes> enough) {
   const Program& program = stages.program();
+  StageReserve reserve = estimated_reserve(program, built, CudaGraphs::kNone);
+  reserve.is_over = enough && reserve.least > *enough;
+  if (reserve.is_over) return reserve;
   const StepPlan plan{{built.first_step}, {built.later_step}};
   ReplayLimits limits;
   limits.events = kMostEvents;
@@ -121,8 +125,11 @@ StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgra
     of_worst_order = orders.back().first;
     micro_batches = lengths->ordered(orders[orders.size() / 2].second);
   }
+  if (enough) limits.reserved = enough->value().value();
   const ProgramReserve free = play({}, {});
-  StageReserve reserve = estimated_reserve(program, built, CudaGraphs::kNone);
+  limits.reserved = ReplayLimits::kNoLimit;
+  reserve.is_over = free.is_over;
+  if (free.is_over) return reserve;
   reserve.is_cut = free.cut;
   if (free.cut) return reserve;
   reserve.simulated = true;

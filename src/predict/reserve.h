@@ -43,7 +43,8 @@ struct StageReserve {
   Bytes least{}, most{};     // the band of `later`
   std::int64_t retries = 0;  // how often cached segments went back for want of room, until then
   bool simulated = false;
-  bool is_cut = false;  // too many events: estimated in its place
+  bool is_cut = false;   // too many events: estimated in its place
+  bool is_over = false;  // more than it was asked for: not played to its end
 };
 
 // Of a step's highest allocation and of what stays between steps: what is reserved once nothing changes any more.
@@ -53,11 +54,13 @@ struct LaterReserve {
 LaterReserve estimated_later_reserve(std::int64_t highest, std::int64_t resident,
                                      CudaGraphs graphs);
 
-// With more events than a search of answers can wait for, the estimate stands instead (`simulated` is false).
+// With more events than a search of answers can wait for, the estimate stands instead (`simulated` is false). Where `most` of
+// the answer would be above `enough`, nobody asks how far: the replay ends there, and the answer says `is_over`.
 StageReserve simulated_reserve(StagePrograms<Checked>& stages, const StageProgram& built,
                                const AllocatorSettings& settings, const AllocatorRoom& room,
                                const LaunchQueue& queue = {},
-                               const VariedLengths* lengths = nullptr);
+                               const VariedLengths* lengths = nullptr,
+                               std::optional<Bytes> enough = std::nullopt);
 StageReserve estimated_reserve(const Program& program, const StageProgram& built,
                                CudaGraphs graphs);
 // More than the simulation answers, with room to spare: four times what is allocated, and a GiB. No proof stands behind it: of

@@ -8,6 +8,7 @@
 
 #include "predict/host_room.h"
 #include "predict/moves.h"
+#include "predict/whether_it_fits.h"
 
 namespace steelyard {
 
@@ -152,7 +153,7 @@ class Search {
   // A size that no number holds is no way out.
   static std::optional<Prediction> weighed_or_nothing(const Job& job) {
     try {
-      return decided(job);
+      return decided_whether_it_fits(job);
     } catch (const OverflowError&) {
       return std::nullopt;
     }

@@ -318,8 +318,11 @@ std::string notes_text(const PlanAnswer& answer, const Style& style) {
   if (!answer.launch_fault.empty())
     text += wrapped(style, "export cannot write this layout: " + answer.launch_fault, 2) + "\n";
   if (answer.result.interrupted)
-    text +=
-        wrapped(style, unfinished_words(answer.result.counts, answer.space.unfinished), 2) + "\n";
+    text += wrapped(style,
+                    unfinished_words(answer.result.counts, answer.space.unfinished,
+                                     !answer.rows.empty()),
+                    2) +
+            "\n";
   return text;
 }
 

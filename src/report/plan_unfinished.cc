@@ -6,7 +6,7 @@
 
 namespace steelyard {
 
-std::string unfinished_words(const SearchCounts& counts, bool more) {
+std::string unfinished_words(const SearchCounts& counts, bool more, bool by_thumb) {
   constexpr std::int64_t kMany = 1'000'000;
   const std::string of = more ? "at least " : "";
   const auto millions = [](std::int64_t count) {
@@ -17,10 +17,11 @@ std::string unfinished_words(const SearchCounts& counts, bool more) {
                                            print_count(counts.layouts))
                              : fmt::format("{:.1f} of {}{:.1f} million layouts",
                                            millions(counts.asked()), of, millions(counts.layouts));
-  const bool found = counts.fits > 0;
+  const char* found = counts.fits > 0 ? "the best so far; those left may be faster"
+                      : by_thumb      ? "the layout shown is the rule of thumb's"
+                                      : "none of them fits yet";
   if (counts.layouts == 0) return "not finished: no layout asked; --seconds N searches for longer";
-  return fmt::format("not finished: {} asked, {}; --seconds N searches for longer", asked,
-                     found ? "the best so far; those left may be faster" : "none of them fits yet");
+  return fmt::format("not finished: {} asked, {}; --seconds N searches for longer", asked, found);
 }
 
 }  // namespace steelyard

@@ -9,7 +9,7 @@
 
 namespace steelyard {
 
-// `more`: not all of them were counted.
-std::string unfinished_words(const SearchCounts& counts, bool more);
+// `more`: not all of them were counted. `by_thumb`: a layout is shown that the search has not come to.
+std::string unfinished_words(const SearchCounts& counts, bool more, bool by_thumb);
 
 }  // namespace steelyard

@@ -161,6 +161,21 @@ Json json_of(const Job& job, const Prediction& prediction,
   return result;
 }
 
+Json estimate_json_of(const Job& job, Prediction prediction) {
+  prediction.estimated = true;
+  Json result = json_of(job, prediction, {}, true);
+  result["schema"] = "steelyard.estimate/1";
+  for (std::size_t i = 0; i < prediction.ranks.size(); ++i)
+    if (prediction.ranks[i].rank == prediction.peak.rank)
+      result["ranks"][i] = json_of(job.parallel, prediction.ranks[i], false);
+  result["host_bytes"] = number(prediction.host);
+  result["host_bytes_of_node"] = number(prediction.host_of_node);
+  result["host_verdict"] = name_of(prediction.host_verdict);
+  result["assumptions"] = json_of(prediction.assumptions);
+  result["warnings"] = prediction.warnings;
+  return result;
+}
+
 Json json_of(const std::vector<Assumption>& assumptions) {
   Json list = Json::array();
   for (const Assumption& assumption : assumptions)

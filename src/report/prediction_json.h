@@ -1,4 +1,4 @@
-// The JSON of answers: steelyard.prediction/1, steelyard.error/1. Integers are bytes; names are
+// The JSON of answers: steelyard.prediction/1, steelyard.estimate/1, steelyard.error/1. Integers are bytes; names are
 // fixed.
 #pragma once
 
@@ -15,6 +15,10 @@ namespace steelyard {
 // `job` gives the device and what it warned about; it may be null when only a prediction was kept.
 nlohmann::ordered_json json_of(const Job& job, const Prediction& prediction,
                                const std::vector<Suggestion>& suggestions, bool brief);
+
+// steelyard.estimate/1, of estimate(): what a page shows while a slider moves. Verdict, peak, terms of the step's time, what the
+// host keeps, warnings; each distinct rank's own peak, and phases with their piles of the fullest one alone.
+nlohmann::ordered_json estimate_json_of(const Job& job, Prediction prediction);
 
 nlohmann::ordered_json json_of(const std::vector<Assumption>& assumptions);
 

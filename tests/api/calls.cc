@@ -29,6 +29,16 @@ int main() {
       R"({"run": "llama-3.1-8b", "on": "8xh100-sxm-80gb", "engine": "fsdp2", "sequence_length": 8192, "micro_batch": 1})";
   const auto weighed = steelyard::weigh(question);
   expect(weighed.status <= 1 && holds(weighed.text, "steelyard.prediction/1"), "weigh", weighed);
+  // Takes what weigh takes, and comes near it.
+  const auto estimated = steelyard::estimate(
+      R"({"run": "llama-3.1-8b", "on": "8xh100-sxm-80gb", "engine": "fsdp2", "svg": "bar.svg"})");
+  expect(estimated.status <= 1 && holds(estimated.text, "steelyard.estimate/1") &&
+             holds(estimated.text, "\"estimated\":true") &&
+             holds(estimated.text, "\"activations\":") && holds(estimated.text, "\"terms\":") &&
+             estimated.files.size() == 1 && holds(estimated.files.front().text, "<svg"),
+         "estimate", estimated);
+  const auto nothing = steelyard::estimate("{}");
+  expect(nothing.status == 2 && holds(nothing.text, "estimate takes one run"), "no run", nothing);
   const auto wrong = steelyard::weigh("model = \"llama-3.1-8b\"\nengin = \"fsdp2\"\n");
   expect(wrong.status == 2 && holds(wrong.text, "steelyard.error/1"), "unknown key", wrong);
   const auto verb = steelyard::call("wiegh", "{}");
