@@ -56,7 +56,7 @@ RunInput model_input(const std::string& word) {
   return input;
 }
 
-tl::unexpected<Diagnostics> unreadable(const std::string& word, std::string_view why) {
+tl::unexpected<Diagnostics> no_run(const std::string& word, std::string_view why) {
   // A folder of somebody's machine often ends in the model's public name.
   const auto model = preset_named_in(word);
   return tl::unexpected(Diagnostics{command_line_problem(
@@ -232,18 +232,18 @@ tl::expected<RunInput, Diagnostics> read_run(const std::string& word, const ForS
   const bool standard_input = word == "-";
   const PathKind kind = standard_input ? PathKind::kOther : world().kind_of(word);
   if (kind == PathKind::kEmptyFolder)
-    return unreadable(word, "the folder is empty; a model's folder holds its config.json");
+    return no_run(word, "the folder is empty; a model's folder holds its config.json");
   if (kind == PathKind::kFolder) {
     // A folder may have the name of a model that is known.
     Diagnostics ignored;
     if (world().kind_of((fs::path(word) / "config.json").string()) == PathKind::kNothing &&
         !find_model(word, Place{}, ignored))
-      return unreadable(word, "a folder without a config.json");
+      return no_run(word, "a folder without a config.json");
     return model_input(word);
   }
   const bool is_command = is_launch_command(word) && kind == PathKind::kNothing;
   if (!is_command && kind == PathKind::kNothing) {
-    if (is_path(word)) return unreadable(word, "no such file");
+    if (is_path(word)) return no_run(word, "no such file");
     return model_input(word);
   }
   auto text = configuration_text(word);

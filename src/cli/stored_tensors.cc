@@ -27,7 +27,7 @@ namespace files = std::filesystem;
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kFileName = "model.safetensors";
 
-Diagnostic unreadable(const std::string& path) {
+Diagnostic unreadable_header(const std::string& path) {
   Diagnostic problem;
   problem.code = "E001";
   problem.message = fmt::format("cannot read \"{}\"", path);
@@ -37,17 +37,17 @@ Diagnostic unreadable(const std::string& path) {
 
 // Length and header alone, however large the file is.
 tl::expected<StoredTensors, Diagnostics> read_header(const std::string& path) {
-  if (!world().has_machine()) return tl::unexpected(Diagnostics{unreadable(path)});
+  if (!world().has_machine()) return tl::unexpected(Diagnostics{unreadable_header(path)});
   std::ifstream file(path, std::ios::binary);
   std::string first(8, '\0');
-  if (!file.read(first.data(), 8)) return tl::unexpected(Diagnostics{unreadable(path)});
+  if (!file.read(first.data(), 8)) return tl::unexpected(Diagnostics{unreadable_header(path)});
   std::error_code ignored;
   const auto size = files::file_size(path, ignored);
   std::string bytes = first;
   if (const auto wanted = safetensors_header_bytes(first);
       wanted && *wanted > 8 && !ignored && static_cast<std::uintmax_t>(*wanted) <= size) {
     bytes.resize(static_cast<std::size_t>(*wanted));
-    file.read(bytes.data() + 8, *wanted - 8);
+    file.read(bytes.data() + 8, static_cast<std::streamsize>(*wanted - 8));
   }
   return read_safetensors_header(
       bytes, path, ignored ? std::optional<std::int64_t>{} : static_cast<std::int64_t>(size));

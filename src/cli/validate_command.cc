@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kWorst = 3;
-constexpr std::size_t kMostFiles = 100'000;  // of a folder
+constexpr std::size_t kMostFilesToValidate = 100'000;  // of a folder
 
 // The files that the words name: a folder means its *.json and *.jsonl, in order of their names.
 std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnostics& problems) {
@@ -46,7 +46,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& words, Diagnos
         files.push_back(word);
       continue;
     }
-    std::vector<std::string> found = world().files_below(word, -1, kMostFiles);
+    std::vector<std::string> found = world().files_below(word, -1, kMostFilesToValidate);
     std::erase_if(found, [](const std::string& path) {
       return !path.ends_with(".json") && !path.ends_with(".jsonl");
     });
