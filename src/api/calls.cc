@@ -10,10 +10,12 @@
 #include "api/request.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
+#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "data/version.h"
+#include "picture/memory_bar.h"
 #include "quantity/checked.h"
 #include "report/prediction_json.h"
 
@@ -30,10 +32,16 @@ int estimate_command(const Invocation& invocation) {
   lay_over(document, edits_of(invocation.keys));
   const Weighed weighed = weigh_document(document, input->folder, estimate);
   if (!weighed.prediction) return refuse(invocation, weighed.problems, "nothing estimated");
+  const int status = weighed.prediction->verdict == Verdict::kDoesNotFit ? kFinding : kDone;
+  // Drawn as `weigh` draws it, so that a page can follow a slider.
+  const auto drawn = write_pictures(
+      invocation, status,
+      [&](const Frame& frame) { return memory_bar_svg(*weighed.prediction, frame); }, {});
+  if (drawn) return *drawn;
   auto json = json_of(*weighed.job, *weighed.prediction, {}, true);
   json["schema"] = "steelyard.estimate/1";
   answer(line_text(json));
-  return weighed.prediction->verdict == Verdict::kDoesNotFit ? kFinding : kDone;
+  return status;
 }
 
 const Command* command_called(std::string_view verb) {

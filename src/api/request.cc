@@ -23,6 +23,7 @@ struct WordsOf {
 };
 constexpr std::array kWordsOf = {
     WordsOf{"weigh", "run"},
+    WordsOf{"estimate", "run"},
     WordsOf{"plan", "run"},
     WordsOf{"sweep", "run"},
     WordsOf{"explain", "run selection"},
