@@ -1,6 +1,7 @@
 // node screenshot.mjs FILE: README's picture, of the page that was built.
 
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import path from "node:path";
 import { chromium } from "@playwright/test";
 
@@ -8,6 +9,7 @@ const file = path.resolve(process.argv[2] ?? "page.png");
 const built = path.resolve(import.meta.dirname, "../../build/page");
 const port = 4174;
 const server = spawn(process.execPath, [path.join(import.meta.dirname, "tests/serve.mjs"), built, String(port)]);
+await once(server.stdout, "data");
 const browser = await chromium.launch({
   executablePath: process.env["STEELYARD_CHROMIUM"] ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-quic", "--font-render-hinting=none", "--force-color-profile=srgb"],
