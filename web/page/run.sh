@@ -25,7 +25,7 @@ if ! recent; then
   recent
 fi
 
-export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1
+export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 VITE_CONFIG_NATIVE_IGNORE_WARNING=true
 if ! cmp -s package-lock.json node_modules/.steelyard-lock; then
   npm ci --silent --no-fund --no-audit
   cp package-lock.json node_modules/.steelyard-lock
