@@ -13,6 +13,10 @@
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
 # make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
+# make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
+# make page-picture      README's picture: docs/page.png, a screenshot of what make page builds
+# make verify-page       the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, its
+#               numbers beside the terminal's (installs chromium and npm's packages)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show
 # make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
@@ -21,7 +25,7 @@
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
+.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -101,6 +105,24 @@ bench:
 	cmake --preset release >/dev/null
 	cmake --build --preset release --target steelyard_bench
 	build/release/bench/steelyard_bench
+
+# The worked answer in the page is written by the program, so both are built. `steelyard page` finds build/page.
+page: page-files
+	$(STEELYARD) page
+
+page-files: build
+	@cmake/install.sh web page
+	cmake --preset wasm >/dev/null
+	cmake --build --preset wasm --target steelyard_web
+	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh build
+
+page-picture: page-files
+	@cmake/install.sh chromium
+	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh screenshot $(CURDIR)/docs/page.png
+
+verify-page: page-files
+	@cmake/install.sh chromium
+	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh test
 
 # Each reader for a minute, or for as long as is said: make fuzz SECONDS=600.
 fuzz:

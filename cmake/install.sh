@@ -1,11 +1,13 @@
 #!/bin/sh
-# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|fuzz|bench|slurm|trace ...
+# Installs what a task needs and this machine lacks: cmake/install.sh build|test|web|page|chromium|fuzz|bench|slurm|trace ...
 # On Debian and its relatives through apt-get; elsewhere it says what is missing and stops.
 set -eu
 
 build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev zlib1g-dev"
 test="libgtest-dev clang-tidy clang-format"
 web="emscripten node-acorn"
+page="npm"
+chromium="chromium fonts-dejavu-core"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
 trace="nodejs python3-venv"
@@ -19,7 +21,7 @@ for task in "$@"; do
   for package in $packages; do
     # What is there is used, wherever it came from.
     case $package in
-      cmake | g++ | python3 | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
+      cmake | g++ | python3 | npm | chromium | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
       nodejs) command -v node >/dev/null && continue ;;
       emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;

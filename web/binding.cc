@@ -5,11 +5,19 @@
 //
 // Where the request asks for "format": "text", "html" or "svg", "text" stands in place of "document". Each returned pointer
 // stays valid until the next call.
+//
+// Files that are no text (a snapshot is a pickle) are held beside the requests, which then name them:
+//
+//   steelyard_hold("snapshot.pickle", bytes, size)     copied; calls that follow may name it
+//   steelyard_release()                                forgets all of them
+//
+// Progress of a search is told to Module.onProgress(done, all, best seconds), where the page set it.
 
 #include <emscripten/emscripten.h>
 #include <steelyard/steelyard.h>
 
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -19,14 +27,36 @@ const char* kept(std::string text) {
   return answer.c_str();
 }
 
+steelyard::Surrounding& around() {
+  static steelyard::Surrounding here;
+  return here;
+}
+
 }  // namespace
+
+// clang-format off
+EM_JS(void, tell_progress, (double done, double all, double best), {
+  if (Module["onProgress"]) Module["onProgress"](done, all, best);
+});
+// clang-format on
 
 extern "C" {
 
 EMSCRIPTEN_KEEPALIVE const char* steelyard_version() { return kept(steelyard::version_text()); }
 
 EMSCRIPTEN_KEEPALIVE const char* steelyard_call(const char* verb, const char* request) {
-  return kept(steelyard::reply_json(steelyard::call(verb, request)));
+  if (!around().progress)
+    around().progress = [](long long done, long long all, double best) {
+      tell_progress(static_cast<double>(done), static_cast<double>(all), best);
+      return true;
+    };
+  return kept(steelyard::reply_json(steelyard::call(verb, request, around())));
 }
+
+EMSCRIPTEN_KEEPALIVE void steelyard_hold(const char* name, const char* bytes, std::size_t size) {
+  around().files.push_back({name, std::string(std::string_view(bytes, size))});
+}
+
+EMSCRIPTEN_KEEPALIVE void steelyard_release() { around().files.clear(); }
 
 }  // extern "C"

@@ -30,8 +30,8 @@ mode_t usual_mode() {
 
 }  // namespace
 
-std::string reason_of(int failure) {
-  switch (failure) {
+std::string reason_of(int fault) {
+  switch (fault) {
     case ENOENT:
       return "no such folder";
     case EACCES:
@@ -42,7 +42,7 @@ std::string reason_of(int failure) {
     case ENOSPC:
       return "no space left on the device";
     default:
-      return std::strerror(failure);
+      return std::strerror(fault);
   }
 }
 

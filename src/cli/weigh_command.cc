@@ -147,7 +147,8 @@ int weigh_command(const Invocation& invocation) {
   }
   const bool brief = invocation.has("brief");
   // A report has the ways out, however quiet the terminal is asked to be.
-  const bool suggestions_wanted = !brief && (!invocation.has("quiet") || invocation.has("html"));
+  const bool suggestions_wanted = !brief && !invocation.has("no-suggestions") &&
+                                  (!invocation.has("quiet") || invocation.has("html"));
   Answered asked =
       answered(std::move(document), *input, suggestions_wanted || invocation.has("apply"));
   asked.take(taken);

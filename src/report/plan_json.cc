@@ -98,7 +98,8 @@ Json json_of(const PlanRow& row) {
           {"high_seconds", row.time.high.value()},
           {"tokens_per_second_per_device", row.time.tokens_per_second_per_device},
           {"model_flops_utilization", row.time.model_flops_utilization},
-          {"terms", std::move(terms)}};
+          {"terms", std::move(terms)},
+          {"run", json_of(row.run)}};
 }
 
 namespace {

@@ -16,4 +16,4 @@ createServer((request, response) => {
   }
   response.writeHead(200, { "content-type": types[path.extname(file)] ?? "text/plain" });
   createReadStream(file).pipe(response);
-}).listen(Number(port), "127.0.0.1");
+}).listen(Number(port), "127.0.0.1", () => console.log("serving"));
