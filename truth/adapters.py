@@ -30,17 +30,22 @@ def quantise(model, base, double, compute):
 
 def adapt(adapter, model, compute):
     """`compute`: what products of quantised weights are computed in."""
-    from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+    from peft import get_peft_model, prepare_model_for_kbit_training
     if adapter.get("base") in ("nf4", "int8"):
         quantise(model, adapter["base"], adapter.get("double_quantization", False), compute)
         if adapter.get("upcast", True):
             model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    return get_peft_model(model, config_of(adapter), autocast_adapter_dtype=adapter.get("type", "fp32") == "fp32")
+
+
+def config_of(adapter):
+    """PEFT's own words for it."""
+    from peft import LoraConfig
     targets = adapter.get("target_modules", "all-linear")
     if any("*" in target for target in targets):  # patterns of whole names are one regular expression
         targets = "|".join(re.escape(target).replace(r"\*", ".*") for target in targets)
     rank = adapter.get("rank", 8)
-    return get_peft_model(model, LoraConfig(
+    return LoraConfig(
         r=rank, lora_alpha=adapter.get("alpha", rank), target_modules=targets,
         modules_to_save=adapter.get("saved_modules"), lora_dropout=float(adapter.get("dropout", 0.0)),
-        use_dora=adapter.get("method") == "dora", task_type="CAUSAL_LM"),
-        autocast_adapter_dtype=adapter.get("type", "fp32") == "fp32")
+        use_dora=adapter.get("method") == "dora", task_type="CAUSAL_LM")

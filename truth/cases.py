@@ -724,6 +724,35 @@ EXPANDABLE = (
 SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 
+# TRL's trainers: pairs of sequences, and a second model that scores them (preference.py).
+DPO = {"training.method": "dpo", "training.micro_batch": 1}
+PREFERENCE = {
+    "dpo": DPO,
+    "dpo-full": {**DPO, **FULL},
+    "dpo-autocast": {**DPO, P: "bf16-autocast"},
+    "dpo-two": {**DPO, "training.micro_batch": 2},
+    "dpo-long": {**DPO, "training.sequence_length": 4096},
+    "dpo-accumulation": {**DPO, "training.gradient_accumulation": 4},
+    "dpo-precomputed": {**DPO, "training.reference": "precomputed"},
+    "dpo-lora": {**DPO, "adapter.method": "lora", "adapter.rank": 16},
+    "dpo-lora-full": {**DPO, "adapter.method": "lora", "adapter.rank": 16, **FULL},
+    "dpo-lora-autocast": {**DPO, "adapter.method": "lora", "adapter.rank": 16, P: "bf16-autocast"},
+    "dpo-full-autocast": {**DPO, **FULL, P: "bf16-autocast"},
+    "dpo-fp32": {**DPO, P: "fp32", A: "efficient"},
+    "dpo-small-vocabulary": {**DPO, "model.vocab_size": 8000},
+    "dpo-untied": {**DPO, "model.tie_word_embeddings": False},
+    "dpo-clipped": {**DPO, "training.gradient_clip": True},
+    "dpo-qwen3-0.6b": {**DPO, "model": FAMILIES["qwen3-0.6b"]},
+    **{f"dpo-plain{name}": {**DPO, "training.loss": "plain", **changes}
+       for name, changes in {"": {}, "-autocast": {P: "bf16-autocast"}, "-full": FULL, "-two": {"training.micro_batch": 2},
+                             "-lora": {"adapter.method": "lora", "adapter.rank": 16}}.items()},
+    "dpo-ddp-8": {**DPO, "engine": "ddp", "cluster.devices": 8},
+    **{f"dpo-deepspeed-{stage}-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage}
+       for stage in (1, 2)},
+    "dpo-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+}
+
+
 def cases():
     table = {}
     for name, changes in SINGLE.items():
@@ -775,7 +804,7 @@ def cases():
         for kind, changes in more.items():
             table[f"family-{name}-{kind}"] = changed(table[f"family-{name}"], changes)
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **APART, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
-                          **ELSEWHERE, **VISION, **PAIRS, **LIGER}.items():
+                          **ELSEWHERE, **VISION, **PAIRS, **LIGER, **PREFERENCE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name, changes in {**LORA, **QLORA, **SCALED, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)

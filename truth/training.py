@@ -436,10 +436,15 @@ def packages_of(run):
            "liger-kernel": value(run, "training.kernels") == "liger"}
     if run.get("implementation") == "torchtune":
         return ("torchtune", "torchao", *(name for name, used in own.items() if used))
+    if value(run, "training.method", "pretrain") not in ("pretrain", "sft"):
+        own["trl"] = True
     return ("transformers", "accelerate", "peft", *(name for name, used in own.items() if used))
 
 
 def train_one(recorder, run, rank=0):
+    if value(run, "training.method", "pretrain") not in ("pretrain", "sft"):
+        import preference
+        return preference.train(recorder, run)
     if run.get("implementation") == "torchtune":
         import torchtune_recipe
         return torchtune_recipe.train(recorder, run)

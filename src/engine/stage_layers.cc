@@ -173,7 +173,7 @@ NodeId StagePrograms<N>::layer_node(int variant, const Neighbours& here, Edge ed
     append(events, backward_events(tape, part, first, here.first_gradients));
     if (part != BackwardPart::kInput) engine_->after_backward(here, first, events);
   }
-  const NodeId node = book_.program.tape(forward ? Phase::kForward : Phase::kBackward, "", events);
+  const NodeId node = book_.program.tape(forward ? passage() : Phase::kBackward, "", events);
   note_launches(node, tape, forward, first);
   cache_.push_back({variant, previous, next, first_gradients, forward, first, edge, part, node});
   return node;

@@ -131,9 +131,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   if (labels_go_in_forward() && reads_labels(stage)) finish.push_back({labels_, -1});
   if (ids_go_in_forward(stage) && reads_ids(stage)) finish.push_back({ids_, -1});
   if (!returns_logits) engine_->end_forward(stage, last, first, finish);
-  const NodeId at_start =
-      program.tape(Phase::kForward, stage.embedding ? "embedding" : "receive", start);
-  const NodeId at_end = program.tape(Phase::kForward, stage.head ? "loss" : "send", finish);
+  const NodeId at_start = program.tape(passage(), stage.embedding ? "embedding" : "receive", start);
+  const NodeId at_end = program.tape(passage(), stage.head ? "loss" : "send", finish);
   if (stage.embedding) note_launches(at_start, embedding_, true, first);
   if (stage.head) note_launches(at_end, head_, true, first);
   if (stacks_) {

@@ -48,7 +48,7 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
   for (int turn = 0; turn < later; ++turn) {
     const bool first = turn == 0;
     const auto at = static_cast<std::size_t>(turn);
-    chunk.forward[at] = forward_node(stage, chunk, first);
+    chunk.forward[at] = program.sequence("", {forward_node(stage, chunk, first), scoring_node()});
     const Backward backward = backward_node(stage, chunk, first, BackwardPart::kWhole);
     chunk.backward[at] = whole(backward);
     if (first) {
@@ -66,7 +66,8 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
     if (first && engine_->learns_from_first()) {
       engine_->in_very_first(true);
       cache_.clear();
-      chunk.first_step_forward = forward_node(stage, chunk, first);
+      chunk.first_step_forward =
+          program.sequence("", {forward_node(stage, chunk, first), scoring_node()});
       chunk.first_step_backward =
           in_first_step(backward_node(stage, chunk, first, BackwardPart::kWhole));
       engine_->in_very_first(false);
@@ -181,6 +182,7 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   std::vector<Event> buffers, load, states, reduce, optimizer, save;
   hold_buffers(stage, buffers);
   engine_->load_with_buffers(stage, buffers, load);
+  load_scorer(load);
   engine_->states(stage, states);
   const std::vector<Event> late_states = engine_->states_behind_largest(stage, states);
   for (std::size_t chunk = 0; chunk < wanted.size(); ++chunk) {

@@ -6,8 +6,19 @@ namespace steelyard {
 
 template <class N>
 StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, std::shared_ptr<Graphs> graphs)
+    : StagePrograms(job, std::make_unique<Workbook<N>>(detail), graphs) {}
+
+template <class N>
+StagePrograms<N>::StagePrograms(const Job& job, std::unique_ptr<Workbook<N>> own,
+                                std::shared_ptr<Graphs> graphs)
+    : StagePrograms(job, *own, std::move(graphs)) {
+  own_book_ = std::move(own);
+}
+
+template <class N>
+StagePrograms<N>::StagePrograms(const Job& job, Workbook<N>& book, std::shared_ptr<Graphs> graphs)
     : job_(job),
-      book_(detail),
+      book_(book),
       graphs_(std::move(graphs)),
       style_(graphs_->style),
       sizes_(graphs_->sizes),
@@ -68,6 +79,7 @@ void StagePrograms<N>::cut_stages() {
                       torch_pipeline_ ? shape_.chunks : 1};
   if (common == common_ && book_.program.node_count() < kMostNodes) return;
   common_ = common;
+  if (scorer_) scorer_->forget_nodes();
   cache_.clear();
   chunks_.clear();
   parts_.clear();
@@ -80,6 +92,7 @@ template <class N>
 StagePrograms<N>::StagePrograms(const Job& job, SlotDetail detail, bool both)
     : StagePrograms(job, detail, std::make_shared<Graphs>(job)) {
   draw(both);
+  draw_scorer(nullptr);
   make_engine();
 }
 
@@ -88,6 +101,7 @@ std::shared_ptr<StagePrograms<N>> StagePrograms<N>::drawn(const Job& job) {
   std::shared_ptr<StagePrograms> result(
       new StagePrograms(job, SlotDetail::kSums, std::make_shared<Graphs>(job)));
   result->draw(true);
+  result->draw_scorer(nullptr);
   return result;
 }
 
@@ -96,6 +110,7 @@ StagePrograms<N>::StagePrograms(const Job& job, const std::shared_ptr<StageProgr
     : StagePrograms(job, drawn->book_.detail(), drawn->graphs_) {
   drawn_ = drawn;
   book_ = drawn->book_;
+  draw_scorer(drawn->scorer_.get());
   make_engine();
 }
 

@@ -6,7 +6,7 @@
 //     states      moments
 //     step                                                         step
 //       warm-up   F x w               as the order of the          ...
-//       steady    (F B) x (m - w)     schedule says
+//       steady    (F B) x (m - w)     schedule says             a preference: F, scoring, B
 //       drain     B x w                                            states
 //       optimizer                                                  optimizer
 //     checkpoint
@@ -143,7 +143,7 @@ class StagePrograms {
   bool compares() const { return contrasts(*job_.model); }
   // The labels of two towers are which image and text belong together: nobody hands them over.
   bool reads_labels(const Stage<N>& stage) const {
-    return stage.head && !compares() && !divides_vocabulary();
+    return stage.head && !compares() && !divides_vocabulary() && !scores();
   }
   // What layers of a stack have from others, and what its first one makes for them.
   void give_shared(Composer<N>& composer, std::size_t kind, bool top);
@@ -160,6 +160,23 @@ class StagePrograms {
   void stacks_end(std::vector<Event>& events) const;
   // What the first layer of a stack is the last to need, goes when the others have run backward.
   void positions_gone(std::size_t kind, std::vector<Event>& events) const;
+
+  // --- a model that scores beside the trained one (engine/stage_scoring.cc)
+  // `drawn`: its graphs, where they stand in the workbook already.
+  void draw_scorer(const StagePrograms* drawn);
+  void forget_nodes() {
+    cache_.clear();
+    chunks_.clear();
+    parts_.clear();
+    cuts_.clear();
+  }
+  bool scores() const { return is_scorer_; }
+  Phase passage() const { return scores() ? Phase::kScoring : Phase::kForward; }
+  // A forward of the model that scores, behind which nothing of it is left; the empty node where nothing does.
+  NodeId scoring_node();
+  void load_scorer(std::vector<Event>& events);
+  // Where its weights are divided, and gathered all at once: what comes before its forward (1), and goes behind it (-1).
+  void gather_scorer(std::int32_t sign, std::vector<Event>& events);
 
   // --- a vocabulary divided over the stages (engine/stage_vocabulary.cc)
   bool divides_vocabulary() const { return steelyard::divides_vocabulary(job_); }
@@ -181,6 +198,7 @@ class StagePrograms {
   // Whether the stage is given the micro-batch's tokens.
   bool reads_ids(const Stage<N>& stage) const {
     if (divides_vocabulary()) return false;  // its lookups do
+    if (scores()) return false;              // the policy's are there
     return stage.embedding || (stage.head && !job_.model->predictions.empty());
   }
   void compose_ends();
@@ -307,8 +325,11 @@ class StagePrograms {
   const Job& job_;
   const PipelineOrder* order_ = nullptr;
   PipelineShape shape_;
-  Workbook<N> book_;
+  std::unique_ptr<Workbook<N>> own_book_;
+  Workbook<N>& book_;
   StagePrograms(const Job& job, SlotDetail detail, std::shared_ptr<Graphs> graphs);
+  StagePrograms(const Job& job, std::unique_ptr<Workbook<N>> own, std::shared_ptr<Graphs> graphs);
+  StagePrograms(const Job& job, Workbook<N>& book, std::shared_ptr<Graphs> graphs);
   const typename Graphs::Stream& stream_of(std::size_t kind) const {
     return graphs_->streams[decodes(kind) ? 1 : 0];
   }
@@ -342,6 +363,16 @@ class StagePrograms {
   bool torch_steps_ = false;
   std::unique_ptr<EngineContext<N>> context_;
   std::unique_ptr<EngineModel<N>> engine_;
+  // The job of the model that scores, and what of it is drawn in this workbook; null: nothing scores.
+  std::shared_ptr<const Job> scorer_job_;
+  std::unique_ptr<StagePrograms> scorer_;
+  // Who holds its weights between two forwards, where that is not the engine of these: a share of each, gathered at once.
+  std::unique_ptr<EngineContext<N>> holding_context_;
+  std::unique_ptr<EngineModel<N>> holding_;
+  std::shared_ptr<const Job> holding_job_;
+  SlotId gathered_at_once_ = -1, entropy_copy_ = -1, entropy_part_ = -1;
+  void entropies(std::vector<Event>& events);
+  bool is_scorer_ = false;
   struct CachedNode {
     int variant, previous, next;
     bool first_gradients, forward, first;

@@ -45,6 +45,14 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
     if (part + 1 < parts) continue;
     counts.push_back({add("head", static_cast<int>(job_.model->kinds.size()) + 1, head_), 1});
   }
+  if (scorer_) {  // forward alone
+    const PipelineWork scoring = scorer_->work(Recompute{});
+    for (const PipelineWork::Count& count : scoring.parts.front()) {
+      const PipelineWork::Stretch& stretch = scoring.stretches[count.stretch];
+      result.stretches.push_back({stretch.label, stretch.unit, stretch.forward, Kernels{}});
+      result.parts.front().push_back({result.stretches.size() - 1, count.times});
+    }
+  }
   if (divided) {
     const int rows = static_cast<int>(job_.model->kinds.size()) + 2;
     Vocabulary& vocabulary = *graphs_->vocabulary;

@@ -85,6 +85,22 @@ enum class RecomputeModule : std::uint8_t {
 enum class OffloadTarget : std::uint8_t { kNone, kCpu, kNvme };
 enum class CheckpointSave : std::uint8_t { kSharded, kFullRankZero };
 
+// What is trained, and what scores beside it: a second model, the trained one without its adapters, or nobody while it trains.
+enum class Method : std::uint8_t {
+  kPretrain,
+  kSft,
+  kDpo,
+  kKto,
+  kRewardModel,
+  kPpo,
+  kGrpo,
+  kOrpo,
+  kCpo  // and SimPO, one of its losses
+};
+enum class Reference : std::uint8_t { kModel, kAdapter, kPrecomputed, kNone };
+// How the logarithms of the labels' probabilities are made of hidden states (operators/log_probabilities.cc).
+enum class LogProbabilities : std::uint8_t { kNone, kWhole, kTiles };
+
 std::string_view name_of(Engine engine);
 std::string_view name_of(Implementation implementation);
 std::string_view name_of(AttentionKernel kernel);
@@ -99,6 +115,8 @@ std::string_view name_of(RecomputeMode mode);
 std::string_view name_of(RecomputeModule module);
 std::string_view name_of(OffloadTarget target);
 std::string_view name_of(CheckpointSave save);
+std::string_view name_of(Method method);
+std::string_view name_of(Reference reference);
 
 struct Cluster {
   std::shared_ptr<const Device> device;
@@ -150,7 +168,28 @@ struct Training {
   bool transposed_weights = true;
   bool precision_aware = false;
   std::vector<std::string> frozen;  // patterns of tensor names without gradients
+  Method method = Method::kPretrain;
+  Reference reference = Reference::kNone;
+  Tokens prompt_length{0};  // of a sequence, from which nothing is learnt
+  LogProbabilities log_probabilities = LogProbabilities::kNone;
 };
+
+// Sequences of one example: of a preference, what is chosen and what is rejected.
+inline std::int64_t sequences_of_example(const Training& training) {
+  switch (training.method) {
+    case Method::kDpo:
+    case Method::kRewardModel:
+    case Method::kOrpo:
+    case Method::kCpo:
+      return 2;
+    default:
+      return 1;
+  }
+}
+// Sequences that the model is given at once.
+inline std::int64_t sequences_at_once(const Training& training) {
+  return training.micro_batch * sequences_of_example(training);
+}
 
 // The form that runs: some optimizers have only one.
 OptimizerForm form_of(const Training& training);
@@ -338,6 +377,8 @@ struct Job {
     return adapter.has_value() || !training.frozen.empty() ||
            (model != nullptr && follows_vision(*model) && has_unread_tensor(*model));
   }
+  // What scores beside the trained model, all of it frozen; null: nothing does.
+  std::shared_ptr<const Architecture> scorer;
   CheckpointSave checkpoint = CheckpointSave::kSharded;
   Buckets buckets;
   AllocatorSettings allocator;  // PYTORCH_CUDA_ALLOC_CONF of [environment]

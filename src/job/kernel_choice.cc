@@ -106,8 +106,11 @@ void choose_attention(Draft& draft) {
 
 void choose_loss(Draft& draft) {
   Job& job = draft.job();
-  job.training.loss =
-      draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
+  // Of a preference the loss is the trainer's (job/method_choice.cc).
+  const auto method = static_cast<Method>(draft.settings().name(KeyId::kMethod).value_or(0));
+  if (draft.has(KeyId::kLoss) || method == Method::kPretrain || method == Method::kSft)
+    job.training.loss =
+        draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");
   job.training.loss_chunks = draft.count_or(KeyId::kLossChunks, job.training.loss_chunks);
   if (draft.has(KeyId::kLossChunks) && job.training.loss != LossKernel::kChunked &&
       job.training.loss_chunks > 1)

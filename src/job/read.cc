@@ -17,6 +17,7 @@
 #include "job/group_choice.h"
 #include "job/layout_choice.h"
 #include "job/machine_choice.h"
+#include "job/method_choice.h"
 #include "job/model_code.h"
 #include "job/prediction_choice.h"
 #include "job/recipe_choice.h"
@@ -150,6 +151,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   choose_buffers(draft);
   choose_environment(draft, document, problems);
   choose_wrapping(draft);
+  choose_training_method(draft);
   validate(draft);
   refuse_unsupported(draft);
   if (std::none_of(problems.begin(), problems.end(), is_error)) warn_of_missing_code(draft);

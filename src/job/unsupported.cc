@@ -24,15 +24,23 @@ struct OnlyValue {
   int also = -1;  // a second one
 };
 constexpr std::array kOnlyValues = {
-    OnlyValue{KeyId::kPacking, 0, 1},        OnlyValue{KeyId::kMethod, 0, 1},
-    OnlyValue{KeyId::kWeightShards},         OnlyValue{KeyId::kExpertWeightShards},
-    OnlyValue{KeyId::kRecomputeBudget, 1},   OnlyValue{KeyId::kRecomputeDistribute, 0},
-    OnlyValue{KeyId::kOffloadLayers},        OnlyValue{KeyId::kOffloadModules},
-    OnlyValue{KeyId::kAdapterSaved},         OnlyValue{KeyId::kDelayedWeightGradient, 0},
-    OnlyValue{KeyId::kOverlapPipeline, 0},   OnlyValue{KeyId::kWrapPolicy, 0},
-    OnlyValue{KeyId::kWrapClasses},          OnlyValue{KeyId::kWrapMinimum},
-    OnlyValue{KeyId::kTypeReduction},        OnlyValue{KeyId::kTypeTrainable},
-    OnlyValue{KeyId::kExpertGrouped, 1},     OnlyValue{KeyId::kExpertTensorSplit, 1},
+    OnlyValue{KeyId::kPacking, 0, 1},
+    OnlyValue{KeyId::kWeightShards},
+    OnlyValue{KeyId::kExpertWeightShards},
+    OnlyValue{KeyId::kRecomputeBudget, 1},
+    OnlyValue{KeyId::kRecomputeDistribute, 0},
+    OnlyValue{KeyId::kOffloadLayers},
+    OnlyValue{KeyId::kOffloadModules},
+    OnlyValue{KeyId::kAdapterSaved},
+    OnlyValue{KeyId::kDelayedWeightGradient, 0},
+    OnlyValue{KeyId::kOverlapPipeline, 0},
+    OnlyValue{KeyId::kWrapPolicy, 0},
+    OnlyValue{KeyId::kWrapClasses},
+    OnlyValue{KeyId::kWrapMinimum},
+    OnlyValue{KeyId::kTypeReduction},
+    OnlyValue{KeyId::kTypeTrainable},
+    OnlyValue{KeyId::kExpertGrouped, 1},
+    OnlyValue{KeyId::kExpertTensorSplit, 1},
     OnlyValue{KeyId::kPipelineMicroBatches},
 };
 

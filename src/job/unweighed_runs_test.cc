@@ -72,10 +72,19 @@ const std::vector<Wrong>& unweighed_runs() {
        "fsdp1 wraps no ends apart",
        "leave it out"},
       {{{"wrap.policy", "\"size\""}}, "E320", "not weighed yet: wrap.policy = \"size\"", "block"},
-      {{{"training.method", "\"dpo\""}},
+      {{{"training.method", "\"grpo\""}},
        "E320",
-       "not weighed yet: training.method = \"dpo\"",
-       "pretrain"},
+       "not weighed yet: training.method = \"grpo\"",
+       "neither stands for it"},
+      {{{"training.method", "\"dpo\""}, {"engine", "\"fsdp1\""}},
+       "E320",
+       "not weighed yet: reference = \"model\" with fsdp1",
+       "precomputed"},
+      {{{"training.method", "\"dpo\""}, {"parallel.pipeline", "2"}},
+       "E320",
+       "not weighed yet: training.method = \"dpo\" here",
+       "data ranks"},
+      {{{"training.reference", "\"model\""}}, "E231", "a reference without a method", "dpo"},
   };
   return cases;
 }

@@ -1,6 +1,7 @@
 // The piles that memory is sorted into and the phases of a step.
 //
-//   load | forward | backward | optimizer | checkpoint
+//   load | forward | scoring | backward | optimizer | checkpoint
+//   (scoring: a forward without gradients, of a second model or of the same one, between forward and backward)
 //   parameters · gradients · master weights · optimizer moments · activations · temporary · communication   (allocated)
 //   slack (reserved, not allocated) · runtime (outside the allocator)
 #pragma once
@@ -23,8 +24,8 @@ enum class Pile : std::uint8_t {
   kCommunication
 };
 constexpr int kPileCount = 7;
-enum class Phase : std::uint8_t { kLoad, kForward, kBackward, kOptimizer, kCheckpoint };
-constexpr int kPhaseCount = 5;
+enum class Phase : std::uint8_t { kLoad, kForward, kScoring, kBackward, kOptimizer, kCheckpoint };
+constexpr int kPhaseCount = 6;
 
 constexpr std::string_view name_of(Pile pile) {
   constexpr std::array<std::string_view, kPileCount> names = {
@@ -33,8 +34,8 @@ constexpr std::string_view name_of(Pile pile) {
   return names[static_cast<std::size_t>(pile)];
 }
 constexpr std::string_view name_of(Phase phase) {
-  constexpr std::array<std::string_view, kPhaseCount> names = {"load", "forward", "backward",
-                                                               "optimizer", "checkpoint"};
+  constexpr std::array<std::string_view, kPhaseCount> names = {
+      "load", "forward", "scoring", "backward", "optimizer", "checkpoint"};
   return names[static_cast<std::size_t>(phase)];
 }
 

@@ -6,7 +6,10 @@
 // Builders are templates over the number; both readings issue the same slots in the same order.
 #pragma once
 
+#include <deque>
 #include <initializer_list>
+#include <memory>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -45,13 +48,13 @@ class Workbook {
   SlotId slot(const SlotName& what, Pile pile, const N& elements, ElementType type) {
     const Bytes bytes = allocated_size(bytes_of(Elements(Checked(plain(elements))), type));
     if constexpr (std::is_same_v<N, Traced>) formulas.push_back({elements, type});
-    return program.slot({what.owner, what.name, what.rule, pile, bytes});
+    return program.slot({what.owner, spoken(what.name), what.rule, pile, bytes});
   }
   // A slot of many tensors, each a block of its own.
   SlotId slot_of_tensors(const SlotName& what, Pile pile, const N& elements, ElementType type,
                          TensorSum sum) {
     if constexpr (std::is_same_v<N, Traced>) formulas.push_back({elements, type});
-    const SlotId slot = program.slot({what.owner, what.name, what.rule, pile, sum.bytes()});
+    const SlotId slot = program.slot({what.owner, spoken(what.name), what.rule, pile, sum.bytes()});
     if (detail_ == SlotDetail::kTensors) tensors_of(slot).tensors = std::move(sum).take_tensors();
     return slot;
   }
@@ -91,6 +94,8 @@ class Workbook {
     launches[index] += kernels;
   }
   SlotDetail detail() const { return detail_; }
+  // Slots made from here on are of this model, which their names say: "parameters, of the reference". Null: of the trained one.
+  void speak_of(const char* model) { model_ = model; }
   static N symbol(const char* letter, std::int64_t value) {
     if constexpr (std::is_same_v<N, Traced>)
       return Traced::symbol(letter, value);
@@ -112,7 +117,20 @@ class Workbook {
     return tensors[index];
   }
 
+  const char* spoken(const char* name) {
+    if (model_ == nullptr) return name;
+    for (const std::string& known : *names_)
+      if (known.size() == std::char_traits<char>::length(name) + of_model().size() &&
+          known.starts_with(name) && known.ends_with(of_model()))
+        return known.c_str();
+    return names_->emplace_back(name + of_model()).c_str();
+  }
+  std::string of_model() const { return std::string(", of the ") + model_; }
+
   SlotDetail detail_;
+  const char* model_ = nullptr;
+  // Shared by all copies: slots of each point into it.
+  std::shared_ptr<std::deque<std::string>> names_ = std::make_shared<std::deque<std::string>>();
   std::int32_t woven_ = 0, joined_ = 0;
 };
 

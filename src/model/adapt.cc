@@ -219,4 +219,12 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
   return result;
 }
 
+Architecture without_adapters(const Architecture& architecture) {
+  Architecture bare = architecture;
+  for (Layer& layer : bare.kinds)
+    for (Linear* linear : linears_of(layer)) linear->adapter.reset();
+  bare.adapter_rank = 0;
+  return bare;
+}
+
 }  // namespace steelyard

@@ -40,6 +40,9 @@ struct Adapted {
 };
 Adapted adapt(const Architecture& architecture, const AdapterTerms& terms);
 
+// The same without what adapters add to products; their tensors stay in the lists.
+Architecture without_adapters(const Architecture& architecture);
+
 // The linear modules of a layer that can have an adapter, and of which a quantised model quantises the weight. Routers
 // and experts are no torch.nn.Linear in transformers 5: their weights are tensors of their own modules.
 std::vector<Linear*> linears_of(Layer& layer);

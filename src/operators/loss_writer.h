@@ -5,6 +5,7 @@
 //                    ├─ LitGPT's chunks of logits                   operators/litgpt_loss.h
 //                    ├─ torchtune's, whole and in chunks            operators/torchtune_loss.h
 //   x ─ norm ────────┼─ head and loss in chunks, never whole        operators/loss_in_chunks.cc
+//                    ├─ logarithms of the labels' probabilities     operators/log_probabilities.cc
 //                    └─ in one kernel, without a logit in memory     operators/cut_cross_entropy.cc
 //
 // Each file says how many bytes a token of a vocabulary V it takes.
@@ -65,6 +66,13 @@ class LossWriter {
   void chunk_by_chunk(Operator& operation, const N& width, const ChunkTypes& types, bool trains);
   void chunked(ValueId x, const N& width);
   Arithmetic in_pieces(std::int64_t rows, std::int64_t width) const;
+
+  // --- operators/log_probabilities.cc
+  ValueId probabilities_in_tiles(ValueId x, const N& width);
+  ValueId probabilities_of_logits(ValueId x, const N& width);
+  std::vector<ValueId> rows_of(ValueId logits, std::int64_t rows);
+  ValueId picked_by_log_softmax(ValueId row);
+  ValueId picked_by_log_sum(ValueId row);
 
   // --- operators/prediction_loss.cc
   ValueId of_all_depths(ValueId x, ValueId labels, ValueId ids, const N& width);

@@ -116,7 +116,7 @@ ValueId Composer<N>::product(ValueId x, const SlotName& output, const N& rows, c
     const auto cast_parameter = [&](const char* name, const N& elements, bool of_leaf) {
       const ValueId copy =
           made("cast", {}, {owner, name, "autocast.weight-cast"}, elements, factor.type);
-      if (of_leaf) graph.linger(copy);
+      if (of_leaf || style.scores) graph.linger(copy);
       return copy;
     };
     // Arguments are cast from the last to the first: so GCC builds the wrapper's call (autocast_mode.h, WrapFunction_).

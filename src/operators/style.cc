@@ -74,6 +74,9 @@ OperatorStyle style_of(const Job& job) {
     style.attention_code = AttentionCode::kCudnn;  // Transformer Engine's choice
   style.loss = job.training.loss;
   style.loss_chunks = job.training.loss_chunks;
+  style.log_probabilities = job.training.log_probabilities;
+  style.is_scored_beside = job.scorer != nullptr;
+  style.prompt_tokens = job.training.prompt_length;
   style.shifted = job.shifted;
   style.rms_norm = job.rms_norm;
   style.older_norms = job.torchtune_before_0_5;
@@ -181,7 +184,7 @@ template <class N>
 Sizes<N> sizes_of(const Job& job) {
   using Book = Workbook<N>;
   Sizes<N> sizes;
-  sizes.batch = Book::symbol("b", job.training.micro_batch);
+  sizes.batch = Book::symbol("b", sequences_at_once(job.training));
   sizes.sequence = Book::symbol("s", job.training.sequence_length);
   sizes.context = job.parallel.context > 1 ? Book::symbol("c", job.parallel.context) : N(1);
   sizes.sequence = sizes.sequence / sizes.context;

@@ -11,7 +11,7 @@ namespace steelyard {
 // The sizes of one micro-batch on one rank, with their letters.
 template <class N>
 struct Sizes {
-  N batch{};         // b   sequences of the micro-batch
+  N batch{};         // b   sequences of the micro-batch, two of each pair
   N sequence{};      // s   tokens of a sequence on this rank (context parallel divides it)
   N tokens{};        // b·s
   N shard_tokens{};  // b·s/t with sequence parallelism, else b·s
@@ -34,10 +34,15 @@ struct OperatorStyle {
   ElementType gradient = ElementType::kBFloat16;         // of a parameter's .grad
   ElementType weight_gradient = ElementType::kBFloat16;  // as the backward kernel first writes it
   bool autocast = false;
+  // A model that scores beside the trained one: its weights ask for gradients that nobody computes, so that autocast's cache
+  // takes their casts; and whether this is the trained one beside it.
+  bool scores = false, is_scored_beside = false;
   AttentionKernel attention = AttentionKernel::kFlash;
   AttentionCode attention_code = AttentionCode::kFlash;
   LossKernel loss = LossKernel::kPlain;
   std::int64_t loss_chunks = 8;
+  LogProbabilities log_probabilities = LogProbabilities::kNone;
+  std::int64_t prompt_tokens = 0;  // of a sequence, that do not count there
   Shifted shifted = Shifted::kLabels;
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).

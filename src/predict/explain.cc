@@ -250,7 +250,9 @@ Explained explain(const Job& job, std::string_view selection) {
     }
   // A pile that is empty at the peak is shown where it is largest.
   if (pile) {
-    Bytes largest = prediction.ranks[rank].phases[static_cast<std::size_t>(phase)].piles[*pile];
+    Bytes largest{};
+    for (const PhasePrediction& candidate : prediction.ranks[rank].phases)
+      if (candidate.phase == phase) largest = candidate.piles[*pile];
     for (const PhasePrediction& candidate : prediction.ranks[rank].phases)
       if (largest == Bytes{} && candidate.piles[*pile] > largest) {
         largest = candidate.piles[*pile];

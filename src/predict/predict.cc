@@ -51,6 +51,12 @@ RootReading read_replay(const Program& program, NodeId root) {
   return reading;
 }
 
+// Of a run without a scorer there is no such phase.
+bool occurs(const RootReading& reading, Phase phase) {
+  return phase != Phase::kScoring ||
+         reading.phases[static_cast<std::size_t>(phase)].peak != kNoPeak;
+}
+
 Phase highest_phase(const RootReading& reading) {
   std::size_t highest = 0;
   for (std::size_t phase = 1; phase < kPhaseCount; ++phase)
@@ -71,7 +77,9 @@ PhasePrediction phase_of(const RootReading& reading, Phase phase, Bytes reserved
 
 FirstStep first_step_of(const RootReading& reading, const StageReserve& reserve, Bytes runtime) {
   FirstStep step;
-  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kOptimizer}) {
+  for (const Phase phase :
+       {Phase::kForward, Phase::kScoring, Phase::kBackward, Phase::kOptimizer}) {
+    if (!occurs(reading, phase)) continue;
     step.reserved = reserve.first[static_cast<std::size_t>(phase)];
     step.phases.push_back(phase_of(reading, phase, step.reserved, runtime));
     const Bytes peak = step.phases.back().allocated;
@@ -236,6 +244,7 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     }
     for (std::size_t index = 0; index < kPhaseCount; ++index) {
       const auto phase = static_cast<Phase>(index);
+      if (!occurs(reading, phase)) continue;
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
       const Bytes reserved = phase == Phase::kLoad ? reserve.first[index] : rank.reserved;
       rank.phases.push_back(phase_of(reading, phase, reserved, runtime.expected));

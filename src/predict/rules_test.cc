@@ -96,6 +96,8 @@ void add_named(std::vector<Job>& jobs) {
   // clang-format off
   constexpr std::array kNamed = {
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 4, "context_method": "ring"}, "training": {"sequence_length": 512})",
+      R"("model": "llama-3.1-8b", "engine": "fsdp2", "training": {"sequence_length": 512, "method": "dpo"})",
+      R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "method": "dpo", "loss": "plain"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4, "context_method": "allgather"}, "training": {"sequence_length": 512})",

@@ -258,8 +258,12 @@ void read_axolotl(const Value& document, Launch& launch) {
         arctic ? "DeepSpeed divides sequences by heads (ALST)" : "Axolotl's ring attention");
   if (const Value* method = reading.take("rl"); method != nullptr && !word_of(*method).empty()) {
     static constexpr std::string_view kMethods =
-        "dpo=dpo|ipo=dpo|simpo=dpo|orpo=dpo|kto=kto|grpo=grpo|gdpo=grpo";
-    reading.say("training.method", ours_of(kMethods, word_of(*method)).value_or("dpo"), *method);
+        "dpo=dpo|ipo=dpo|simpo=cpo|orpo=orpo|kto=kto|grpo=grpo|gdpo=grpo";
+    if (const auto ours = ours_of(kMethods, word_of(*method)))
+      reading.say("training.method", *ours, *method);
+    else
+      reading.unweighed(*method, fmt::format("rl {}", word_of(*method)),
+                        "its losses and further models are not known here");
   }
   for (const char* reward : {"reward_model", "process_reward_model"})
     if (const Value* value = reading.on(reward)) reading.say("training.method", "rm", *value);

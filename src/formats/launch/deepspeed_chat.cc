@@ -81,9 +81,12 @@ void say_step(ScriptFlags& flags) {
   if (has_flag(flags.all(), {"actor_model_name_or_path", "actor_zero_stage"}) ||
       stands_in("step3_rlhf"))
     flags.say("training.method", "ppo", program);
-  else if (has_flag(flags.all(), {"beta"}) || stands_in("dpo_finetuning"))
+  else if (has_flag(flags.all(), {"beta"}) || stands_in("dpo_finetuning")) {
     flags.say("training.method", "dpo", program);
-  else if (has_flag(flags.all(), {"num_padding_at_beginning"}) || stands_in("reward_model"))
+    flags.unweighed(
+        program, "dpo of DeepSpeed-Chat",
+        "a reference stands beside the policy, and both make whole logits in its own way");
+  } else if (has_flag(flags.all(), {"num_padding_at_beginning"}) || stands_in("reward_model"))
     flags.say("training.method", "rm", program);
   else
     flags.otherwise("training.method", Value::string("sft"), "step 1 trains the next token");

@@ -229,6 +229,11 @@ Exported export_launch(const Value& run, std::string_view target, const ExportCh
   exported.problems = unwritable(run, choice.slurm);
   if (!exported.problems.empty()) return exported;
   ConfigWriter writing(run, target);
+  if (const std::string method = writing.look_word("training.method");
+      !method.empty() && method != "pretrain" && method != "sft")
+    writing.refuse("training.method",
+                   fmt::format("{} is its trainer's own script, which is not written", method),
+                   "steelyard import reads TRL's files of it");
   Pieces pieces;
   const Places places = places_of(writing);
   pieces.remarks += remark_line("cluster.device", Value::string(places.device));

@@ -298,7 +298,7 @@ std::string method_word(std::string_view name) {
 }
 
 constexpr std::string_view kMethods =
-    "sft=sft|dpo=dpo|simpo=dpo|ipo=dpo|cpo=dpo|orpo=dpo|bco=kto|kto=kto|grpo=grpo|rloo=grpo|ppo="
+    "sft=sft|dpo=dpo|simpo=cpo|ipo=dpo|cpo=cpo|orpo=orpo|bco=kto|kto=kto|grpo=grpo|rloo=grpo|ppo="
     "ppo|"
     "reward=rm|rm=rm|prm=rm";
 // Losses with models beside the trained one that no method of the run file stands for.

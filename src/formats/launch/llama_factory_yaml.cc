@@ -116,9 +116,11 @@ void read_keys(const Value& document, Launch& launch, std::string_view label) {
   reading.rows(kRows);
   if (const Value* stage = reading.take("stage"))
     if (const auto method =
-            ours_of("pt=pretrain|sft=sft|rm=rm|ppo=ppo|dpo=dpo|orpo=dpo|simpo=dpo|kto=kto",
-                    word_of(*stage)))
+            ours_of("pt=pretrain|sft=sft|rm=rm|ppo=ppo|dpo=dpo|orpo=orpo|simpo=cpo|kto=kto",
+                    word_of(*stage))) {
       reading.say("training.method", *method, *stage);
+      refuse_preferences_of(reading, "LLaMA-Factory", *stage);
+    }
   const Value* off = reading.take("disable_gradient_checkpointing");
   if (off != nullptr)
     reading.say("recompute.mode", truth_of(*off).value_or(false) ? "none" : "full", *off);

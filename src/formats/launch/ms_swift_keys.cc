@@ -5,6 +5,7 @@
 
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/ms_swift.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -104,11 +105,17 @@ void read_swift_saved_modules(ConfigReader& reading, bool megatron) {
 void read_swift_method(ConfigReader& reading, std::string_view command) {
   const Value* kind = reading.take("rlhf_type");
   if (command == "rlhf" || kind != nullptr) {
-    if (kind == nullptr)
-      return reading.take_default("training.method", Value::string("dpo"),
-                                  "swift rlhf is DPO unless told");
-    if (const auto method = ours_of("dpo=dpo|kto=kto|rm=rm|ppo=ppo|grpo=grpo", word_of(*kind)))
-      return reading.say("training.method", *method, *kind);
+    if (kind == nullptr) {
+      reading.take_default("training.method", Value::string("dpo"),
+                           "swift rlhf is DPO unless told");
+      return refuse_preferences_of(reading, "ms-swift", reading.theirs());
+    }
+    if (const auto method =
+            ours_of("dpo=dpo|kto=kto|rm=rm|ppo=ppo|grpo=grpo|orpo=orpo|cpo=cpo|simpo=cpo",
+                    word_of(*kind))) {
+      reading.say("training.method", *method, *kind);
+      return refuse_preferences_of(reading, "ms-swift", *kind);
+    }
     reading.unweighed(*kind, fmt::format("rlhf_type {}", word_of(*kind)),
                       "its losses and further models are not weighed");
     return;

@@ -7,6 +7,7 @@
 #include "formats/launch/arguments.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/hugging_face_scripts.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -83,6 +84,7 @@ void read_keys(const Value& document, Launch& launch) {
     reading.lacks("training.sequence_length", "max_seq_length is not said: the data decides");
   if (has_any_key(document, {"dpo_beta", "dpo_loss_type", "beta", "dpo_use_paged_optimizer"}))
     reading.take_default("training.method", Value::string("dpo"), "its keys are dpo_tune's");
+  refuse_preferences_of(reading, "open-instruct", document);
   read_adapter(reading);
   read_optimizer(reading);
   if (const Value* paged = reading.on("dpo_use_paged_optimizer"))

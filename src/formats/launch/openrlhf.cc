@@ -10,6 +10,7 @@
 #include "formats/launch/arguments.h"
 #include "formats/launch/hugging_face.h"
 #include "formats/launch/programs.h"
+#include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
 namespace {
@@ -166,6 +167,7 @@ bool read_openrlhf(const ProgramCall& call, Launch& launch) {
     reading.unweighed(call.program, call.name, "its losses and further models are not weighed");
   else
     reading.say("training.method", *method, call.program);
+  refuse_preferences_of(reading, "OpenRLHF", call.program);
   if (*method == "ppo" || *method == "grpo") read_ray_devices(reading);
   reading.rows(kRows);
   read_openrlhf_adapter(reading);

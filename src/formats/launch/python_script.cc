@@ -23,7 +23,7 @@ constexpr std::string_view kArguments =
 // Trainers, and what they train; "other" is refused by name.
 constexpr std::string_view kTrainers =
     "SFTTrainer=sft|Trainer=|Seq2SeqTrainer=|UnslothTrainer=sft|DPOTrainer=dpo|KTOTrainer=kto|"
-    "GRPOTrainer=grpo|PPOTrainer=ppo|RewardTrainer=rm|ORPOTrainer=other|CPOTrainer=other|"
+    "GRPOTrainer=grpo|PPOTrainer=ppo|RewardTrainer=rm|ORPOTrainer=orpo|CPOTrainer=cpo|"
     "GKDTrainer=other|RLOOTrainer=other|OnlineDPOTrainer=other";
 
 bool is_unsloth_class(std::string_view name) {

@@ -1,5 +1,7 @@
 #include "formats/launch/unweighed_keys.h"
 
+#include <fmt/format.h>
+
 namespace steelyard {
 namespace {
 
@@ -124,5 +126,14 @@ std::span<const UnweighedKey> unweighed_of_axolotl() { return kOfAxolotl; }
 std::span<const UnweighedKey> unweighed_of_llama_factory() { return kOfLlamaFactory; }
 std::span<const UnweighedKey> unweighed_of_trainer() { return kOfTrainer; }
 std::span<const UnweighedKey> unweighed_of_deepspeed() { return kOfDeepspeed; }
+
+void refuse_preferences_of(ConfigReader& reading, std::string_view trainer, const Value& at) {
+  const Value* method = reading.into().run.at("training.method");
+  if (method == nullptr || word_of(*method) != "dpo") return;
+  reading.unweighed(
+      at, fmt::format("dpo of {}", trainer),
+      "a reference stands beside the policy, and this trainer makes logits in its own "
+      "way; TRL's is weighed");
+}
 
 }  // namespace steelyard

@@ -15,4 +15,7 @@ std::span<const UnweighedKey> unweighed_of_llama_factory();
 std::span<const UnweighedKey> unweighed_of_trainer();
 std::span<const UnweighedKey> unweighed_of_deepspeed();
 
+// Preferences by a trainer that is not TRL's own: how it makes the logarithms of probabilities is not known here.
+void refuse_preferences_of(ConfigReader& reading, std::string_view trainer, const Value& at);
+
 }  // namespace steelyard

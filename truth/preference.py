@@ -1,0 +1,215 @@
+"""Runs of TRL's trainers (training.method): the trainer's own loop, with its phases told apart where it calls them.
+
+The data are ids that nobody reads: every sequence is as long as the run says, and every token of it but the first is a token of
+the completion. Triton's kernels are compiled on the device: on paper they do nothing, and allocate nothing.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from training import Unsupported, attention_kernel, base_type, build_model, value, version_of
+
+
+def train(recorder, run):
+    """One device, or rank 0 of the engine's."""
+    from recorder import paper
+    if paper.is_loaded():
+        from triton.runtime.jit import JITFunction
+        JITFunction.run = lambda self, *arguments, **options: None
+    os.environ["HF_HUB_OFFLINE"] = os.environ["CI"] = "1"
+    as_launched(run)
+    method = value(run, "training.method")
+    tiles = version_of("trl") >= (1, 15)
+    if tiles != (value(run, "training.loss", "chunked") == "chunked"):
+        raise Unsupported("loss = \"plain\" is TRL's before 1.15, \"chunked\" of later ones")
+    make = {"dpo": dpo_trainer}.get(method)
+    if make is None:
+        raise Unsupported(f"method {method} of TRL")
+    with attention_kernel(run):
+        with recorder.phase("load"):
+            trainer = make(run)
+            recorder.models = [trainer.model, *second_models(trainer)]
+        Loop(recorder, run, trainer).play()
+
+
+FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP", "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"}
+ENGINES = {
+    "fsdp2": {**FSDP, "FSDP_VERSION": "2", "FSDP_RESHARD_AFTER_FORWARD": "true"},
+    "fsdp1": {**FSDP, "FSDP_VERSION": "1", "FSDP_SHARDING_STRATEGY": "FULL_SHARD", "FSDP_USE_ORIG_PARAMS": "true",
+              "FSDP_BACKWARD_PREFETCH": "BACKWARD_PRE"},
+}
+
+
+def as_launched(run):
+    """As rank 0 of accelerate's processes, the others of which are never started (launched/answers.py)."""
+    ranks = value(run, "cluster.devices", 1)
+    if ranks == 1:
+        return
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "launched"))
+    import answers
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT="29500", TORCH_NCCL_ENABLE_MONITORING="0", **ENGINES.get(run["engine"], {}))
+    if run["engine"].startswith("fsdp"):
+        os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16" if value(run, "training.precision") == "bf16-mixed" else "no"
+    answers.answer(ranks)
+
+
+def deepspeed_of(run):
+    """Its configuration as the documentation of transformers has it."""
+    if run["engine"] != "deepspeed":
+        return None
+    return {"zero_optimization": {"stage": value(run, "parallel.zero_stage", 0)}, "bf16": {"enabled": "auto"},
+            "gradient_clipping": "auto", "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+            "gradient_accumulation_steps": "auto"}
+
+
+def second_models(trainer):
+    return [model for model in (getattr(trainer, "ref_model", None),) if model is not None]
+
+
+def reference_of(run):
+    return value(run, "training.reference", "adapter" if "adapter" in run else "model")
+
+
+def bare(run):
+    """The run's model without its adapter, in the type that its base has."""
+    kind = torch.float32 if run["engine"] == "deepspeed" else base_type(run)
+    model = build_model({key: part for key, part in run.items() if key != "adapter"}, kind)
+    return model if value(run, "cluster.devices", 1) > 1 else model.to("cuda")  # the engine takes it there
+
+
+def policy(run):
+    """What every trainer is given to train: TRL makes the adapter itself."""
+    import adapters
+    return {"model": bare(run), "processing_class": tokenizer(),
+            "peft_config": adapters.config_of(run["adapter"]) if "adapter" in run else None}
+
+
+def tokenizer():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+    words = Tokenizer(models.WordLevel({"<pad>": 0, "<eos>": 1, "<unk>": 2}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
+
+
+def arguments_of(run, config, **more):
+    """What every trainer of TRL is told; nothing is written, and no step is the last that the recorder wants."""
+    optimizer = {"adamw": {"foreach": "adamw_torch", "fused": "adamw_torch_fused"}}
+    form = value(run, "training.optimizer_form", "foreach")
+    precision = value(run, "training.precision")
+    return config(
+        output_dir=tempfile.mkdtemp(prefix="trl-"), report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True,
+        per_device_train_batch_size=value(run, "training.micro_batch", 1), max_steps=100, dataloader_pin_memory=False,
+        gradient_accumulation_steps=value(run, "training.gradient_accumulation", 1),
+        gradient_checkpointing=value(run, "recompute.mode", "none") == "full",
+        gradient_checkpointing_kwargs={"use_reentrant": bool(value(run, "recompute.reentrant", False))},
+        max_grad_norm=1.0 if value(run, "training.gradient_clip", False) else 0.0,
+        optim=optimizer[value(run, "training.optimizer", "adamw")][form], bf16=precision in ("bf16-autocast", "bf16-mixed"), deepspeed=deepspeed_of(run), fp16=precision == "fp16-autocast",
+        max_length=value(run, "training.sequence_length"), **more)
+
+
+def pairs(run):
+    """Pairs of completions behind a prompt of one token; what is longer than the run's sequences is cut."""
+    from datasets import Dataset
+    words = " a" * value(run, "training.sequence_length")
+    count_of_completions(run, 2)
+    return Dataset.from_list([{"prompt": "a", "chosen": words, "rejected": words}] * 8)
+
+
+def count_of_completions(run, sequences):
+    from recorder import paper
+    paper.count(sequences * value(run, "training.micro_batch", 1) * (value(run, "training.sequence_length") - 1))
+
+
+def dpo_trainer(run):
+    from trl import DPOConfig, DPOTrainer
+    arguments = arguments_of(run, DPOConfig, precompute_ref_log_probs=reference_of(run) == "precomputed")
+    return DPOTrainer(ref_model=bare(run) if reference_of(run) == "model" else None, args=arguments, train_dataset=pairs(run),
+                      **policy(run))
+
+
+class Loop:
+    """The trainer's own loop; each phase begins where the one before ends."""
+
+    def __init__(self, recorder, run, trainer):
+        self.recorder, self.trainer = recorder, trainer
+        self.open = contextlib.ExitStack()
+        self.accumulation = value(run, "training.gradient_accumulation", 1)
+        self.micro = 0
+        self.steps = None
+        self.steps_apart = run["engine"] != "deepspeed"
+
+    def enter(self, phase):
+        self.open.close()
+        self.open = contextlib.ExitStack()
+        if phase:
+            self.open.enter_context(self.recorder.phase(phase))
+
+    def play(self):
+        from transformers import TrainerCallback
+        trainer, loop = self.trainer, self
+        step, backward = trainer.training_step, trainer.accelerator.backward
+
+        class Borders(TrainerCallback):
+            def on_step_begin(self, arguments, state, control, **words):
+                loop.enter(None)
+                if loop.steps is None:
+                    loop.steps = loop.recorder.steps(loop.recorder.models, [words["optimizer"].optimizer])
+                    loop.watch_engine()
+                if next(loop.steps, None) is None:
+                    raise Finished
+
+            def on_step_end(self, arguments, state, control, **words):
+                loop.enter(None)
+
+        def of_micro_batch(model, inputs, *words, **named):
+            loop.enter("forward")
+            loss = step(model, inputs, *words, **named)
+            loop.micro += 1
+            if loop.steps_apart:
+                loop.enter("optimizer" if loop.micro % loop.accumulation == 0 else None)
+            return loss
+
+        def going_back(*words, **named):
+            loop.enter("backward")
+            backward(*words, **named)
+
+        trainer.training_step, trainer.accelerator.backward = of_micro_batch, going_back
+        self.watch_scoring()
+        trainer.add_callback(Borders())
+        try:
+            trainer.train()
+        except Finished:
+            pass
+
+
+    def watch_engine(self):
+        """DeepSpeed's engine steps within accelerate's backward."""
+        wrapped = getattr(self.trainer.accelerator, "deepspeed_engine_wrapped", None)
+        if wrapped is None:
+            return
+        step, loop = wrapped.engine.step, self
+
+        def stepping(*words, **named):
+            loop.enter("optimizer")
+            return step(*words, **named)
+        wrapped.engine.step = stepping
+
+    def watch_scoring(self):
+        """What runs without gradients while the trainer makes its loss, and the rest of the loss behind it."""
+        trainer, loop = self.trainer, self
+        for model in second_models(trainer) or [trainer.model]:
+            def begins(module, words, loop=loop):
+                if not torch.is_grad_enabled() and loop.steps is not None:
+                    loop.enter("scoring")
+            model.register_forward_pre_hook(begins, prepend=True)
+
+
+class Finished(Exception):
+    """The recorder has seen all of its steps."""
