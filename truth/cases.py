@@ -15,6 +15,11 @@ def model(preset, **changes):
     return {**json.loads((PRESETS / f"{preset}.json").read_text())["config"], **changes}
 
 
+def text(preset, **changes):
+    """The language model of a preset that has a tower of vision besides."""
+    return {**model(preset)["text_config"], **changes}
+
+
 def changed(run, changes):
     run = copy.deepcopy(run)
     for path, value in changes.items():
@@ -155,6 +160,18 @@ FAMILIES = {
     "exaone-4.0-32b": model("exaone-4.0-32b", num_hidden_layers=4, vocab_size=32000, sliding_window=256),
     "exaone-4.0-1.2b": model("exaone-4.0-1.2b", num_hidden_layers=3, layer_types=["full_attention"] * 3),
     "stablelm-2-1.6b": model("stablelm-2-1.6b", num_hidden_layers=4),
+    "ministral-3-3b": model("ministral-3-3b", num_hidden_layers=2),
+    "granite-3.1-2b": model("granite-3.1-2b", num_hidden_layers=3),
+    "hunyuan-0.5b": model("hunyuan-0.5b", num_hidden_layers=3),
+    "ernie-4.5-0.3b": model("ernie-4.5-0.3b", num_hidden_layers=3),
+    "olmoe-1b-7b": model("olmoe-1b-7b", num_hidden_layers=2),
+    "minimax-m2": model("minimax-m2", num_hidden_layers=1, vocab_size=32000),
+    "dots.llm1": model("dots.llm1", num_hidden_layers=2, vocab_size=32000),
+    "glm-4.7-flash": model("glm-4.7-flash", num_hidden_layers=2, vocab_size=32000),
+    "qwen3-next-80b-a3b": model("qwen3-next-80b-a3b", num_hidden_layers=4, vocab_size=32000),
+    "qwen3.5-0.8b": text("qwen3.5-0.8b", num_hidden_layers=4),
+    "qwen3.5-4b": text("qwen3.5-4b", num_hidden_layers=4, vocab_size=32000),
+    "qwen3.5-35b-a3b": text("qwen3.5-35b-a3b", num_hidden_layers=4, vocab_size=32000),
     "mixtral": model("mixtral-8x7b", num_hidden_layers=2),
     "qwen3-30b-a3b": model("qwen3-30b-a3b", num_hidden_layers=2),
     "gpt-oss-20b": model("gpt-oss-20b", num_hidden_layers=2, layer_types=["sliding_attention", "full_attention"]),
@@ -168,7 +185,8 @@ FAMILIES = {
     "t5-v1_1-base": model("t5-v1_1-base", num_layers=4, num_decoder_layers=3),
 }
 # Of these also what people run them under: eight devices that hold a share of the states each, and adapters.
-WIDER = ("smollm3-3b", "afm-4.5b", "seed-oss-36b", "olmo-3-7b", "helium-1-2b", "exaone-4.0-32b", "exaone-4.0-1.2b", "stablelm-2-1.6b")
+WIDER = ("smollm3-3b", "afm-4.5b", "seed-oss-36b", "olmo-3-7b", "helium-1-2b", "exaone-4.0-32b", "exaone-4.0-1.2b", "stablelm-2-1.6b",
+         "ministral-3-3b", "granite-3.1-2b", "hunyuan-0.5b", "ernie-4.5-0.3b", "olmoe-1b-7b", "qwen3.5-0.8b", "qwen3.5-4b")
 SHORT = {"gpt2": 1024, "bert-base": 512, "vit-base": 197, "clip-vision-base": 197, "siglip-vision": 256, "t5-small": 512, "t5-v1_1-base": 512, "mt5": 512}
 TARGET = {"t5-small": 128, "t5-v1_1-base": 128, "mt5": 128}  # tokens of the decoder, where it has a length of its own
 MANY = {"vit-base": 32, "clip-vision-base": 32, "siglip-vision": 16, "t5-small": 8, "t5-v1_1-base": 8, "mt5": 8}  # sequences of a micro-batch

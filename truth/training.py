@@ -111,6 +111,11 @@ def patches_of(config):
     return (tower.image_size // tower.patch_size) ** 2 + (1 if whole else 0)
 
 
+def follows_delta_rule(config):
+    """Layers of the gated delta rule, whose kernel is flash-linear-attention's."""
+    return "linear_attention" in (getattr(config.get_text_config(), "layer_types", None) or [])
+
+
 def translates(config):
     """An encoder and a decoder: two lengths, and the labels are the decoder's."""
     return bool(getattr(config, "is_encoder_decoder", False))
@@ -159,6 +164,9 @@ def build_model(run, kind=None):
         config = AutoConfig.for_model(config.model_type.split("_")[0], vision_config=config.to_dict(), num_labels=config.num_labels)
         config.classifies = True
     check_version(run)
+    if follows_delta_rule(config):
+        import fla  # noqa: F401  transformers takes its kernel where it is there
+        quiet_triton()
     named = "dtype" if version_of("transformers") >= (4, 56) else "torch_dtype"
     with without_initialisation():
         model = head.from_config(config, **{named: kind or base_type(run)}, attn_implementation="eager" if eager else "sdpa")
@@ -176,14 +184,22 @@ def build_model(run, kind=None):
     return model
 
 
+def quiet_triton():
+    """Triton's kernels are compiled on the device: on paper they do nothing, and allocate nothing."""
+    from recorder import paper
+    if not paper.is_loaded():
+        return
+    from triton.runtime.autotuner import Autotuner, Heuristics
+    from triton.runtime.jit import JITFunction
+    for kind in (JITFunction, Autotuner, Heuristics):
+        kind.run = lambda self, *arguments, **options: None
+
+
 def take_liger(run, model):
     """Its kernels in place of the model's own. They are compiled on the device: on paper they do nothing, and allocate nothing."""
     if value(run, "training.kernels") != "liger":
         return
-    from recorder import paper
-    if paper.is_loaded():
-        from triton.runtime.jit import JITFunction
-        JITFunction.run = lambda self, *arguments, **options: None
+    quiet_triton()
     from liger_kernel.transformers import _apply_liger_kernel_to_instance
     loss = value(run, "training.loss", "plain")
     _apply_liger_kernel_to_instance(model, fused_linear_cross_entropy=loss == "fused-linear", cross_entropy=loss == "fused")
@@ -433,7 +449,8 @@ def packages_of(run):
     """Whose versions a record names beside PyTorch's."""
     own = {"deepspeed": run["engine"] == "deepspeed", "megatron-core": run["engine"] == "megatron",
            "bitsandbytes": "8bit" in value(run, "training.optimizer", ""),
-           "liger-kernel": value(run, "training.kernels") == "liger"}
+           "liger-kernel": value(run, "training.kernels") == "liger",
+           "flash-linear-attention": "linear_num_key_heads" in run["model"]}
     if run.get("implementation") == "torchtune":
         return ("torchtune", "torchao", *(name for name, used in own.items() if used))
     if value(run, "training.method", "pretrain") not in ("pretrain", "sft"):

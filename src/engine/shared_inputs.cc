@@ -144,7 +144,9 @@ class Inputs {
       repeated = repeated || (transformers && attention->rotary_form == RotaryForm::kPairs);
     }
     if (width == 0) return;
-    N elements = sizes_.sequence * Workbook<N>::symbol("d", width);
+    N elements =
+        (transformers && model_.positions_of_three_axes ? sizes_.tokens : sizes_.sequence) *
+        Workbook<N>::symbol("d", width);
     if (halved) elements = elements / N(2);
     const ElementType type = in_float32 || complex ? ElementType::kFloat32 : style_.residual;
     const char* name = complex ? "cos and sin, complex" : "cos or sin";
@@ -215,7 +217,7 @@ std::vector<ModelBuffer> model_buffers(const Job& job, Workbook<N>& book) {
                        std::int32_t count = 1) {
     buffers.push_back({book.slot(name, Pile::kParameters, elements, type), count, kind});
   };
-  if (model.scaled_embedding && !megatron)
+  if (model.scaled_embedding && !model.embedding_scale_is_number && !megatron)
     add({"embedding", "scale", "op.embedding.scale"}, N(1), ElementType::kFloat32,
         ModelBuffer::kOfEmbedding);
   std::int64_t width = 0;

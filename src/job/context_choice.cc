@@ -77,8 +77,9 @@ struct Heads {
 Heads heads_of(const Layer& layer, std::int64_t tensor) {
   if (const auto* grouped = std::get_if<GroupedAttention>(&layer.attention))
     return {grouped->heads / tensor, std::max<std::int64_t>(1, grouped->key_value_heads / tensor)};
-  const auto& latent = std::get<LatentAttention>(layer.attention);
-  return {latent.heads / tensor, latent.heads / tensor};
+  const std::int64_t heads =
+      std::visit([](const auto& attention) { return attention.heads; }, layer.attention);
+  return {heads / tensor, heads / tensor};
 }
 
 // DeepSpeed repeats key/value heads where there are fewer than ranks (UlyssesSPAttentionHF); Transformer Engine does not.

@@ -31,7 +31,22 @@ bool any_gradient(const Layer& layer) {
                      [](const ParameterTensor& tensor) { return tensor.gradient; });
 }
 
+bool is_gated_delta(const Layer& layer) {
+  return std::holds_alternative<GatedDelta>(layer.attention);
+}
+
 constexpr std::array kRows = {
+    UnweighedModel{KeyId::kModel,
+                   [](const Job& job) {
+                     return std::any_of(job.model->kinds.begin(), job.model->kinds.end(),
+                                        is_gated_delta) &&
+                            (job.implementation != Implementation::kTransformers ||
+                             job.parallel.tensor > 1 || job.parallel.context > 1 ||
+                             job.training.kernels != KernelLibrary::kOwn || job.training.compile);
+                   },
+                   "layers of the gated delta rule here",
+                   "transformers' code is weighed, with flash-linear-attention's kernel, without "
+                   "tensor and context parallelism, other kernels and compilation"},
     UnweighedModel{
         KeyId::kModel,
         [](const Job& job) {

@@ -188,6 +188,8 @@ std::string tensor_fault(const Architecture& model, Engine engine, std::int64_t 
         fault = not_divided(tensor, grouped->key_value_heads, "key/value heads");
     } else if (const auto* latent = std::get_if<LatentAttention>(&layer.attention)) {
       fault = not_divided(tensor, latent->heads, "heads");
+    } else if (const auto* delta = std::get_if<GatedDelta>(&layer.attention)) {
+      fault = not_divided(tensor, delta->key_heads, "heads of keys");
     }
     if (!fault) {
       if (const auto* dense = std::get_if<DenseMlp>(&layer.mlp))

@@ -112,6 +112,12 @@ std::vector<Linear*> linears_of(Layer& layer) {
     linears.push_back(&latent->key_value_down);
     linears.push_back(&latent->key_value_up);
     linears.push_back(&latent->output);
+  } else if (auto* delta = std::get_if<GatedDelta>(&layer.attention)) {
+    linears.push_back(&delta->packed);
+    collect(linears, delta->gate);
+    linears.push_back(&delta->write);
+    collect(linears, delta->decay);
+    linears.push_back(&delta->output);
   }
   if (auto* dense = std::get_if<DenseMlp>(&layer.mlp)) {
     collect(linears, *dense);

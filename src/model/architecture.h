@@ -154,6 +154,13 @@ struct GroupedAttention {
   bool scores_in_float32 = false;  // gptj: q and k are widened before their product
   bool eager_only =
       false;  // no fused kernel exists in the implementation (gpt_oss in transformers)
+  bool norms_after_rotary = false;  // hunyuan: query and key are turned first, then normalised
+  // ministral3: the turned query times a number for each position, which a product keeps
+  bool query_scaled_by_position = false;
+  // ernie4_5: the two factors of each product with a table are widened to fp32 first
+  bool widens_rotary_products = false;
+  // qwen3_5: the query's projection makes a gate of the same width, whose sigmoid multiplies the output
+  bool output_gate = false;
 };
 
 // DeepSeek's multi-head latent attention.
@@ -172,6 +179,27 @@ struct LatentAttention {
   Norm key_value_norm;
   Linear output;
   double dropout = 0;
+};
+
+// qwen3_next, qwen3_5: a short convolution over the tokens, and for each head a state [key width, value width] that fades and is
+// corrected towards each token's value (arXiv 2412.06464, gated delta rule).
+struct GatedDelta {
+  std::int64_t heads = 0;                       // of values
+  std::int64_t key_heads = 0;                   // each is repeated for several heads of values
+  std::int64_t key_width = 0, value_width = 0;  // of one head
+  std::int64_t kernel = 0;                      // tokens that the convolution sees
+  std::int64_t rotary_width = 0;                // none
+  double dropout = 0;                           // none
+  Linear packed;                                // query, key, value; in qwen3_next the gate with them
+  std::optional<Linear> gate;                   // z
+  Linear write;                                 // b; in qwen3_next the decay with it
+  std::optional<Linear> decay;                  // a
+  int convolution_index = -1;                   // [channels, 1, kernel]
+  int time_bias_index = -1, decay_index = -1;   // dt_bias and A_log, [heads]
+  Norm norm;                                    // of each value head, times silu(z)
+  Linear output;
+  std::int64_t keys() const { return key_heads * key_width; }
+  std::int64_t values() const { return heads * value_width; }
 };
 
 struct DenseMlp {
@@ -237,9 +265,10 @@ struct Layer {
   Arrangement arrangement = Arrangement::kPreNorm;
   std::vector<Norm> norms;                        // in the order given beside the arrangement
   std::optional<CrossAttention> cross_attention;  // between attention and mlp: a layer of a decoder
-  std::variant<GroupedAttention, LatentAttention> attention;
+  std::variant<GroupedAttention, LatentAttention, GatedDelta> attention;
   std::variant<DenseMlp, ExpertMlp> mlp;
   double residual_dropout = 0;              // after attention and after the mlp
+  bool scaled_sublayers = false;            // granite: each sublayer's output times a number
   std::vector<ParameterTensor> parameters;  // every tensor of the layer, in module order
   bool input_needs_gradient = true;         // false: nothing before this layer is trained
   bool encodes = false;                     // of the first of two stacks (EncoderPart)
@@ -366,6 +395,10 @@ struct Architecture {
   Norm embedding_norm;
   double embedding_dropout = 0;
   bool scaled_embedding = false;                  // gemma: times sqrt(h)
+  bool embedding_scale_is_number = false;         // granite: the factor is no tensor
+  bool scaled_logits = false;                     // granite, cohere: the logits times a number
+  // qwen2_5_vl: positions of three axes, and sines and cosines for each sequence of the batch
+  bool positions_of_three_axes = false;
   std::optional<Linear> project_in, project_out;  // opt-350m
   // gemma3: one for windowed layers, one for the others; gptj: none beside those of its layers
   std::int64_t rotary_tables = 1;

@@ -148,8 +148,10 @@ GroupedAttention add_attention(Tensors& tensors, const HeadShape& shape,
   const LinearOptions projection{.bias = options.bias, .head_width = shape.width};
   const auto named = [&](std::string_view name) { return joined(options.prefix, name); };
 
+  attention.output_gate = options.output_gate;
   attention.query =
-      add_linear(tensors, named(options.query), shape.hidden, query_width, projection);
+      add_linear(tensors, named(options.query), shape.hidden,
+                 options.output_gate ? Checked(2) * query_width : query_width, projection);
   attention.key = add_linear(tensors, named(options.key), shape.hidden, key_width, projection);
   attention.value = add_linear(tensors, named(options.value), shape.hidden, key_width, projection);
   attention.output = add_linear(tensors, named(options.output), query_width, shape.hidden,

@@ -64,6 +64,7 @@ struct AttentionOptions {
   std::optional<NormKind> query_key_norm = std::nullopt;
   std::string_view query_norm = "q_norm", key_norm = "k_norm";
   bool norm_over_whole_projection = false;
+  bool output_gate = false;  // the query's projection is twice as wide
   double dropout = 0;
 };
 GroupedAttention add_attention(Tensors& tensors, const HeadShape& shape,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,9 @@
 #include "document/printable.h"
 #include "model/config.h"
 #include "model/families/families.h"
+#include "model/families/unweighed.h"
+#include "model/unread_tower.h"
+#include "quantity/print.h"
 
 namespace steelyard {
 namespace {
@@ -25,6 +29,12 @@ constexpr std::array kTextParts = {
     TextPart{"gemma3", "gemma3_text"},
     TextPart{"llama4", "llama4_text"},
     TextPart{"mistral3", "mistral"},
+    TextPart{"qwen2_vl", "qwen2_vl_text"},
+    TextPart{"qwen2_5_vl", "qwen2_5_vl_text"},
+    TextPart{"qwen3_vl", "qwen3_vl_text"},
+    TextPart{"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    TextPart{"qwen3_5", "qwen3_5_text"},
+    TextPart{"qwen3_5_moe", "qwen3_5_moe_text"},
 };
 
 // Families that read the tower and the part of text themselves.
@@ -44,11 +54,15 @@ std::string word_at(const Value* value) {
   return value != nullptr && value->is_string() ? value->as_string() : std::string();
 }
 
+bool reads_both_parts(std::string_view model_type) {
+  return std::find(kReadBothParts.begin(), kReadBothParts.end(), model_type) !=
+         kReadBothParts.end();
+}
+
 Found find_object(const Value& document) {
   Found found{&document, document.find("model_type"), {}};
   found.model_type = word_at(found.type);
-  for (const std::string_view both : kReadBothParts)
-    if (found.model_type == both) return found;
+  if (reads_both_parts(found.model_type)) return found;
   const Value* text = document.find("text_config");
   if (text == nullptr || !text->is_table()) return found;
   const Value* inner = text->find("model_type");
@@ -77,13 +91,26 @@ void refuse_type(const Value& document, const Found& found, Diagnostics& diagnos
     problem.message = fmt::format("\"model_type\" is {}", shown(*found.type));
     problem.place = found.type->place();
   } else {
-    problem.message = fmt::format("\"{}\" is not a model family known here", found.model_type);
     problem.place = found.type->place();
+    if (const UnweighedFamily* family = find_unweighed(found.model_type)) {
+      problem.message = fmt::format("the family \"{}\" is not weighed yet", found.model_type);
+      problem.label = fmt::format("it has {}", family->needs);
+      diagnostics.push_back(std::move(problem));
+      return;
+    }
+    problem.message = fmt::format("\"{}\" is not a model family known here", found.model_type);
     const auto near = nearest_names(found.model_type, names);
     if (!near.empty())
       problem.help = fmt::format("{}; {}", did_you_mean("nearest family", near), problem.help);
   }
   diagnostics.push_back(std::move(problem));
+}
+
+std::string not_counted(const Value& tower) {
+  const auto parameters = count_unread_tower(tower);
+  if (!parameters) return "not counted";
+  return fmt::format("{} parameters beside it, and what they compute, are not counted",
+                     print_parameters(*parameters));
 }
 
 void warn_of_towers(const Value& document, Diagnostics& diagnostics) {
@@ -95,7 +122,7 @@ void warn_of_towers(const Value& document, Diagnostics& diagnostics) {
          "E641",
          fmt::format("\"{}\" is not read: only the language model is counted", tower),
          member->key_place(),
-         "not counted",
+         not_counted(member->value),
          {}});
   }
 }
@@ -133,7 +160,7 @@ std::optional<Architecture> read_architecture(const Value& document, std::string
   try {
     model = family->read(config);
     config.warn_of_unknown_keys(found.model_type);
-    if (found.object != &document) warn_of_towers(document, diagnostics);
+    if (!reads_both_parts(found.model_type)) warn_of_towers(document, diagnostics);
     if (config.failed()) return std::nullopt;
     count_parameters(model);
   } catch (const OverflowError&) {

@@ -65,7 +65,7 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
     return_locals();
     return y;
   }
-  ValueId q = kNoValue, k = kNoValue, v = kNoValue;
+  ValueId q = kNoValue, k = kNoValue, v = kNoValue, gate = kNoValue;
   if (attention.fused) {
     const ValueId packed = column_linear(x, *attention.fused, sizes.hidden,
                                          widths.query + N(2) * widths.key_value * N(copies));
@@ -77,11 +77,18 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
                                          widths.query + N(2) * widths.key_value * N(copies));
     split_fused(packed, attention, query, key_value, q, k, v);
   } else {
-    q = column_linear(x, *attention.query, sizes.hidden, widths.query);
+    q = column_linear(x, *attention.query, sizes.hidden,
+                      attention.output_gate ? N(2) * widths.query : widths.query);
+    if (attention.output_gate) {
+      // Query and gate of each head stand beside one another; the gate is copied out (modeling_qwen3_5.py).
+      const auto parts = split(q, {sizes.tokens * query, sizes.tokens * query}, "attention");
+      q = parts[0];
+      gate = copy(parts[1], {"attention", "gate", "op.attention.output-gate"});
+    }
     k = column_linear(x, *attention.key, sizes.hidden, widths.key_value * N(copies));
     v = column_linear(x, *attention.value, sizes.hidden, widths.key_value * N(copies));
   }
-  if (attention.query_norm) {
+  const auto normalise_heads = [&] {
     const N query_rows = attention.norm_over_whole_projection ? sizes.tokens : sizes.tokens * heads;
     const N key_rows =
         attention.norm_over_whole_projection ? sizes.tokens : sizes.tokens * key_value_heads;
@@ -89,7 +96,8 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
                   attention.norm_over_whole_projection ? query : widths.head);
     k = normalise(k, *attention.key_norm, key_rows,
                   attention.norm_over_whole_projection ? key_value : widths.head);
-  }
+  };
+  if (attention.query_norm && !attention.norms_after_rotary) normalise_heads();
   if (rotary_on) {
     const ValueId raw_query = q, raw_key = k;
     if (style.liger) {
@@ -110,6 +118,8 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
       k = scale(k, {"attention", "k, rotated", "op.fused-rotary.output"});
     }
   }
+  if (attention.query_norm && attention.norms_after_rotary) normalise_heads();
+  if (attention.query_scaled_by_position && transformers) q = scaled_by_position(q);
   // Turned queries and keys are tensors of their own; the values are still a part of the product, and the kernel takes a
   // copy (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_qkv_layout).
   if (rotary_on && packs_projections(attention) &&
@@ -136,8 +146,34 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
       style.attention != AttentionKernel::kEager && plain(sizes.batch) > 1)
     for (const char* name : {"output, by head", "output, in token order"})
       mixed = copy(mixed, {"attention", name, "op.attention.transposed-copy"});
+  if (gate != kNoValue) {
+    const ValueId open =
+        pointwise("sigmoid", gate, {"attention", "sigmoid(gate)", "op.sigmoid.saved-output"},
+                  {.output = true});
+    mixed = multiply(mixed, open, {"attention", "gated output", "op.attention.output-gate"});
+    if (transformers) hold_until_return(gate);
+  }
   const ValueId y = row_linear(mixed, attention.output, widths.query, sizes.hidden);
   return_locals();
+  return y;
+}
+
+// 1 + beta log(1 + floor(position / length)), in the type of the query, which the product keeps (modeling_ministral3.py,
+// get_llama_4_attn_scale).
+template <class N>
+ValueId Composer<N>::scaled_by_position(ValueId q) {
+  const char* rule = "op.attention.position-scale";
+  const ValueId factors = made("factors", {}, {"attention", "factor of each position", rule},
+                               sizes.sequence, graph.type(q));
+  const ValueId y = graph.tensor({"attention", "q, scaled", rule}, graph.elements(q), graph.type(q),
+                                 graph.needs_gradient(q));
+  Operator operation;
+  operation.label = "multiply";
+  operation.inputs = {q, factors};
+  operation.outputs = {y};
+  operation.saved = {factors};
+  operation.backward = {kGradient0};
+  graph.add(operation);
   return y;
 }
 
@@ -316,6 +352,7 @@ ValueId Composer<N>::attention(ValueId x, const LatentAttention& attention) {
   const ValueId full_key = joined(key_value[0], key_rotated, "k");
   CoreAttention how;
   how.dropout = style.attention_dropout;
+  how.query_by_head = style.implementation == Implementation::kTransformers;
   const ValueId mixed =
       core_attention(full_query, full_key, key_value[1], heads, heads, query, value, how);
   return row_linear(mixed, attention.output, all_heads * value_head, sizes.hidden);

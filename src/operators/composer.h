@@ -142,6 +142,7 @@ class Composer {
   // --- parts of a layer
   ValueId attention(ValueId x, const GroupedAttention& attention);  // operators/attention.cc
   ValueId attention(ValueId x, const LatentAttention& attention);   // operators/latent_attention.cc
+  ValueId attention(ValueId x, const GatedDelta& delta);            // operators/gated_delta.cc
   // With relative positions; `cross`: keys and values from what the encoder gave (operators/relative_attention.cc).
   ValueId relative_attention(ValueId x, const GroupedAttention& attention, bool cross);
   ValueId mlp(ValueId x, const DenseMlp& mlp);   // operators/mlp.cc
@@ -320,6 +321,7 @@ class Composer {
   }
   ValueId nanotron_attention(ValueId x, const GroupedAttention& attention, const N& query_width,
                              const N& key_value_width, const N& heads, const N& key_value_heads);
+  ValueId scaled_by_position(ValueId q);
   // operators/litgpt.cc; without the output's product
   ValueId litgpt_attention(ValueId x, const GroupedAttention& attention, const N& query,
                            const N& key_value, const N& heads, const N& key_value_heads);

@@ -17,14 +17,14 @@ class LayerWriter {
     const ValueId y = std::visit(
         [&](const auto& attention) { return composer_.attention(x, attention); }, layer_.attention);
     hold_argument(x);
-    return composer_.dropout(y, composer_.style.residual_dropout, "attention");
+    return scaled(composer_.dropout(y, composer_.style.residual_dropout, "attention"), "attention");
   }
   ValueId feed(ValueId x) {
     composer_.graph.enter(feeding());
     const ValueId y =
         std::visit([&](const auto& mlp) { return composer_.mlp(x, mlp); }, layer_.mlp);
     hold_argument(x);
-    return composer_.dropout(y, composer_.style.residual_dropout, "mlp");
+    return scaled(composer_.dropout(y, composer_.style.residual_dropout, "mlp"), "mlp");
   }
   ValueId norm(std::size_t index, ValueId x) {
     const bool of_attention = 2 * index < layer_.norms.size();
@@ -48,12 +48,22 @@ class LayerWriter {
     return summed(x, y, kNoValue);
   }
   ValueId add(ValueId x, ValueId y) {
-    return composer_.add(x, y, {"residual", "hidden states", "op.residual.sum"});
+    const ValueId sum = composer_.add(x, y, {"residual", "hidden states", "op.residual.sum"});
+    if (unscaled_ != kNoValue) hold_argument(unscaled_);
+    unscaled_ = kNoValue;
+    return sum;
   }
 
  private:
   LayerPart feeding() const {
     return std::holds_alternative<ExpertMlp>(layer_.mlp) ? LayerPart::kRouter : LayerPart::kMlp;
+  }
+  // The name that the layer has for what the sublayer gave is the sum's only afterwards.
+  ValueId scaled(ValueId y, const char* owner) {
+    if (!layer_.scaled_sublayers) return y;
+    const ValueId product = composer_.scale(y, {owner, "output, scaled", "op.scale"});
+    unscaled_ = y;
+    return product;
   }
   ValueId summed(ValueId x, ValueId y, ValueId normalised) {
     const ValueId sum = add(x, composer_.dropout(y, composer_.style.residual_dropout, "sublayer"));
@@ -68,6 +78,7 @@ class LayerWriter {
 
   Composer<N>& composer_;
   const Layer& layer_;
+  ValueId unscaled_ = kNoValue;  // what a sublayer gave, before it was scaled
 };
 
 template <class N>

@@ -211,6 +211,7 @@ ValueId LossWriter<N>::whole(ValueId logits) {
 
 template <class N>
 ValueId LossWriter<N>::capped(ValueId logits) {
+  if (model_.scaled_logits) logits = c_.scale(logits, {"loss", "logits, scaled", "op.scale"});
   if (!model_.final_softcap) return logits;
   logits = c_.scale(logits, {"loss", "logits / cap", "op.scale"});
   logits = c_.pointwise("tanh", logits, {"loss", "tanh(logits)", "op.tanh.saved-output"},

@@ -103,6 +103,8 @@ class RotaryWriter {
 
   // Tables come in the type of the residual stream; products promote.
   ValueId times(const char* label, ValueId x, ValueId table, const char* name) {
+    if (attention_.widens_rotary_products)
+      x = c_.cast(x, ElementType::kFloat32, {kOwner, "factor, fp32", kProducts});
     const ElementType of_table = table == kNoValue ? table_type() : graph_.type(table);
     const ElementType type =
         bits_of(of_table) > bits_of(graph_.type(x)) ? of_table : graph_.type(x);

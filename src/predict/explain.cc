@@ -28,6 +28,13 @@ std::string formula_of(const Formula& formula) {
                 : fmt::format("{} · {}", width, elements);
 }
 
+// The usual layer, or the first beside those whose rule is no attention.
+const Layer& layer_that_attends(const Architecture& model) {
+  for (const Layer& layer : model.kinds)
+    if (!layer.encodes && !std::holds_alternative<GatedDelta>(layer.attention)) return layer;
+  return usual_layer(model);
+}
+
 // What the letters mean for this job.
 std::vector<Symbol> alphabet(const Job& job) {
   const Architecture& model = *job.model;
@@ -64,7 +71,7 @@ std::vector<Symbol> alphabet(const Job& job) {
     letters.push_back({"z", "hidden width of the tower", vision.hidden});
   }
   if (model.kinds.empty()) return letters;
-  const Layer& layer = usual_layer(model);
+  const Layer& layer = layer_that_attends(model);
   if (const auto* attention = std::get_if<GroupedAttention>(&layer.attention)) {
     letters.push_back({"n", "attention heads", attention->heads});
     letters.push_back({"m", "key/value heads", attention->key_value_heads});
@@ -81,6 +88,16 @@ std::vector<Symbol> alphabet(const Job& job) {
     letters.push_back({"dv", "value head width", latent->value_width});
     letters.push_back({"d", "rotary width", latent->rotary_width});
   }
+  for (const Layer& kind : model.kinds)
+    if (const auto* delta = std::get_if<GatedDelta>(&kind.attention)) {
+      letters.push_back({"nv", "heads of values", delta->heads});
+      letters.push_back({"nk", "heads of keys", delta->key_heads});
+      letters.push_back({"dk", "width of a key's head", delta->key_width});
+      letters.push_back({"dv", "width of a value's head", delta->value_width});
+      letters.push_back({"w", "tokens that the convolution sees", delta->kernel});
+      letters.push_back({"chunk", "tokens of a chunk", 64});
+      break;
+    }
   for (const Layer& kind : model.kinds) {
     if (const auto* mlp = std::get_if<DenseMlp>(&kind.mlp))
       letters.push_back({"f", "feed-forward width", mlp->width});

@@ -1,18 +1,20 @@
-// GLM-4-0414: a norm before and after each sublayer, biased query, key and value, half of each head
-// rotated.
+// GLM-4: biased query, key and value, half of each head rotated, with a norm before each sublayer; since 0414 another behind it.
 #include <utility>
+#include <vector>
 
 #include "model/decoder.h"
 #include "model/families/families.h"
 
 namespace steelyard {
 
-Architecture read_glm4(Config& config) {
+namespace {
+
+Architecture read_glm_with(Config& config, bool sandwich) {
   const DecoderShape shape =
       read_decoder_shape(config, {.key_value_heads = 2, .head_width = 128, .rotary_fraction = 0.5});
 
   Layer layer;
-  layer.arrangement = Arrangement::kSandwich;
+  layer.arrangement = sandwich ? Arrangement::kSandwich : Arrangement::kPreNorm;
   GroupedAttention attention =
       add_attention(layer.parameters, shape.heads,
                     {.bias = config.flag_or("attention_bias", true),
@@ -26,12 +28,20 @@ Architecture read_glm4(Config& config) {
     return add_norm(layer.parameters, std::string(name), NormKind::kRms, shape.hidden);
   };
   // Braced lists are evaluated from left to right: input, post attention, pre mlp, post mlp.
-  layer.norms = {norm("input_layernorm"), norm("post_self_attn_layernorm"),
-                 norm("post_attention_layernorm"), norm("post_mlp_layernorm")};
+  if (sandwich)
+    layer.norms = {norm("input_layernorm"), norm("post_self_attn_layernorm"),
+                   norm("post_attention_layernorm"), norm("post_mlp_layernorm")};
+  else
+    layer.norms = {norm("input_layernorm"), norm("post_attention_layernorm")};
 
   Architecture model = begin_decoder(shape, {});
   set_layers(model, std::move(layer));
   return model;
 }
+
+}  // namespace
+
+Architecture read_glm(Config& config) { return read_glm_with(config, false); }
+Architecture read_glm4(Config& config) { return read_glm_with(config, true); }
 
 }  // namespace steelyard

@@ -17,19 +17,21 @@ ScoredExperts read_scored_experts(Config& config, std::int64_t shared_by_default
   return scored;
 }
 
+void add_correction_bias(Tensors& tensors, const ExpertMlp& mlp, std::string name) {
+  ParameterTensor bias;
+  bias.name = std::move(name);
+  bias.shape = {mlp.experts};
+  bias.role = TensorRole::kRouter;
+  bias.buffer = true;
+  add_tensor(tensors, std::move(bias));
+}
+
 ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExperts& scored) {
   ExpertMlp mlp = add_separate_experts(tensors, hidden, scored.experts);
   mlp.router_in_float32 = mlp.router_behind_experts = true;
   mlp.sigmoid_scores = scored.sigmoid_scores;
   mlp.routing = scored.routing;
-  if (scored.correction_bias) {
-    ParameterTensor bias;
-    bias.name = "mlp.gate.e_score_correction_bias";
-    bias.shape = {mlp.experts};
-    bias.role = TensorRole::kRouter;
-    bias.buffer = true;
-    add_tensor(tensors, std::move(bias));
-  }
+  if (scored.correction_bias) add_correction_bias(tensors, mlp, "mlp.gate.e_score_correction_bias");
   if (scored.shared_width > Checked(0))
     mlp.shared = add_gated_mlp(tensors, "mlp.shared_experts.", hidden, scored.shared_width,
                                {.activation = scored.experts.activation});

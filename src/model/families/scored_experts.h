@@ -2,6 +2,7 @@
 // first. GLM-4.5 has the same.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/architecture.h"
@@ -20,6 +21,8 @@ struct ScoredExperts {
 // `shared_by_default`: how many shared experts the class has when the file does not say; null means
 // none.
 ScoredExperts read_scored_experts(Config& config, std::int64_t shared_by_default);
+// The bias of its choice: a buffer, one number for each expert.
+void add_correction_bias(Tensors& tensors, const ExpertMlp& mlp, std::string name);
 ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExperts& scored);
 
 // Layer i is dense when i < first_k_dense_replace.
