@@ -21,6 +21,8 @@ const std::vector<Flag>& flags() {
       {"html", 0, kValue, "FILE", "", "weigh plan sweep compare diagnose",
        "the answer as a page with charts; - is stdout"},
       {"phases", 0, kSwitch, "", "", "weigh", "phases against piles, and the three questions"},
+      {"no-suggestions", 0, kSwitch, "", "", "weigh",
+       "do not search for changes that fit: the same answer in a fraction of the time", true},
       {"apply", 0, kRepeated, "N", "", "weigh", "answer with suggestion N applied; several add up"},
       {"check", 0, kSwitch, "", "", "import",
        "folders or files, a line each: read as what, and what was not read; exit 1 if anything"},
