@@ -190,13 +190,13 @@ struct GatedDelta {
   std::int64_t kernel = 0;                      // tokens that the convolution sees
   std::int64_t rotary_width = 0;                // none
   double dropout = 0;                           // none
-  Linear packed;                                // query, key, value; in qwen3_next the gate with them
-  std::optional<Linear> gate;                   // z
-  Linear write;                                 // b; in qwen3_next the decay with it
-  std::optional<Linear> decay;                  // a
-  int convolution_index = -1;                   // [channels, 1, kernel]
-  int time_bias_index = -1, decay_index = -1;   // dt_bias and A_log, [heads]
-  Norm norm;                                    // of each value head, times silu(z)
+  Linear packed;                // query, key, value; in qwen3_next the gate with them
+  std::optional<Linear> gate;   // z
+  Linear write;                 // b; in qwen3_next the decay with it
+  std::optional<Linear> decay;  // a
+  int convolution_index = -1;   // [channels, 1, kernel]
+  int time_bias_index = -1, decay_index = -1;  // dt_bias and A_log, [heads]
+  Norm norm;                                   // of each value head, times silu(z)
   Linear output;
   std::int64_t keys() const { return key_heads * key_width; }
   std::int64_t values() const { return heads * value_width; }
@@ -394,9 +394,9 @@ struct Architecture {
   bool embedding_norm_present = false;
   Norm embedding_norm;
   double embedding_dropout = 0;
-  bool scaled_embedding = false;                  // gemma: times sqrt(h)
-  bool embedding_scale_is_number = false;         // granite: the factor is no tensor
-  bool scaled_logits = false;                     // granite, cohere: the logits times a number
+  bool scaled_embedding = false;           // gemma: times sqrt(h)
+  bool embedding_scale_is_number = false;  // granite: the factor is no tensor
+  bool scaled_logits = false;              // granite, cohere: the logits times a number
   // qwen2_5_vl: positions of three axes, and sines and cosines for each sequence of the batch
   bool positions_of_three_axes = false;
   std::optional<Linear> project_in, project_out;  // opt-350m
