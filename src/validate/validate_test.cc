@@ -29,7 +29,11 @@ constexpr const char* kRun =
 Prediction prediction() { return predict(read_job(read(kRun)).value()); }
 
 Bytes allocated(Phase phase) {
-  return prediction().ranks.front().phases[static_cast<std::size_t>(phase)].allocated;
+  const Prediction whole = prediction();
+  for (const PhasePrediction& one : whole.ranks.front().phases)
+    if (one.phase == phase) return one.allocated;
+  ADD_FAILURE() << "no phase " << name_of(phase);
+  return {};
 }
 
 Value record(Bytes forward, std::string_view piles = "{}") {

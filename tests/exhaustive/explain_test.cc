@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -34,7 +35,11 @@ TEST(Explanations, SumToTheirPile) {
     const RankPrediction* fullest = &prediction.ranks.front();
     for (const RankPrediction& rank : prediction.ranks)
       if (rank.rank == prediction.peak.rank) fullest = &rank;
-    const Piles& piles = fullest->phases[static_cast<std::size_t>(prediction.peak.phase)].piles;
+    const auto highest = std::find_if(
+        fullest->phases.begin(), fullest->phases.end(),
+        [&](const PhasePrediction& phase) { return phase.phase == prediction.peak.phase; });
+    ASSERT_NE(highest, fullest->phases.end());
+    const Piles& piles = highest->piles;
     for (std::size_t i = 0; i < kPileCount; ++i) {
       const auto pile = static_cast<Pile>(i);
       if (piles[pile] == Bytes{}) continue;  // it is shown where it is largest

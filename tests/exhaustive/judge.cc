@@ -22,7 +22,9 @@ std::string compare(const Prediction& spans, const Prediction& replayed) {
     if (a.resident != b.resident)
       return fmt::format("stage {}: resident {} by spans, {} by replay", i, number(a.resident),
                          number(b.resident));
-    for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+    if (a.phases.size() != b.phases.size())
+      return fmt::format("stage {}: another number of phases", i);
+    for (std::size_t phase = 0; phase < a.phases.size(); ++phase) {
       const PhasePrediction& x = a.phases[phase];
       const PhasePrediction& y = b.phases[phase];
       if (x.allocated != y.allocated)
