@@ -35,12 +35,26 @@ TEST(ProductNames, SlipsFindThePresetThatWasMeant) {
 }
 
 TEST(ProductNames, NoOtherModelIsTakenOrOffered) {
-  for (const char* name :
-       {"Qwen3-Next",  "deepseek-v4", "kimi-k3",        "glm-4.6",          "gpt-4",
-        "gpt-5",       "llama-5-8b",  "llama-3.1-7b",   "llama-4-behemoth", "mistral-small-19b",
-        "mpt-7b",      "baichuan-7b", "internlm-7b",    "gpt-oss-200b",     "qwen3-max",
-        "gemma-3n-4b", "olmo-7b",     "stablelm-2-12b", "granite-3b",       "phi-5",
-        "grok-1"}) {
+  for (const char* name : {"deepseek-v4",
+                           "kimi-k3",
+                           "glm-4.6",
+                           "gpt-4",
+                           "gpt-5",
+                           "llama-5-8b",
+                           "llama-3.1-7b",
+                           "llama-4-behemoth",
+                           "mistral-small-19b",
+                           "mpt-7b",
+                           "baichuan-7b",
+                           "internlm-7b",
+                           "gpt-oss-200b",
+                           "qwen3-max",
+                           "gemma-3n-4b",
+                           "olmo-7b",
+                           "stablelm-2-12b",
+                           "granite-3b",
+                           "phi-5",
+                           "grok-1"}) {
     Diagnostics problems;
     const auto found = find_model(name, {}, problems);
     EXPECT_FALSE(found) << name << " was taken for " << (found ? found->architecture->name : "");

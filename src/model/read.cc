@@ -106,6 +106,24 @@ void refuse_type(const Value& document, const Found& found, Diagnostics& diagnos
   diagnostics.push_back(std::move(problem));
 }
 
+// What holds a text_config is named by itself. Many such models are not known here, and their language model is weighed all
+// the same, but a name that is almost a known one is a slip.
+bool refuse_misspelt_outer(const Value& document, Diagnostics& diagnostics) {
+  const Value* type = document.find("model_type");
+  const std::string outer = word_at(type);
+  if (outer.empty() || find_family(outer) != nullptr || find_unweighed(outer) != nullptr)
+    return false;
+  std::vector<std::string_view> names = family_names();
+  for (const TextPart& part : kTextParts) names.push_back(part.outer);
+  if (std::find(names.begin(), names.end(), outer) != names.end()) return false;
+  const auto near = nearest_names(outer, names);
+  if (near.empty()) return false;
+  diagnostics.push_back(
+      {Severity::kError, "E301", fmt::format("\"{}\" is not a model family known here", outer),
+       type->place(), "expected the name of a family", did_you_mean("nearest family", near)});
+  return true;
+}
+
 std::string not_counted(const Value& tower) {
   const auto parameters = count_unread_tower(tower);
   if (!parameters) return "not counted";
@@ -153,6 +171,8 @@ std::optional<Architecture> read_architecture(const Value& document, std::string
     refuse_type(document, found, diagnostics);
     return std::nullopt;
   }
+  if (found.object != &document && refuse_misspelt_outer(document, diagnostics))
+    return std::nullopt;
 
   Config config(*found.object, diagnostics);
   config.know({"model_type", "text_config", "vision_config", "audio_config", "speech_config"});

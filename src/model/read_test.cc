@@ -153,6 +153,18 @@ TEST(ReadArchitecture, TakesTheLanguageModelOfAMultimodalFile) {
   EXPECT_TRUE(outcome.model->tied_head);
 }
 
+TEST(ReadArchitecture, NameThatIsAlmostKnownIsASlipAroundALanguageModelToo) {
+  const auto around = [](const char* outer) {
+    return read(
+        (std::string(R"({"model_type": ")") + outer + R"(", "text_config": {"model_type": "llama",
+      "vocab_size": 100, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+      "num_attention_heads": 4}})")
+            .c_str());
+  };
+  EXPECT_FALSE(around("lama").model);
+  EXPECT_TRUE(around("somebodys_model_of_pictures").model);
+}
+
 TEST(ReadArchitecture, RefusesAPairOfTowersWithoutOneOfThem) {
   const Outcome outcome = read(R"({"model_type": "clip", "text_config": {"hidden_size": 512}})");
   EXPECT_EQ(codes(outcome), "E302 ");
