@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -237,6 +238,32 @@ void warn_of_experts_beside(Draft& draft) {
       "\"4.57\" has experts that are quantised; upcast = false leaves them in 16 bits");
 }
 
+// PEFT 0.21 puts adapters beside the stacked tensors of experts that were linear modules before transformers 5, where their
+// modules are meant (peft utils/transformers_weight_conversion.py, _convert_peft_config_moe). Older ones leave them out, as here.
+void warn_of_experts_without_adapters(Draft& draft) {
+  const Job& job = draft.job();
+  if (!job.adapter->by_peft || job.separate_experts) return;
+  constexpr std::array<std::string_view, 7> kMeant = {
+      "all-linear", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"};
+  const std::vector<std::string>& targets = job.adapter->target_modules;
+  const auto meant = std::find_if(targets.begin(), targets.end(), [&](const std::string& target) {
+    return std::find(kMeant.begin(), kMeant.end(), target) != kMeant.end();
+  });
+  const std::vector<Layer>& layers = job.model->kinds;
+  // Those of gpt-oss (with biases) and Llama 4 were tensors before, too.
+  const bool were_modules = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {
+    const auto* experts = std::get_if<ExpertMlp>(&layer.mlp);
+    return experts != nullptr && experts->gate_up_bias_index < 0 &&
+           !experts->every_expert_runs_every_token;
+  });
+  if (meant == targets.end() || !were_modules) return;
+  draft.warn(KeyId::kAdapterTargets, "E641",
+             fmt::format("\"{}\": no adapters of the routed experts are counted", *meant),
+             "PEFT 0.21 with transformers 5 has them beside the experts' stacked tensors: far more "
+             "is trained and kept than this says",
+             "target_modules = [\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\"] is weighed whole");
+}
+
 void choose_expert_quantisation(Draft& draft) {
   Job& job = draft.job();
   Adapter& adapter = *job.adapter;
@@ -361,6 +388,7 @@ void choose_adapter(Draft& draft, const std::optional<StoredQuantisation>& store
   }
   job.model = std::move(adapted.architecture);
   warn_of_experts_beside(draft);
+  warn_of_experts_without_adapters(draft);
   make_recipe_of_the_adapter(job);
   choose_attention_of_wide_norms(draft);
 }
