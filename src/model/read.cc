@@ -111,13 +111,13 @@ void refuse_type(const Value& document, const Found& found, Diagnostics& diagnos
 bool refuse_misspelt_outer(const Value& document, Diagnostics& diagnostics) {
   const Value* type = document.find("model_type");
   const std::string outer = word_at(type);
-  if (outer.empty() || find_family(outer) != nullptr || find_unweighed(outer) != nullptr)
+  if (type == nullptr || find_family(outer) != nullptr || find_unweighed(outer) != nullptr)
     return false;
   std::vector<std::string_view> names = family_names();
   for (const TextPart& part : kTextParts) names.push_back(part.outer);
   if (std::find(names.begin(), names.end(), outer) != names.end()) return false;
   const auto near = nearest_names(outer, names);
-  if (near.empty()) return false;
+  if (near.empty() && !outer.empty()) return false;
   diagnostics.push_back(
       {Severity::kError, "E301", fmt::format("\"{}\" is not a model family known here", outer),
        type->place(), "expected the name of a family", did_you_mean("nearest family", near)});
