@@ -39,13 +39,14 @@ constexpr std::array<EngineStage, 16> kEngines = {{{"ddp", 0, false},
                                                    {"scaling", 1, true}}};
 
 // One for each arrangement, attention, mlp, norm, activation and way of starting and ending.
-constexpr std::array kModels = {"llama-3.1-8b",  "gpt2",          "bert-base-uncased",
-                                "bloom-560m",    "gemma-2-2b",    "gemma-3-1b",
-                                "deepseek-v3",   "gpt-oss-20b",   "mixtral-8x7b",
-                                "opt-125m",      "olmo-2-7b",     "falcon-7b",
-                                "phi-2",         "qwen3-4b",      "glm-4.5-air",
-                                "gpt-neox-20b",  "starcoder2-3b", "qwen1.5-moe-a2.7b",
-                                "glm-4-9b-0414", "gpt-j-6b",      "nemotron-4-15b"};
+constexpr std::array kModels = {"llama-3.1-8b",   "gpt2",          "bert-base-uncased",
+                                "bloom-560m",     "gemma-2-2b",    "gemma-3-1b",
+                                "deepseek-v3",    "gpt-oss-20b",   "mixtral-8x7b",
+                                "opt-125m",       "olmo-2-7b",     "falcon-7b",
+                                "phi-2",          "qwen3-4b",      "glm-4.5-air",
+                                "gpt-neox-20b",   "starcoder2-3b", "qwen1.5-moe-a2.7b",
+                                "glm-4-9b-0414",  "gpt-j-6b",      "nemotron-4-15b",
+                                "ministral-3-3b", "qwen3.5-0.8b",  "qwen3-next-80b-a3b"};
 
 // What varies beside model and engine; each pair of the two above gets several.
 constexpr std::array kPrecisions = {"bf16-mixed", "bf16-autocast", "bf16-mixed-fp32-gradients",
