@@ -7,40 +7,11 @@
 #include <set>
 #include <unordered_map>
 
+#include "diagnose/known_sizes.h"
+#include "diagnose/layer_before.h"
+
 namespace steelyard {
 namespace {
-
-constexpr std::int64_t kGrain = 512;
-std::int64_t on_grain(std::int64_t size) { return (size + kGrain - 1) / kGrain * kGrain; }
-
-RunPart part_of(StackRole role) {
-  switch (role) {
-    case StackRole::kForward:
-      return RunPart::kForward;
-    case StackRole::kLoss:
-      return RunPart::kLossPart;
-    case StackRole::kBackward:
-    case StackRole::kThread:
-      return RunPart::kBackward;
-    case StackRole::kOptimizer:
-    case StackRole::kOptimizerState:
-      return RunPart::kOptimizerStep;
-    case StackRole::kLoad:
-    case StackRole::kMaster:
-    case StackRole::kGradientBuffer:
-      return RunPart::kLoading;
-    case StackRole::kSave:
-      return RunPart::kSaving;
-    case StackRole::kEvaluation:
-      return RunPart::kEvaluating;
-    default:
-      return RunPart::kUnknown;
-  }
-}
-
-bool has_prefix(const std::string& text, std::string_view start) {
-  return text.compare(0, start.size(), start) == 0;
-}
 
 class Attributor {
  public:
@@ -50,14 +21,14 @@ class Attributor {
         moment_(moment),
         events_(history.devices[static_cast<std::size_t>(moment.device)].events),
         origins_(stack_origins(history)),
-        parts_(parts_of_events(history, static_cast<std::size_t>(moment.device), origins_)) {
+        parts_(parts_of_events(history, static_cast<std::size_t>(moment.device), origins_)),
+        layer_before_(events_, parts_, moment) {
     for (const ExpectedTensor& tensor : expected) expected_[tensor.size].push_back(tensor);
   }
 
   Attribution run() {
     look_around();
     find_parameters();
-    look_at_last_layer();
     for (const LiveBlock& block : moment_.blocks) {
       AttributedBlock one;
       one.block = block;
@@ -123,8 +94,7 @@ class Attributor {
     leaves_backward_.push_back(others);
     std::int64_t annotated = 0;
     for (const RecordedAnnotation& note : history_.annotations)
-      if (!note.starts && has_prefix(note.name, "Optimizer.step") && note.time > 0 &&
-          note.time <= moment_.time)
+      if (!note.starts && is_optimizer_step(note) && note.time > 0 && note.time <= moment_.time)
         ++annotated;
     result_.steps_before = std::max(result_.steps_before, annotated);
     std::size_t asked = moment_.event;
@@ -251,9 +221,10 @@ class Attributor {
   }
 
   // cuBLAS's workspace: the first block of its size that a thread asks for on a stream, and keeps.
-  // ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize: 32 MiB on compute 9.0, else 4096 x 2 + 16 x 8 KiB.
   bool is_workspace(const LiveBlock& block) {
-    if (block.born < 0 || (block.size != 33'554'432 && block.size != 8'519'680)) return false;
+    if (block.born < 0 ||
+        (block.size != kCublasWorkspaceOfHopper && block.size != kCublasWorkspace))
+      return false;
     if (workspaces_.empty()) {
       std::set<std::pair<std::int16_t, bool>> seen;
       for (std::size_t index = 0; index < events_.size(); ++index) {
@@ -278,7 +249,7 @@ class Attributor {
     if (in_forward && moment_.kind == DeviceMoment::Kind::kPeak && first_backward_ > 0 &&
         block.dies >= 0 && block.dies < first_backward_)
       return Pile::kTemporary;
-    if (moment_.kind == DeviceMoment::Kind::kFailure && in_forward && freed_a_layer_ago(block))
+    if (moment_.kind == DeviceMoment::Kind::kFailure && in_forward && layer_before_.freed(block))
       return Pile::kTemporary;
     // Of the loss the last product is kept; what comes before it is for the moment. Elsewhere a run that does not do what it
     // says keeps more of a size than it should.
@@ -296,64 +267,6 @@ class Attributor {
       if (of_loss && passing_of_size_[on_grain(block.size)]++ < passing) return Pile::kTemporary;
     }
     return Pile::kActivations;
-  }
-
-  // At a failure nothing tells what the blocks of this layer would become, but the layer before does: it made the same
-  // requests, one period earlier, and what was freed since was no activation.
-  bool freed_a_layer_ago(const LiveBlock& block) const {
-    if (period_begin_ < 0 || block.born < period_begin_) return false;
-    const auto found = before_.find({block.stack, block.size});
-    const auto order = order_.find(block.born);
-    if (found == before_.end() || order == order_.end() || order->second >= found->second.size())
-      return false;
-    return found->second[order->second];
-  }
-
-  void look_at_last_layer() {
-    if (moment_.kind != DeviceMoment::Kind::kFailure || moment_.event >= events_.size()) return;
-    const RecordedEvent& failed = events_[moment_.event];
-    if (failed.stack == 0) return;
-    const auto at = static_cast<std::int64_t>(moment_.event);
-    std::int64_t last = -1;
-    std::int64_t first = -1;
-    for (std::int64_t index = at; index-- > 0;) {
-      const RecordedEvent& event = events_[static_cast<std::size_t>(index)];
-      if (event.action != RecordedAction::kAlloc) continue;
-      const RunPart part = parts_[static_cast<std::size_t>(index)];
-      if (part == RunPart::kBackward || part == RunPart::kOptimizerStep) break;
-      if (event.stack != failed.stack || on_grain(event.size) != on_grain(failed.size)) continue;
-      // Requests of one line that follow each other at once belong to one layer.
-      if (last < 0) {
-        if (at - index < 8) continue;
-        last = index;
-      } else if (last - index >= 8) {
-        first = index;
-        break;
-      }
-    }
-    if (last < 0) return;
-    period_begin_ = last + 1;
-    if (first < 0) first = std::max<std::int64_t>(last - (at - last), -1);
-    std::unordered_map<std::int64_t, std::pair<std::pair<std::int32_t, std::int64_t>, std::size_t>>
-        open;
-    std::map<std::pair<std::int32_t, std::int64_t>, std::size_t> now;
-    for (std::int64_t index = first + 1; index < at; ++index) {
-      const RecordedEvent& event = events_[static_cast<std::size_t>(index)];
-      const std::pair key{event.stack, event.size};
-      if (event.action == RecordedAction::kAlloc && index <= last) {
-        auto& fates = before_[key];
-        open[event.address] = {key, fates.size()};
-        fates.push_back(false);
-      } else if (event.action == RecordedAction::kAlloc) {
-        open.erase(event.address);
-        order_[index] = now[key]++;
-      } else if (event.action == RecordedAction::kFreeCompleted) {
-        if (const auto born = open.find(event.address); born != open.end()) {
-          before_[born->second.first][born->second.second] = true;
-          open.erase(born);
-        }
-      }
-    }
   }
 
   std::optional<Pile> sole_expected_pile(std::int64_t size) const {
@@ -419,7 +332,7 @@ class Attributor {
   std::int64_t steps_seen_before(std::int64_t event) const {
     std::int64_t steps = 0;
     for (const RecordedAnnotation& note : history_.annotations)
-      if (!note.starts && has_prefix(note.name, "Optimizer.step") && event >= 0 &&
+      if (!note.starts && is_optimizer_step(note) && event >= 0 &&
           note.time <= events_[static_cast<std::size_t>(event)].time)
         ++steps;
     return steps;
@@ -612,54 +525,11 @@ class Attributor {
   std::map<std::string, std::int64_t> sites_, sites_freed_;
   std::map<std::int64_t, std::int64_t> passing_of_size_;
   std::set<std::int64_t> workspaces_;  // events that made one
-  std::int64_t period_begin_ =
-      -1;  // the layer of the failure; of the one before, what became of each request
-  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<bool>> before_;
-  std::unordered_map<std::int64_t, std::size_t> order_;
+  LayerBefore layer_before_;
   Attribution result_;
 };
 
 }  // namespace
-
-std::string_view name_of(RunPart part) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "", "load", "forward", "loss", "backward", "optimizer", "checkpoint", "evaluation"};
-  return kNames[static_cast<std::size_t>(part)];
-}
-
-std::vector<RunPart> parts_of_events(const MemoryHistory& history, std::size_t device,
-                                     const std::vector<StackOrigin>& origins) {
-  const std::vector<RecordedEvent>& events = history.devices[device].events;
-  const bool has_python =
-      std::any_of(origins.begin(), origins.end(), [](const StackOrigin& origin) {
-        return origin.role != StackRole::kNoFrames && origin.role != StackRole::kThread;
-      });
-  // START and END of steps that the file notes.
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
-  for (const RecordedAnnotation& note : history.annotations) {
-    if (!has_prefix(note.name, "Optimizer.step") || note.time <= 0) continue;
-    if (note.starts)
-      steps.emplace_back(note.time, INT64_MAX);
-    else if (!steps.empty())
-      steps.back().second = note.time;
-  }
-  std::vector<RunPart> parts(events.size(), RunPart::kUnknown);
-  std::size_t step = 0;
-  for (std::size_t index = 0; index < events.size(); ++index) {
-    const RecordedEvent& event = events[index];
-    StackRole role = origins[static_cast<std::size_t>(event.stack)].role;
-    if (role == StackRole::kNoFrames && has_python &&
-        (event.action == RecordedAction::kAlloc || event.action == RecordedAction::kOom))
-      role = StackRole::kThread;
-    parts[index] = role == StackRole::kNoFrames ? RunPart::kUnknown : part_of(role);
-    if (role == StackRole::kNoFrames && event.time > 0) {
-      while (step < steps.size() && steps[step].second < event.time) ++step;
-      if (step < steps.size() && steps[step].first <= event.time)
-        parts[index] = RunPart::kOptimizerStep;
-    }
-  }
-  return parts;
-}
 
 Attribution attribute(const MemoryHistory& history, const DeviceMoment& moment,
                       const std::vector<ExpectedTensor>& expected) {

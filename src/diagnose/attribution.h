@@ -13,25 +13,13 @@
 #include <vector>
 
 #include "diagnose/expected_tensors.h"
+#include "diagnose/run_parts.h"
 #include "evidence/memory_history.h"
 #include "evidence/replay.h"
 #include "evidence/stack_origin.h"
 #include "ledger/pile.h"
 
 namespace steelyard {
-
-// Where in a run an event lies, coarser than a stack's role.
-enum class RunPart : std::uint8_t {
-  kUnknown,
-  kLoading,
-  kForward,
-  kLossPart,
-  kBackward,
-  kOptimizerStep,
-  kSaving,
-  kEvaluating
-};
-std::string_view name_of(RunPart part);
 
 struct AttributedBlock {
   LiveBlock block;
@@ -69,9 +57,5 @@ struct Attribution {
 
 Attribution attribute(const MemoryHistory& history, const DeviceMoment& moment,
                       const std::vector<ExpectedTensor>& expected);
-
-// The part of the run that each event lies in, for questions of other moments.
-std::vector<RunPart> parts_of_events(const MemoryHistory& history, std::size_t device,
-                                     const std::vector<StackOrigin>& origins);
 
 }  // namespace steelyard

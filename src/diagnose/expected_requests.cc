@@ -4,14 +4,14 @@
 #include <unordered_map>
 
 #include "allocator/request_sizes.h"
+#include "diagnose/known_sizes.h"
 #include "predict/timeline.h"
 
 namespace steelyard {
 namespace {
 
 constexpr std::int64_t kMostRequests = 150'000;
-// 32 MiB of compute 9.0 less 4096 x 2 + 16 x 8 KiB of those before (ATen/cuda/CublasHandlePool.cpp).
-constexpr std::int64_t kLargerWorkspace = 33'554'432 - 8'519'680;
+constexpr std::int64_t kLargerWorkspace = kCublasWorkspaceOfHopper - kCublasWorkspace;
 
 // What the frames of the timeline's stacks say of step and phase.
 struct RequestPlace {
