@@ -40,12 +40,7 @@ Architecture read_deepseek(Config& config, const Generation& generation) {
     LatentAttention attention = add_latent_attention(layer.parameters, latent);
     attention.complex_rotary = !generation.sigmoid;  // modeling_deepseek_v2.py, apply_rotary_emb
     layer.attention = std::move(attention);
-    if (with_experts) {
-      layer.mlp = add_scored_experts(layer.parameters, shape.hidden, scored);
-    } else {
-      layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, dense_width,
-                                {.activation = scored.experts.activation});
-    }
+    layer.mlp = add_scored_mlp(layer.parameters, shape.hidden, scored, with_experts, dense_width);
     layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
     return layer;
   };

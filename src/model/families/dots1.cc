@@ -29,12 +29,7 @@ Architecture read_dots1(Config& config) {
         {.bias = bias, .output_bias = bias, .query_key_norm = NormKind::kRms, .dropout = dropout});
     if (local) attention.sliding_window = window;
     layer.attention = std::move(attention);
-    if (with_experts) {
-      layer.mlp = add_scored_experts(layer.parameters, shape.hidden, scored);
-    } else {
-      layer.mlp = add_gated_mlp(layer.parameters, "mlp.", shape.hidden, dense_width,
-                                {.activation = scored.experts.activation});
-    }
+    layer.mlp = add_scored_mlp(layer.parameters, shape.hidden, scored, with_experts, dense_width);
     layer.norms = add_pre_norms(layer.parameters, NormKind::kRms, shape.hidden);
     return layer;
   };

@@ -26,7 +26,12 @@ void add_correction_bias(Tensors& tensors, const ExpertMlp& mlp, std::string nam
   add_tensor(tensors, std::move(bias));
 }
 
-ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExperts& scored) {
+std::variant<DenseMlp, ExpertMlp> add_scored_mlp(Tensors& tensors, Checked hidden,
+                                                 const ScoredExperts& scored, bool with_experts,
+                                                 Checked dense_width) {
+  if (!with_experts)
+    return add_gated_mlp(tensors, "mlp.", hidden, dense_width,
+                         {.activation = scored.experts.activation});
   ExpertMlp mlp = add_separate_experts(tensors, hidden, scored.experts);
   mlp.router_in_float32 = mlp.router_behind_experts = true;
   mlp.sigmoid_scores = scored.sigmoid_scores;

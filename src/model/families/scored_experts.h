@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "model/architecture.h"
@@ -23,7 +24,10 @@ struct ScoredExperts {
 ScoredExperts read_scored_experts(Config& config, std::int64_t shared_by_default);
 // The bias of its choice: a buffer, one number for each expert.
 void add_correction_bias(Tensors& tensors, const ExpertMlp& mlp, std::string name);
-ExpertMlp add_scored_experts(Tensors& tensors, Checked hidden, const ScoredExperts& scored);
+// The experts, or in a dense layer a feed-forward of `dense_width` in their place.
+std::variant<DenseMlp, ExpertMlp> add_scored_mlp(Tensors& tensors, Checked hidden,
+                                                 const ScoredExperts& scored, bool with_experts,
+                                                 Checked dense_width);
 
 // Layer i is dense when i < first_k_dense_replace.
 std::vector<bool> leading_dense_layers(Config& config, Checked layers, std::int64_t by_default);
