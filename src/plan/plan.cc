@@ -296,8 +296,7 @@ std::optional<PlanRow> row_with(const Layout& layout, const PlanQuestion& questi
 void answer_by_thumb(const PlanQuestion& question, const SearchHelp& help, PlanAnswer& answer) {
   auto thumb = rule_of_thumb(question, answer.space, help);
   if (!thumb || !thumb->fits) return;
-  const bool must = !question.stacks.is_said || help.must_launch;
-  if (must && launch_fault(question, thumb->row, help)) return;
+  if (must_launch(question, help) && launch_fault(question, thumb->row, help)) return;
   answer.rows.push_back(std::move(thumb->row));
 }
 

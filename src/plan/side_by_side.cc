@@ -69,7 +69,7 @@ std::optional<std::string> fault_of(const PlanQuestion& question, const Layout& 
 // Nothing, too, where a layout need not be launched. Takes a hundredth of the time of the allocator's replay.
 std::optional<std::string> launch_fault_of(const PlanQuestion& question, const Space& space,
                                            const Layout& layout, const SearchHelp& help) {
-  if (question.stacks.is_said && !help.must_launch) return std::nullopt;
+  if (!must_launch(question, help)) return std::nullopt;
   return fault_of(question, layout,
                   run_of(question.run, layout, space, question.target.model->layers), help);
 }
@@ -119,6 +119,10 @@ StackAnswer answer_of(const PlanQuestion& question, const Stack& stack, const Se
 }
 
 }  // namespace
+
+bool must_launch(const PlanQuestion& question, const SearchHelp& help) {
+  return !question.stacks.is_said || help.must_launch;
+}
 
 std::optional<std::string> launch_fault(const PlanQuestion& question, const PlanRow& row,
                                         const SearchHelp& help) {

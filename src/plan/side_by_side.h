@@ -14,6 +14,8 @@
 
 namespace steelyard {
 
+// Whether launch files must be able to say an answer: not where the run names its engine, unless somebody asks for them.
+bool must_launch(const PlanQuestion& question, const SearchHelp& help);
 // Why no launch file says a row, where its stack has launch files.
 std::optional<std::string> launch_fault(const PlanQuestion& question, const PlanRow& row,
                                         const SearchHelp& help);
