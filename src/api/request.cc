@@ -153,7 +153,7 @@ class RequestReader {
     if (member.key == "on" && command_.run_keys) {
       if (!member.value.is_string())
         return problem("E005", "\"on\" is no text", member.value.place(), "\"8xh100-sxm-80gb\"");
-      on_ = SavedOn{member.value.as_string()};
+      on_ = member.value.as_string();
       return;
     }
     const std::string name = flag_of_key(member.key);
@@ -290,7 +290,7 @@ class RequestReader {
     const auto place_of = [](const SaidKey& said) { return find_key_by_path(said.key); };
     std::stable_sort(keys.begin(), keys.end(),
                      [&](const SaidKey& a, const SaidKey& b) { return place_of(a) < place_of(b); });
-    if (on_) keys.insert(keys.begin(), SaidKey{"", on_->text, "--on"});
+    if (on_) keys.insert(keys.begin(), SaidKey{"", *on_, "--on"});
     Invocation& invocation = into_.invocation;
     if (auto wrong = wrong_threads(invocation)) add_problem(problems, std::move(*wrong));
     Surroundings around;
@@ -304,12 +304,9 @@ class RequestReader {
     invocation.error_style = invocation.style;
   }
 
-  struct SavedOn {
-    std::string text;
-  };
   const Command& command_;
   CallRequest& into_;
-  std::optional<SavedOn> on_;
+  std::optional<std::string> on_;
   int width_ = 0;
 };
 
