@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .answers import Explanation
 
 Verdict = Literal["fits", "tight", "does_not_fit"]
-Phase = Literal["load", "forward", "backward", "optimizer", "checkpoint"]
+Phase = Literal["load", "forward", "scoring", "backward", "optimizer", "checkpoint"]
 
 
 class Piles(Part):
@@ -87,8 +87,8 @@ class Device(Part):
         return self._bytes("usable_bytes")
 
 
-class Moment(Part):
-    """A phase of a step on one rank, at its highest point."""
+class _Height(Part):
+    """How high memory stands at one point of a run."""
 
     __slots__ = ()
 
@@ -107,13 +107,9 @@ class Moment(Part):
         """torch.cuda.max_memory_reserved()."""
         return self._bytes("reserved_bytes")
 
-    @property
-    def piles(self) -> Piles:
-        return Piles(self._row["piles"])
 
-
-class Rank(Part):
-    """One rank, and how many others are like it."""
+class _RankHeight(_Height):
+    """The same of one rank, with what is beside the allocator."""
 
     __slots__ = ()
 
@@ -122,26 +118,29 @@ class Rank(Part):
         return int(self._row["rank"])
 
     @property
-    def replicas(self) -> int:
-        return int(self._row["replicas"])
-
-    @property
-    def phase(self) -> Phase:
-        phase: Phase = self._row["phase"]
-        return phase
-
-    @property
-    def allocated(self) -> Bytes:
-        return self._bytes("allocated_bytes")
-
-    @property
-    def reserved(self) -> Bytes:
-        return self._bytes("reserved_bytes")
-
-    @property
     def device(self) -> Bytes:
         """What nvidia-smi shows: reserved, the CUDA context and the communication library."""
         return self._bytes("device_bytes")
+
+
+class Moment(_Height):
+    """A phase of a step on one rank, at its highest point."""
+
+    __slots__ = ()
+
+    @property
+    def piles(self) -> Piles:
+        return Piles(self._row["piles"])
+
+
+class Rank(_RankHeight):
+    """One rank, and how many others are like it."""
+
+    __slots__ = ()
+
+    @property
+    def replicas(self) -> int:
+        return int(self._row["replicas"])
 
     @property
     def phases(self) -> tuple[Moment, ...]:
@@ -149,7 +148,7 @@ class Rank(Part):
         return tuple(Moment(row) for row in self._row.get("phases", ()))
 
 
-class Peak(Part):
+class Peak(_RankHeight):
     """The highest moment of the fullest rank."""
 
     __slots__ = ("_ranks",)
@@ -157,30 +156,6 @@ class Peak(Part):
     def __init__(self, row: Mapping[str, Any], ranks: list[dict[str, Any]]) -> None:
         super().__init__(row)
         self._ranks = ranks
-
-    @property
-    def rank(self) -> int:
-        return int(self._row["rank"])
-
-    @property
-    def phase(self) -> Phase:
-        phase: Phase = self._row["phase"]
-        return phase
-
-    @property
-    def allocated(self) -> Bytes:
-        """torch.cuda.max_memory_allocated()."""
-        return self._bytes("allocated_bytes")
-
-    @property
-    def reserved(self) -> Bytes:
-        """torch.cuda.max_memory_reserved()."""
-        return self._bytes("reserved_bytes")
-
-    @property
-    def device(self) -> Bytes:
-        """What nvidia-smi shows: reserved, the CUDA context and the communication library."""
-        return self._bytes("device_bytes")
 
     @property
     def low(self) -> Bytes:
