@@ -96,13 +96,7 @@ export class Lane {
   }
 
   stop(): void {
-    this.worker?.terminate();
-    delete this.worker;
-    delete this.starting;
-    const ended = [...(this.running ? [this.running] : []), ...this.queue];
-    delete this.running;
-    this.queue = [];
-    for (const one of ended) one.reject(new Stopped());
+    this.end(new Stopped());
   }
 
   private async begin(): Promise<void> {
@@ -155,9 +149,7 @@ export class Lane {
     else {
       // A module that ran out of memory answers nothing sensible afterwards.
       one.reject(new Error(data.fault ?? "the core gave no answer"));
-      this.worker?.terminate();
-      delete this.worker;
-      delete this.starting;
+      this.forget();
       if (this.queue.length === 0) return;
       this.start().then(() => this.next(), (fault: Error) => this.fail(fault.message));
       return;
@@ -166,12 +158,21 @@ export class Lane {
   }
 
   private fail(message: string): void {
+    this.end(new Error(message));
+  }
+
+  private end(fault: Error): void {
     const ended = [...(this.running ? [this.running] : []), ...this.queue];
     delete this.running;
     this.queue = [];
+    this.forget();
+    for (const one of ended) one.reject(fault);
+  }
+
+  // The next question starts another worker.
+  private forget(): void {
     this.worker?.terminate();
     delete this.worker;
     delete this.starting;
-    for (const one of ended) one.reject(new Error(message));
   }
 }
