@@ -118,7 +118,7 @@ class AgainstRun {
   void more_than_predicted(std::int64_t most) {
     if (gradients_in_forward()) return;
     const SizeRange segment = segment_range(view_.tried);
-    const auto own = expected_requests(job_, index_);
+    const auto& own = requests();
     const auto here = nearest_request(own, now_, segment, *view_.allocated);
     const bool ignored = ignored_setting(most, segment, here.has_value());
     std::int64_t largest = 0;
@@ -298,6 +298,12 @@ class AgainstRun {
         here.activations);
   }
 
+  // Those of the run as it is, made when first asked for: a step is played for them.
+  const std::vector<ExpectedRequest>& requests() const {
+    if (!requests_) requests_ = expected_requests(job_, index_);
+    return *requests_;
+  }
+
   // Whether a step has passed: the log says so, or the optimizer's state is there. The request is looked for in the run's
   // first step and in a later one: where only one of them has it with as much allocated, that step is the one.
   std::optional<bool> step_passed() const {
@@ -307,10 +313,9 @@ class AgainstRun {
     for (const PhasePrediction& one : rank_.first_step.phases)
       if (one.phase == now_) first = one.allocated.value().value();
     if (first > 0 && needed() > first + std::max(first / 33, 48 * kMebiOfText)) return true;
-    const auto requests = expected_requests(job_, index_);
     const SizeRange segment = segment_range(view_.tried);
     const auto off = [&](bool first_step) {
-      const auto match = nearest_request(requests, now_, segment, *view_.allocated, first_step);
+      const auto match = nearest_request(requests(), now_, segment, *view_.allocated, first_step);
       return match ? std::abs(match->beyond) : INT64_MAX / 8;
     };
     const std::int64_t of_first = off(true);
@@ -362,9 +367,9 @@ class AgainstRun {
     const bool in_loss = view_.origin.role == StackRole::kLoss;
     bool special = false;
     // A run that never makes such a request there is not quite the one that died.
-    const bool own = nearest_request(expected_requests(job_, index_), now_,
-                                     segment_range(view_.tried), view_.allocated.value_or(0))
-                         .has_value();
+    const bool own =
+        nearest_request(requests(), now_, segment_range(view_.tried), view_.allocated.value_or(0))
+            .has_value();
     if (view_.tried >= 24 * kMebiOfText && !own) most_of_parts_ = std::min(most_of_parts_, 0.66);
     if (share(has.logits) > 0.4 && has.logits * 10 > has.all() && !in_layers) {
       say(Cause::kLogits, has.logits, share(has.logits) > 0.6 || in_loss ? 0.86 : 0.72,
@@ -408,6 +413,7 @@ class AgainstRun {
   const RankPrediction& rank_;
   Phase now_;
   std::int64_t usable_;
+  mutable std::optional<std::vector<ExpectedRequest>> requests_;
   bool explained_otherwise_ = false;  // without one of its settings the run needs as much
   double most_of_parts_ = 1;          // how sure a part of what is alive may be as the cause
 };
