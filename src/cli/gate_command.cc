@@ -124,7 +124,7 @@ struct Answer {
   GateLevel level = GateLevel::kPassed;
 };
 
-// "does_not_fit", as the policy file writes it.
+// "does-not-fit": what a finding is called where others show it.
 std::string rule_of(const Prediction& prediction, const Diagnostics& deaths, bool crowded) {
   if (!deaths.empty()) return "stops-at-start";
   if (crowded && prediction.verdict == Verdict::kFits) return "headroom";
