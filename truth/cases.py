@@ -739,7 +739,20 @@ EXPANDABLE = (
     "megatron-data-8-distributed", "megatron-fsdp-2-8", "megatron-fsdp-3-8", "megatron-fsdp-3-8-full",
     "megatron-tensor-2-distributed", "megatron-tensor-2-full", "megatron-tensor-2-selective",
     "megatron-tensor-2-pipeline-2-stage-0", "megatron-tensor-8-distributed")
-SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
+# cuDNN's kernel, which is not there on paper.
+CUDNN = {
+    "llama-cudnn": {}, "llama-cudnn-full": FULL, "llama-cudnn-autocast": {P: "bf16-autocast"},
+    "llama-cudnn-full-autocast": {**FULL, P: "bf16-autocast"}, "llama-cudnn-no-grouping": PLAIN_HEADS,
+    "llama-cudnn-long": {"training.sequence_length": 8192, "training.micro_batch": 1},
+    "llama-cudnn-odd": {"training.sequence_length": 1000, "training.micro_batch": 3},
+    "llama-cudnn-short": {"training.sequence_length": 128, "training.micro_batch": 1},
+    "llama-cudnn-small-vocabulary": {"model.vocab_size": 8000},
+    "llama-cudnn-small-vocabulary-full": {**FULL, "model.vocab_size": 8000},
+    "llama-cudnn-16-layers-full": {**FULL, "model.num_hidden_layers": 16},
+    "llama-cudnn-every-2": {"recompute.mode": "every", "recompute.every": 2},
+    "llama-cudnn-gpt2": {"model": FAMILIES["gpt2"]}, "llama-cudnn-qwen3": {"model": FAMILIES["qwen3-0.6b"]},
+}
+SEQUENCES = {"llama", "llama-cudnn", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 
 # TRL's trainers: pairs of sequences, and a second model that scores them (preference.py).
@@ -775,6 +788,8 @@ def cases():
     table = {}
     for name, changes in SINGLE.items():
         table[name] = changed(ONE_DEVICE, changes)
+    for name, changes in CUDNN.items():
+        table[name] = changed(ONE_DEVICE, {**changes, A: "cudnn"})
     for name, config in FAMILIES.items():
         run = changed(ONE_DEVICE, {"model": config, "training.sequence_length": SHORT.get(name, 1024),
                                    "training.micro_batch": MANY.get(name, 2),

@@ -28,7 +28,8 @@ def headers():
 def build(name="paper_device.c", called="libcuda.so.1"):
     """The library's path; compiled once for each state of its source. `called`: the name under which PyTorch finds it."""
     include = headers()
-    source = b"".join((HERE / file).read_bytes() for file in (name, "paper_device_names.h", "crt/host_defines.h"))
+    files = (name, "paper_device_names.h", "paper_collectives.c", "crt/host_defines.h")
+    source = b"".join((HERE / file).read_bytes() for file in files)
     key = hashlib.sha256(source + str(include).encode()).hexdigest()[:16]
     library = Path(tempfile.gettempdir()) / f"steelyard-{Path(name).stem.replace('_', '-')}-{os.getuid()}-{key}.so"
     if not library.exists():
@@ -55,6 +56,12 @@ def load(device_bytes=None, devices=1, processes=False):
         if processes:
             ctypes.CDLL(str(build("paper_nvml.c", "libnvidia-ml.so.1")), mode=ctypes.RTLD_GLOBAL)
     return _loaded
+
+
+def load_collectives():
+    """Beside a real device: only NCCL is on paper, so that one process can be one rank of many that are not there."""
+    assert "torch" not in sys.modules and _loaded is None
+    ctypes.CDLL(str(build("paper_collectives.c", "libpaper_collectives.so")), mode=ctypes.RTLD_GLOBAL)
 
 
 def count(elements):

@@ -29,6 +29,8 @@
 #define DOES_NOTHING(name) \
   API int name(void) { return 0; }
 
+#include "paper_collectives.c"
+
 // ---- the device: an H200, as its properties were read (compute 9.0, 132 multiprocessors) ------------------------------------
 
 enum { kMultiprocessors = 132, kThreadsPerBlock = 1024, kThreadsPerMultiprocessor = 2048, kRegisters = 65536, kMajor = 9 };
@@ -148,9 +150,8 @@ static const size_t kRangeBytes = (size_t)1 << 45, kAlignment = 2097152;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *range, *next_address;
 static size_t used, most_used;  // by this process without its context
-static size_t communicators;     // how many NCCL has made
 
-API size_t paper_own_process_bytes(void) { return used + of_the_context() + communicators * of_a_communicator(); }
+API size_t paper_own_process_bytes(void) { return used + of_the_context() + paper_communicators * of_a_communicator(); }
 static size_t free_bytes_now(void) {
   const size_t taken = paper_own_process_bytes() + paper_other_process_bytes();
   return taken < capacity() ? capacity() - taken : 0;
@@ -474,39 +475,5 @@ API int cublasLtMatmulAlgoGetHeuristic(void* handle, void* operation, void* a, v
   *returned = requested > 0;
   return 0;
 }
-
-// ---- collectives: a communicator of any size, nothing is sent ----------------------------------------------------------------
-
-typedef struct { int ranks, rank; } Communicator;
-static int new_communicator(void** it, int ranks, int rank) {
-  Communicator* made = malloc(sizeof *made);
-  *made = (Communicator){ranks, rank};
-  *it = made;
-  __sync_fetch_and_add(&communicators, 1);
-  return 0;
-}
-typedef struct { char internal[128]; } UniqueId;
-API int ncclGetVersion(int* version) { *version = 22800; return 0; }
-API int ncclGetUniqueId(UniqueId* id) { memset(id, 1, sizeof *id); return 0; }
-API int ncclCommInitRankConfig(void** it, int ranks, UniqueId id, int rank, void* config) {
-  (void)id; (void)config;
-  return new_communicator(it, ranks, rank);
-}
-API int ncclCommInitRank(void** it, int ranks, UniqueId id, int rank) { (void)id; return new_communicator(it, ranks, rank); }
-API int ncclCommInitRankScalable(void** it, int ranks, int rank, int n, UniqueId* ids, void* config) {
-  (void)n; (void)ids; (void)config;
-  return new_communicator(it, ranks, rank);
-}
-API int ncclCommSplit(void* from, int color, int key, void** it, void* config) {
-  (void)color; (void)key; (void)config;
-  return new_communicator(it, ((Communicator*)from)->ranks, ((Communicator*)from)->rank);
-}
-API int ncclCommGetAsyncError(void* it, int* error) { (void)it; *error = 0; return 0; }
-API int ncclCommCount(void* it, int* count) { *count = ((Communicator*)it)->ranks; return 0; }
-API int ncclCommUserRank(void* it, int* rank) { *rank = ((Communicator*)it)->rank; return 0; }
-API int ncclMemAlloc(void** address, size_t bytes) { return cudaMalloc(address, bytes); }
-API int ncclMemFree(void* address) { return cudaFree(address); }
-API const char* ncclGetErrorString(int code) { (void)code; return "paper"; }
-API const char* ncclGetLastError(void* it) { (void)it; return "paper"; }
 
 #include "paper_device_names.h"
