@@ -238,6 +238,7 @@ docs rebase:
 	$(if $(filter docs,$@),python3 docs/strategies.py)
 	$(if $(filter docs,$@),python3 docs/schemas.py --binary build/dev/steelyard --write)
 	$(if $(filter docs,$@),python3 docs/launched.py)
+	$(if $(filter docs,$@),python3 docs/on_a_gpu.py --binary build/dev/steelyard)
 
 clean:
 	rm -rf build

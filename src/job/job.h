@@ -43,7 +43,7 @@ enum class Implementation : std::uint8_t {
   kTorchtune  // pytorch/torchtune
 };
 constexpr std::size_t kImplementations = 7;
-enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
+enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash, kCudnn };
 // Fused linear: Liger's, which makes gradients in forward. Cut: Apple's Cut Cross Entropy, which has no logits in memory at all.
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused, kCut };
 // What Liger's loss with the head does chunk by chunk, by its version. A weight's gradient is made apart, and widened, before it
