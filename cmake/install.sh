@@ -4,7 +4,7 @@
 set -eu
 
 build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev zlib1g-dev"
-test="libgtest-dev clang-tidy clang-format python3-jsonschema"
+test="libgtest-dev clang-tidy clang-format python3-jsonschema mold"
 web="emscripten node-acorn"
 page="npm"
 chromium="chromium fonts-dejavu-core"
