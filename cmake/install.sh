@@ -13,6 +13,7 @@ bench="libbenchmark-dev"
 trace="nodejs python3-venv"
 python="python3-dev python3-venv"
 package="git pkg-config unzip binutils dpkg"
+roots="debootstrap buildah"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
