@@ -183,7 +183,7 @@ verify-random: build
 RANDOM_JOBS = --steelyard $(STEELYARD) --random-jobs build/release/tests/exhaustive/steelyard_random_jobs
 
 # What others install, in build/package/packages: the program in an archive and a Debian package, the library, the wheel,
-# with checksums. None needs a library but the C library's; the program needs none at all.
+# with checksums. None needs a library but the C library's, of 2018 or newer (glibc 2.28); the program needs none at all.
 PACKAGE := build/package
 .PHONY: package verify-packages verify-python python-tools
 package: python-tools
@@ -194,13 +194,21 @@ package: python-tools
 	cd $(PACKAGE) && cpack -G DEB && cpack -G TGZ
 	cp $(PACKAGE)/steelyard $(PACKAGE)/packages/ && strip $(PACKAGE)/packages/steelyard
 	cp packaging/Containerfile $(PACKAGE)/packages/
-	$(PYTHON)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKAGE)/packages \
+	$(PYTHON)/bin/pip install --quiet --disable-pip-version-check --requirement packaging/requirements.txt
+	rm -rf $(PACKAGE)/wheel
+	$(PYTHON)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKAGE)/wheel \
 	  --config-settings build-dir=$(PACKAGE) .
+	PATH=$(PYTHON)/bin:$$PATH $(PYTHON)/bin/auditwheel repair --plat manylinux_2_28_x86_64 --wheel-dir $(PACKAGE)/packages \
+	  $(PACKAGE)/wheel/*.whl
 	cd $(PACKAGE)/packages && sha256sum $$(ls -p | grep -v /) > SHA256SUMS
 
-# Each package in a root with nothing else: no compiler, none of the libraries that the build used (needs root, for chroot).
+# Each package in a root with nothing else: no compiler, none of the libraries that the build used; then in whole systems of
+# Debian 12 and 11, with their own dpkg, pip and Python (needs root, for chroot). Last the container, where one can be built.
 verify-packages: package
-	python3 packaging/verify.py --build $(PACKAGE) --wheel $(PACKAGE)/packages/*.whl --python $(PYTHON)/bin/python
+	@cmake/install.sh roots
+	packaging/roots.sh build/roots
+	python3 packaging/verify.py --build $(PACKAGE) --wheel $(PACKAGE)/packages/*.whl --python $(PYTHON)/bin/python --roots build/roots
+	packaging/container.sh $(PACKAGE)/packages $(PACKAGE)/steelyard
 
 # pip install . from a clean clone into an empty environment, then the examples on local workers, and 100,000 calls.
 verify-python:

@@ -4,7 +4,7 @@
 set -eu
 
 build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev zlib1g-dev"
-test="libgtest-dev clang-tidy clang-format"
+test="libgtest-dev clang-tidy clang-format python3-jsonschema mold"
 web="emscripten node-acorn"
 page="npm"
 chromium="chromium fonts-dejavu-core"
@@ -13,6 +13,7 @@ bench="libbenchmark-dev"
 trace="nodejs python3-venv"
 python="python3-dev python3-venv"
 package="git pkg-config unzip binutils dpkg"
+roots="debootstrap buildah"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
