@@ -113,7 +113,7 @@ page: page-files
 page-files: build
 	@cmake/install.sh web page
 	cmake --preset wasm >/dev/null
-	cmake --build --preset wasm --target steelyard_web
+	cmake --build --preset wasm --target steelyard_web steelyard_web_first
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh build
 
 page-picture: page-files

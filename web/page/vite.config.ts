@@ -66,7 +66,7 @@ async function steelyard(): Promise<Plugin> {
     },
     closeBundle: async () => {
       mkdirSync(path.join(outside, "core"), { recursive: true });
-      for (const file of ["steelyard.js", "steelyard.wasm"])
+      for (const file of ["steelyard-first.js", "steelyard-first.wasm", "steelyard.js", "steelyard.wasm"])
         copyFileSync(path.join(core, file), path.join(outside, "core", file));
       await writeSingle(outside, core, known, styleOf(report));
       holdOffline();
