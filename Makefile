@@ -18,14 +18,15 @@
 # make verify-page       the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, its
 #               numbers beside the terminal's (installs chromium and npm's packages)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
-# make format   clang-format      make docs    rerun the commands that the documents show
+# make format   clang-format      make docs    rerun the commands that the documents show, and build their site: build/docs, which
+#               a search and every link are checked of, and which opens without a network (make docs-site: the site alone)
 # make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
 #               verify-packages asks each in a root with nothing else; make verify-python is pip install . from a clean clone
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
+.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs docs-site rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -238,6 +239,11 @@ docs rebase:
 	$(if $(filter docs,$@),python3 docs/strategies.py)
 	$(if $(filter docs,$@),python3 docs/schemas.py --binary build/dev/steelyard --write)
 	$(if $(filter docs,$@),python3 docs/launched.py)
+	$(if $(filter docs,$@),$(MAKE) --no-print-directory docs-site)
+
+docs-site:
+	@cmake/install.sh page
+	docs/site/run.sh
 
 clean:
 	rm -rf build
