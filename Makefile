@@ -15,8 +15,9 @@
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
 # make page-picture      README's picture: docs/page.png, a screenshot of what make page builds
-# make verify-page       the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, its
-#               numbers beside the terminal's (installs chromium and npm's packages)
+# make verify-page  the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, pictures of how
+#               it looked, snapshots of a gigabyte, the report printed; five faces of ten runs are one number; one journey in
+#               Firefox ESR (installs both browsers, npm's packages and a compiler's Python headers)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show, and build their site: build/docs, which
 #               a search and every link are checked of, and which opens without a network (make docs-site: the site alone)
@@ -121,8 +122,10 @@ page-picture: page-files
 	@cmake/install.sh chromium
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh screenshot $(CURDIR)/docs/page.png
 
-verify-page: page-files
-	@cmake/install.sh chromium
+verify-page: page-files python-tools
+	@cmake/install.sh chromium firefox python
+	cmake --preset release $(MODULE) >/dev/null
+	cmake --build --preset release --target _core
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh test
 
 # Each reader for a minute, or for as long as is said: make fuzz SECONDS=600.

@@ -50,7 +50,7 @@ bool knows(const Invocation& invocation, const std::vector<std::string_view>& fl
 
 int estimate_here(const Invocation& invocation) {
   const auto document = document_of(invocation);
-  if (!document || !knows(invocation, {"svg"})) return kElsewhere;
+  if (!document || !knows(invocation, {"svg", kPictureWidth})) return kElsewhere;
   const Weighed weighed = weigh_document(*document, "", estimate);
   if (!weighed.prediction) return refuse(invocation, weighed.problems, "nothing estimated");
   const int status = weighed.prediction->verdict == Verdict::kDoesNotFit ? kFinding : kDone;
@@ -66,7 +66,7 @@ int estimate_here(const Invocation& invocation) {
 int weigh_here(const Invocation& invocation) {
   const auto document = document_of(invocation);
   if (!document || !invocation.has("no-suggestions") ||
-      !knows(invocation, {"no-suggestions", "html", "write"}))
+      !knows(invocation, {"no-suggestions", "html", "write", kPictureWidth}))
     return kElsewhere;
   const Weighed weighed = weigh_document(*document, "", predict);
   if (!weighed.prediction) return refuse(invocation, weighed.problems, "nothing weighed");
@@ -83,7 +83,7 @@ int weigh_here(const Invocation& invocation) {
         const Weighing shown{job, prediction, peak_moment(job, peak_rank_index(prediction)),
                              {},  true,       ""};
         return report_of_weighing(shown, {}, *document, "", about_run("run", job),
-                                  invocation.picture_width);
+                                  picture_width(invocation));
       });
   if (drawn) return *drawn;
   answer(document_text(json_of(job, prediction, {}, false)));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/flags.h"
+#include "cli/picture_files.h"
 #include "cli/read_invocation.h"
 #include "cli/terminal.h"
 #include "document/edit_distance.h"
@@ -207,7 +208,7 @@ class RequestReader {
   void picture_width(const Value& value) {
     if (!value.is_integer() || value.as_integer() < 240 || value.as_integer() > 4000)
       return problem("E005", "\"picture_width\" is a number of pixels, 240 to 4000", value.place());
-    into_.invocation.picture_width = static_cast<double>(value.as_integer());
+    into_.invocation.flags[std::string(kPictureWidth)] = {std::to_string(value.as_integer())};
   }
 
   void set(const Value& value) {

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "picture/svg.h"
 #include "report/style.h"
 
 namespace steelyard {
@@ -31,7 +30,6 @@ struct Invocation {
   Style style;                // of stdout
   Style error_style;          // of stderr
   bool json = false;
-  double picture_width = Frame{}.width;  // of charts, in pixels
 
   bool has(std::string_view flag) const { return flags.find(flag) != flags.end(); }
   // The value of a flag given once, or null.

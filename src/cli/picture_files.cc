@@ -21,6 +21,11 @@ constexpr std::int64_t kMostPassagesDrawn = 20'000;
 
 }  // namespace
 
+double picture_width(const Invocation& invocation) {
+  const std::string* width = invocation.value(kPictureWidth);
+  return width == nullptr ? Frame{}.width : std::stod(*width);
+}
+
 std::optional<int> refuse_pictures(const Invocation& invocation, std::string_view why_not) {
   if (!invocation.has("svg") && !invocation.has("html")) return std::nullopt;
   return refuse(
@@ -44,7 +49,7 @@ std::optional<int> write_pictures(const Invocation& invocation, int status,
   if (invocation.json && (picture_is_answer || page_is_answer))
     return refuse_words(invocation,
                         "--json and a picture on stdout both want it: give the picture a file");
-  const std::string drawn = svg(report_frame("steelyard", invocation.picture_width));
+  const std::string drawn = svg(report_frame("steelyard", picture_width(invocation)));
   if (picture != nullptr) {
     if (drawn.empty())
       return refuse(invocation,

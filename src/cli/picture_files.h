@@ -17,6 +17,10 @@
 
 namespace steelyard {
 
+// Of the library's requests alone: how wide charts are, in pixels.
+inline constexpr std::string_view kPictureWidth = "picture-width";
+double picture_width(const Invocation& invocation);
+
 // Refused where what is asked for has no picture: `why_not`, "--jobs", ... Nothing: go on.
 std::optional<int> refuse_pictures(const Invocation& invocation, std::string_view why_not);
 

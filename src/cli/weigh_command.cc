@@ -211,7 +211,7 @@ int weigh_command(const Invocation& invocation) {
             job,  prediction, peak_moment(job, peak_rank_index(prediction)), asked.suggestions,
             true, ""};
         return report_of_weighing(shown, derivations_of(shown), asked.document, input->folder,
-                                  about_run(input->name, job), invocation.picture_width);
+                                  about_run(input->name, job), picture_width(invocation));
       });
   if (drawn) return *drawn;
   const auto budget = budget_asked(invocation, job, prediction);
