@@ -15,17 +15,19 @@
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
 # make page-picture      README's picture: docs/page.png, a screenshot of what make page builds
-# make verify-page       the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, its
-#               numbers beside the terminal's (installs chromium and npm's packages)
+# make verify-page  the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, pictures of how
+#               it looked, snapshots of a gigabyte, the report printed; five faces of ten runs are one number; one journey in
+#               Firefox ESR (installs both browsers, npm's packages and a compiler's Python headers)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
-# make format   clang-format      make docs    rerun the commands that the documents show
+# make format   clang-format      make docs    rerun the commands that the documents show, and build their site: build/docs, which
+#               a search and every link are checked of, and which opens without a network (make docs-site: the site alone)
 # make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
 #               verify-packages asks each in a root with nothing else; make verify-python is pip install . from a clean clone
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
+.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs docs-site rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -113,15 +115,17 @@ page: page-files
 page-files: build
 	@cmake/install.sh web page
 	cmake --preset wasm >/dev/null
-	cmake --build --preset wasm --target steelyard_web
+	cmake --build --preset wasm --target steelyard_web steelyard_web_first
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh build
 
 page-picture: page-files
 	@cmake/install.sh chromium
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh screenshot $(CURDIR)/docs/page.png
 
-verify-page: page-files
-	@cmake/install.sh chromium
+verify-page: page-files python-tools
+	@cmake/install.sh chromium firefox python
+	cmake --preset release $(MODULE) >/dev/null
+	cmake --build --preset release --target _core
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh test
 
 # Each reader for a minute, or for as long as is said: make fuzz SECONDS=600.
@@ -247,6 +251,11 @@ docs rebase:
 	$(if $(filter docs,$@),python3 docs/schemas.py --binary build/dev/steelyard --write)
 	$(if $(filter docs,$@),python3 docs/launched.py)
 	$(if $(filter docs,$@),python3 docs/on_a_gpu.py --binary build/dev/steelyard)
+	$(if $(filter docs,$@),$(MAKE) --no-print-directory docs-site)
+
+docs-site:
+	@cmake/install.sh page
+	docs/site/run.sh
 
 clean:
 	rm -rf build

@@ -22,8 +22,9 @@ endif()
 
 # Exceptions stay on everywhere: the JSON and TOML readers report faults with them.
 if(EMSCRIPTEN)
-  add_compile_options(-fexceptions)
-  add_link_options(-fexceptions)
+  # WebAssembly's own: Emscripten's other kind calls every function that may throw through JavaScript.
+  add_compile_options(-fwasm-exceptions)
+  add_link_options(-fwasm-exceptions)
 endif()
 
 add_library(steelyard_warnings INTERFACE)

@@ -8,6 +8,7 @@ test="libgtest-dev clang-tidy clang-format python3-jsonschema mold"
 web="emscripten node-acorn"
 page="npm"
 chromium="chromium fonts-dejavu-core"
+firefox="firefox-esr"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
 trace="nodejs python3-venv"
@@ -22,7 +23,7 @@ for task in "$@"; do
   for package in $packages; do
     # What is there is used, wherever it came from.
     case $package in
-      cmake | g++ | python3 | npm | chromium | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
+      cmake | g++ | python3 | npm | chromium | firefox-esr | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
       nodejs) command -v node >/dev/null && continue ;;
       emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;
