@@ -77,7 +77,7 @@ export default defineConfig({
       },
       {
         text: "How right",
-        items: [page("Against measured runs", "/docs/validation"), page("Against real deaths", "/docs/deaths"), page("Open differences", "/docs/open-differences"), page("Others", "/docs/peers"), page("Recordings", "/truth/README")],
+        items: [page("Against measured runs", "/docs/validation"), page("On a GPU", "/docs/on-a-gpu"), page("Against real deaths", "/docs/deaths"), page("Open differences", "/docs/open-differences"), page("Others", "/docs/peers"), page("Recordings", "/truth/README")],
       },
       { text: "Project", items: [page("Changes", "/CHANGELOG"), page("Contributing", "/CONTRIBUTING"), page("Security", "/SECURITY")] },
     ],
