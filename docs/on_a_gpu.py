@@ -26,7 +26,9 @@ for the rules that name it as their source.
 
 {compared} runs were recorded on both, of one device and of one rank of many (the real device, with NCCL on paper). Of these
 {allocated} are equal to the byte in the peak of every phase of the first and of a later step; {reserved} reserved the same bytes,
-{reserved_near} within 1 %.
+{reserved_near} within 1 %. The others reserved from {least:+.1f} % to {most:+.1f} % of it ({farthest}), though they asked for the same: the real device
+gives addresses in another order, and among free blocks of one size PyTorch takes the lowest. How much of that the predicted band of
+what is reserved should hold is open.
 
 | what differs in a peak | runs | largest difference |
 |---|---:|---:|
@@ -78,8 +80,8 @@ constant.
 
 
 def paper_beside_gpu():
-    """(counts, {what: [runs, largest]})"""
-    counts, kinds = collections.Counter(), collections.defaultdict(lambda: [0, 0])
+    """(counts, {what: [runs, largest]}, [(reserved more than on paper, run)])"""
+    counts, kinds, reserved = collections.Counter(), collections.defaultdict(lambda: [0, 0]), []
     for file in sorted((ROOT / "truth" / "records-gpu").glob("*.json")):
         other = ROOT / "truth" / "records" / file.name
         real, paper = json.loads(file.read_text()), json.loads(other.read_text())
@@ -92,20 +94,21 @@ def paper_beside_gpu():
         of_real, of_paper = (max(row["torch"]["reserved_bytes"] for row in record["phases"]) for record in (real, paper))
         counts["reserved"] += of_real == of_paper
         counts["near"] += abs(of_real - of_paper) <= 0.01 * of_paper
+        reserved.append((of_real / of_paper - 1, file.stem))
         if worst:
             engine = real["run"]["engine"]
             precision = real["run"]["training"].get("precision", "")
             kind = "8-bit products with scales for each row (compiled on the device)" if precision == "fp8-rowwise" else f"engine {engine}, {precision}"
             kinds[kind][0] += 1
             kinds[kind][1] = max(kinds[kind][1], worst, key=abs)
-    return counts, kinds
+    return counts, kinds, sorted(reserved)
 
 
 def first_part():
-    counts, kinds = paper_beside_gpu()
+    counts, kinds, reserved = paper_beside_gpu()
     rows = "\n".join(f"| {kind} | {runs} | {largest:+,} B |" for kind, (runs, largest) in sorted(kinds.items()))
     return HEAD.format(compared=counts["all"], allocated=counts["allocated"], reserved=counts["reserved"], reserved_near=counts["near"],
-                       differences=rows)
+                       differences=rows, least=100 * reserved[0][0], most=100 * reserved[-1][0], farthest=reserved[-1][1])
 
 
 def kernels():
