@@ -339,6 +339,12 @@ const std::vector<Wrong>& wrong_runs() {
        "full"},
       {{{"recompute.modules", "[\"experts\"]"}}, "E219", "recompute of experts: there is none", ""},
       {{{"overlap.expert", "true"}}, "E213", "overlap.expert pairs", "leave it out"},
+      {{{"engine", "\"fsdp1\""},
+        {"offload.parameters", "\"cpu\""},
+        {"training.optimizer", "\"adamw-paged-8bit\""}},
+       "E213",
+       "adamw-paged-8bit keeps nothing on the device",
+       "none"},
       // Kernels and forms.
       {{{"training.precision", "\"fp32\""}, {"training.attention", "\"flash\""}},
        "E220",
