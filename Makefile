@@ -11,6 +11,7 @@
 #               verify-paper, verify-slurm); docs/launched.md is the table
 # make verify-diagnose   lets real PyTorch die of memory on a device of paper and holds `diagnose` against the planted
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
+# make verify-record     steelyard.record, guard and the callbacks around real PyTorch on the device of paper
 # make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
@@ -170,11 +171,21 @@ verify-slurm: build
 # DeepSpeed is installed without its kernels: they are compiled on a device.
 TRUTH := build/truth
 TRUTH_PIP = $(TRUTH)/bin/pip install --quiet --disable-pip-version-check
-verify-diagnose: build
+.PHONY: truth-tools verify-record
+truth-tools:
 	python3 -m venv $(TRUTH)
 	grep -v '^deepspeed' truth/requirements.txt > $(TRUTH)/requirements.txt
 	$(TRUTH_PIP) --requirement $(TRUTH)/requirements.txt setuptools wheel
 	DS_BUILD_OPS=0 $(TRUTH_PIP) --no-build-isolation $$(grep '^deepspeed' truth/requirements.txt)
+
+# record, guard and the callbacks of Trainer and Lightning around real PyTorch, with the module that make test builds.
+verify-record: build python-tools truth-tools
+	$(TRUTH_PIP) 'lightning>=2.5'
+	cmake --preset release $(MODULE) >/dev/null
+	cmake --build --preset release --target _core
+	PYTHONPATH=build/release/python/package PYTHONDONTWRITEBYTECODE=1 $(TRUTH)/bin/python tests/verify/verify_recording.py
+
+verify-diagnose: build truth-tools
 	$(TRUTH)/bin/python truth/deaths/make.py build/deaths --each 4
 	python3 truth/deaths/score.py $(STEELYARD) build/deaths --write docs/deaths.md
 

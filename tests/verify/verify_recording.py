@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """steelyard.record, guard and the callbacks around real PyTorch on the device of paper (truth/recorder): make verify-record
 
-A Llama of ten million parameters is trained. What is written must be read by diagnose and compare: the recorded peak stands beside the
+A Llama of 117 million parameters is trained. What is written must be read by diagnose and compare: the recorded peak stands beside the
 predicted one, and a device that is too small ends each loop with PyTorch's own exception and its evidence.
 """
 
 import argparse
-import glob
 import os
 import pickle
 import subprocess
@@ -39,6 +38,7 @@ def device(capacity=None):
     from recorder import paper
     paper.load(device_bytes=capacity)
     import torch
+    torch.backends.cuda.enable_cudnn_sdp(False)  # there is no cuDNN on paper: flash attention, as the run says
     return torch
 
 
@@ -52,14 +52,12 @@ def model_of(torch):
 def steps(torch, count, batch, after=lambda: None):
     model = model_of(torch)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        for _ in range(count):
-            tokens = torch.zeros(batch, SEQUENCE, dtype=torch.long, device="cuda")
-            model(input_ids=tokens, labels=tokens).loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            after()
+    for _ in range(count):
+        tokens = torch.zeros(batch, SEQUENCE, dtype=torch.long, device="cuda")
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        after()
 
 
 def told_as(folder, sy, against=None):
@@ -78,13 +76,14 @@ def recorded(folder):
     with open(recording.snapshot, "rb") as file:
         held = pickle.load(file)
     expect(len(held["device_traces"][0]) > 1000, f"record: PyTorch's own snapshot with {len(held['device_traces'][0]):,} events")
-    predicted = sy.weigh(run).peak.allocated
-    expect(abs(predicted - recording.peak_allocated) <= 0.005 * recording.peak_allocated,
-           f"record: {recording.peak_allocated:,} bytes allocated at the peak, {int(predicted):,} predicted")
-    compared = recording.compare(run)
-    expect(len(compared.piles) > 3, f"record: compare reads the snapshot, {len(compared.piles)} piles")
-    expect(told_as(folder, sy)[0] == "not_memory" or "out of memory" not in told_as(folder, sy)[1].lower(),
-           "record: diagnose of a run that did not fail names no failure")
+    compared = recording.compare(run).to_dict()
+    predicted, measured = compared["before"]["alive_bytes"], compared["after"]["alive_bytes"]
+    expect(abs(predicted - measured) <= 0.0005 * measured,
+           f"record: compare reads {measured:,} bytes alive at the highest point, {predicted:,} predicted, in {len(compared['piles'])} piles")
+    # The allocator counts a block whole where it does not split it: up to 1 MiB more for each large one.
+    expect(measured <= recording.peak_allocated <= measured * 1.02, f"record: max_memory_allocated says {recording.peak_allocated:,}")
+    verdict, _ = told_as(folder, sy)
+    expect(verdict == "healthy", f"record: of a run that did not fail diagnose says {verdict}")
 
 
 def guarded(folder):
@@ -109,8 +108,10 @@ def guarded(folder):
     notes = getattr(caught, "__notes__", [])
     expect(sys.version_info < (3, 11) or (len(notes) == 1 and text.strip() in notes[0]), "guard: the exception carries the diagnosis")
     verdict, _ = told_as(folder, sy, run)
-    expect(verdict not in ("healthy", "not_memory"), f"guard: diagnose says {verdict}")
-    expect(not any(event for event in torch.cuda.memory._snapshot()["device_traces"][0]) or True, "guard: the history is off again")
+    expect(verdict == "activations", f"guard: diagnose says {verdict}")
+    before = len(torch.cuda.memory._snapshot()["device_traces"][0])
+    torch.empty(MIB, device="cuda")
+    expect(len(torch.cuda.memory._snapshot()["device_traces"][0]) <= before, "guard: nothing is recorded after it")
 
 
 def of_trainer(folder):
@@ -137,9 +138,10 @@ def of_trainer(folder):
     except torch.OutOfMemoryError:
         failed = True
     expect(failed, "Trainer: PyTorch's own exception passes through")
-    expect("snapshot-rank0.pickle" in os.listdir(folder), "Trainer: memory runs out, a snapshot is written")
+    expect(sorted(os.listdir(folder)) == ["error-rank0.txt", "memory-rank0.txt", "snapshot-rank0.pickle"],
+           "Trainer: memory runs out, snapshot, statistics and sizes are written")
     verdict, text = told_as(folder, sy, sy.Run(RUN).replace(micro_batch=16, global_batch=16))
-    expect(verdict not in ("healthy", "not_memory"), f"Trainer: diagnose says {verdict}")
+    expect(verdict == "activations", f"Trainer: diagnose says {verdict}")
 
 
 def of_lightning(folder):
@@ -173,9 +175,10 @@ def of_lightning(folder):
     except torch.OutOfMemoryError:
         failed = True
     expect(failed, "Lightning: PyTorch's own exception passes through")
-    expect("snapshot-rank0.pickle" in os.listdir(folder), "Lightning: memory runs out, a snapshot is written")
+    expect("snapshot-rank0.pickle" in os.listdir(folder) and "error-rank0.txt" in os.listdir(folder),
+           "Lightning: memory runs out, snapshot and sizes are written")
     verdict, _ = told_as(folder, sy)
-    expect(verdict not in ("healthy", "not_memory"), f"Lightning: diagnose says {verdict}")
+    expect(verdict == "activations", f"Lightning: diagnose says {verdict}")
 
 
 SCENES = {"record": recorded, "guard": guarded, "trainer": of_trainer, "lightning": of_lightning}
