@@ -1,7 +1,7 @@
 # The page's core is downloaded, so it is compiled for size, and for speed in the folders where a drag and a search spend
 # their time. Everywhere else nothing is set apart.
 
-set(steelyard_hot_folders "/src/(allocator|ledger|predict|schedule|cost|plan|machine)/")
+set(steelyard_hot_folders "/src/(allocator|ledger|predict|schedule|cost|plan)/")
 
 # Moves the sources of hot folders from LIST into HOT.
 function(steelyard_take_hot list hot)
