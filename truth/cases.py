@@ -613,6 +613,29 @@ QLORA = {
     "lora-8-int8": {**NF4, "adapter.base": "int8", "adapter.upcast": False},
 }
 
+# LoRA beside experts: PEFT adapts their stacked tensors, where they were linear modules before transformers 5.
+SPARSE = {"mixtral": "flash", "qwen3-30b-a3b": "flash", "olmoe-1b-7b": "flash", "deepseek-v2-lite": "efficient", "minimax-m2": "flash",
+          "dots.llm1": "flash", "glm-4.7-flash": "flash", "qwen3-next-80b-a3b": "flash", "qwen3.5-35b-a3b": "flash",
+          "qwen1.5-moe-a2.7b": "flash", "gpt-oss-20b": "eager"}
+EXPERT_LORA = {"adapter.method": "lora", "adapter.rank": 8}
+WITHOUT_REENTRY = {**FULL, "recompute.reentrant": False}
+EXPERT_ADAPTERS = {
+    **{f"lora-8-{name}": {**EXPERT_LORA, "model": {**FAMILIES.get(name, model("qwen1.5-moe-a2.7b", num_hidden_layers=2)), "vocab_size": 8000}, A: kernel}
+       for name, kernel in SPARSE.items()},
+    **{f"lora-8-{name}-{kind}": {**EXPERT_LORA, "model": {**FAMILIES[name], "vocab_size": 8000}, A: SPARSE[name], **changes}
+       for name in ("mixtral", "qwen3-30b-a3b", "deepseek-v2-lite")
+       for kind, changes in {
+           "full": WITHOUT_REENTRY, "autocast": {P: "bf16-autocast"}, "bf16": {"adapter.type": "bf16"},
+           "attention": {"adapter.target_modules": ["q_proj", "o_proj"]}, "fp32": {P: "fp32", A: "efficient"},
+           "experts": {"adapter.target_modules": ["w1", "w2", "w3"] if name == "mixtral" else ["gate_proj", "up_proj", "down_proj"]},
+           "down": {"adapter.target_modules": ["q_proj", "w2"] if name == "mixtral" else ["q_proj", "down_proj"]},
+           "router": {"adapter.target_modules": ["q_proj", "gate"]},
+           "accumulation": {"training.gradient_accumulation": 4},
+           "ddp-8": {"cluster.devices": 8}, "fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+           "nf4": {"adapter.base": "nf4", "adapter.upcast": False}}.items()
+       if name != "deepseek-v2-lite" or kind in ("full", "autocast", "experts")},
+}
+
 # Trainer's fp16 and Accelerate's: autocast, and a GradScaler around loss and step.
 HALF = {P: "fp16-autocast"}
 SCALED = {
@@ -824,7 +847,7 @@ def cases():
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **APART, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE, **VISION, **PAIRS, **LIGER, **PREFERENCE}.items():
         table[name] = changed(ONE_DEVICE, changes)
-    for name, changes in {**LORA, **QLORA, **SCALED, **TORCHTUNE}.items():
+    for name, changes in {**LORA, **QLORA, **EXPERT_ADAPTERS, **SCALED, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name in EXPANDABLE:
         kind, stage, number = name.partition("-stage-")

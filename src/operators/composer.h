@@ -199,6 +199,18 @@ class Composer {
   // y = x W^T, and what the adapter of `linear` adds to it.
   ValueId adapted(ValueId x, ValueId y, const Linear& linear, const N& rows, const N& in,
                   const N& out);
+  // What is added to a stack of experts' weights, and the sum (operators/expert_adapter.cc).
+  struct ExpertFactors {
+    const char* owner = "";
+    ValueId up = kNoValue, down = kNoValue;
+    N whole{}, of_up{};  // elements
+    ElementType type{};
+    Arithmetic arithmetic;
+  };
+  ExpertFactors expert_factors(const char* owner, const LowRank& adapter, const N& experts,
+                               const N& in, const N& out, ElementType type);
+  ValueId with_expert_factors(const ExpertFactors& factors);
+  ValueId router_with_adapter(const Linear& router, const N& in, const N& out);
   // A product with a weight of 4 or 8 bits (bitsandbytes).
   ValueId quantised_product(ValueId x, const Linear& linear, ElementType stored, const N& rows,
                             const N& in, const N& out);
@@ -337,6 +349,9 @@ class Composer {
                           const N& key_value, const N& heads);
   ValueId low_rank(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out,
                    ValueId* narrow = nullptr);
+  ValueId expert_factor(const char* owner, const char* name, int index, const N& elements,
+                        ElementType type, bool by_column);
+  SlotId laid_out_factor(const ExpertFactors& factors);
   ValueId with_magnitude(ValueId x, ValueId base, const Linear& linear, const N& rows, const N& in,
                          const N& out);
   bool comes_back_as_fp16(ElementType stored) const {
