@@ -192,7 +192,7 @@ class Composer {
   int first_parameter = 0;
   // A router's choice: weights and experts for each token and place.
   struct Routed {
-    ValueId weights = kNoValue, indices = kNoValue;
+    ValueId weights = kNoValue, indices = kNoValue, logits = kNoValue;
   };
   Routed route(ValueId x, const ExpertMlp& mlp);  // operators/router.cc
   // --- adapters and quantised weights (operators/adapter.cc, operators/quantised.cc)

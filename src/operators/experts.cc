@@ -13,12 +13,15 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   const N tokens = sizes.shard_tokens;
   const int begin = position();
   if (style.implementation == Implementation::kMegatron) return dispatched_experts(x, mlp);
-  const auto [weights, indices] = route(x, mlp);
+  const auto [weights, indices, logits] = route(x, mlp);
   ValueId sum = style.implementation == Implementation::kTransformers
                     ? grouped_experts(x, weights, indices, mlp)
                 : style.implementation == Implementation::kTorchtitan
                     ? exchanged_experts(x, weights, indices, mlp)
                     : sorted_experts(x, weights, indices, mlp);
+  // The block has names for what its router gave until it returns.
+  if (style.implementation == Implementation::kTransformers)
+    for (const ValueId given : {weights, indices, logits}) graph.hold(given);
   if (mlp.shared) sum = add(sum, shared_expert(x, mlp, tokens), {"mlp", "output", "op.add"});
   if (recomputed.mlp) recompute_from(begin);
   return sum;

@@ -80,7 +80,9 @@ class GroupedExperts {
     weigh.label = "weigh";
     weigh.inputs = {output, weight};
     weigh.outputs = {weighted};
-    weigh.saved = {output, weight};
+    // Of a first layer beside adapters: nobody asks for the gradient of either.
+    if (graph_.needs_gradient(weight)) weigh.saved.push_back(output);
+    if (graph_.needs_gradient(output)) weigh.saved.push_back(weight);
     weigh.backward = {
         {BackwardStep::kTemporary, 0, graph_.temporary(unreduced, elements, weighted_type)}};
     if (weighted_type != graph_.type(output)) {
@@ -106,8 +108,16 @@ class GroupedExperts {
     graph_.add(add_up);
     const ValueId sum =
         c_.cast(total, graph_.type(x), {kOwner, "sum over experts, cast", "op.experts.sum"});
-    for (ValueId local : {sorted_, unsorted, total, narrow, counted, offsets_}) graph_.hold(local);
+    // Names of the function's own, until it returns; of experts that train most of them are kept anyway.
+    for (ValueId local : {sorted_, unsorted, total, narrow, counted, offsets_, permutation, input,
+                          weight, mask_, output, back})
+      graph_.hold(local);
     for (ValueId whole : adapted_) graph_.hold(whole);
+    for (const auto* factors : {&gate_up_factors_, &down_factors_})
+      if (*factors) {
+        graph_.hold((*factors)->up);
+        graph_.hold((*factors)->down);
+      }
     return sum;
   }
 

@@ -32,7 +32,7 @@ class RouterWriter {
       weights = c_.pointwise("softmax", weights,
                              {kOwner, "softmax of the chosen", "op.softmax.saved-output"},
                              {.output = true});
-      return {weights, indices};
+      return {weights, indices, logits};
     }
     const ValueId wide =
         c_.cast(logits, ElementType::kFloat32, {kOwner, "fp32 logits", "op.softmax.fp32-input"});
@@ -40,14 +40,14 @@ class RouterWriter {
         "scores", wide, {kOwner, "probabilities", "op.softmax.saved-output"}, {.output = true});
     choose(probabilities, transformers_ ? ElementType::kFloat32 : c_.style.compute, weights,
            indices);
-    if (!transformers_) return {weights, indices};
+    if (!transformers_) return {weights, indices, logits};
     if (routing.divided_by_sum) weights = divide_by_sum(weights);
     if (routing.scaled) weights = c_.scale(weights, {kOwner, "weights, scaled", "op.scale"});
     if (routing.in_type_of_logits)
       weights = c_.cast(weights, graph_.type(logits),
                         {kOwner, "weights, cast back", "op.softmax.cast-back"});
     graph_.hold(logits);  // the first of the router's results
-    return {weights, indices};
+    return {weights, indices, logits};
   }
 
  private:
