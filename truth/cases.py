@@ -650,6 +650,38 @@ SCALED = {
     "scaled-qlora-8-full": {**NF4, **HALF, **FULL, "recompute.reentrant": False},
 }
 
+# What random draws found to differ, each at its smallest (random_runs.py).
+FEW_LAYERS = {"model": text("llama-4-scout-17b-16e", num_hidden_layers=1, vocab_size=8000, num_local_experts=4, layer_types=["full_attention"],
+                            no_rope_layers=[1], moe_layers=[0])} if "text_config" in model("llama-4-scout-17b-16e") else {
+    "model": model("llama-4-scout-17b-16e", num_hidden_layers=1, vocab_size=8000, num_local_experts=4)}
+EVERY_2, BLOCK_1 = {"recompute.mode": "every", "recompute.every": 2}, {"recompute.mode": "block", "recompute.layers": 1}
+FOUND = {
+    **{f"found-bert-{name}": {"model": FAMILIES["bert-base"], "training.sequence_length": 512, **changes}
+       for name, changes in {"eager": {A: "eager"}, "eager-fp16": {A: "eager", P: "fp16-autocast"}, "eager-full": {A: "eager", **FULL},
+                             "fp16": {P: "fp16-autocast"}, "small-vocabulary": {"model.vocab_size": 8000}}.items()},
+    **{f"found-bloom-{name}": {"model": FAMILIES["bloom-560m"], A: "eager", **changes}
+       for name, changes in {"every-2": EVERY_2, "block-1": BLOCK_1, "fp32-full": {P: "fp32", **FULL},
+                             "long-full": {"training.sequence_length": 2048, "model.vocab_size": 8000, **FULL}}.items()},
+    **{f"found-llama4{name}": {**FEW_LAYERS, A: "efficient", **changes}
+       for name, changes in {"": {}, "-full": FULL, "-autocast": {P: "bf16-autocast"}}.items()},
+    **{f"found-pipeline-2-1f1b-fp32-gradients-stage-{stage}": {**PIPELINE[f"pipeline-2-1f1b-stage-{stage}"], P: "bf16-mixed-fp32-gradients"}
+       for stage in (0, 1)},
+    **{f"found-int8-{name}": {**NF4, "adapter.base": "int8", "adapter.upcast": False, **changes}
+       for name, changes in {"full": WITHOUT_REENTRY, "every-2": {**EVERY_2, "recompute.reentrant": False}, "block-1": {**BLOCK_1, "recompute.reentrant": False},
+                             "autocast": {P: "bf16-autocast"}}.items()},
+    **{f"found-lora-fsdp2-8{name}": {"adapter.rank": 8, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **changes}
+       for name, changes in {"": {}, "-full": WITHOUT_REENTRY, "-small-vocabulary": {"model.vocab_size": 8000}}.items()},
+    **{f"found-adafactor-{name}": {"model": FAMILIES[name], O: "adafactor", F: "loop", A: NO_FLASH.get(name, "flash")}
+       for name in ("gpt2", "qwen3-0.6b", "smollm2-135m", "phi-2")},
+    "found-one-head-one-sequence": {"model": FAMILIES["gemma-2b"], "training.micro_batch": 1, "model.vocab_size": 8000},
+    "found-one-head-one-sequence-eager": {"model": FAMILIES["gemma-2b"], "training.micro_batch": 1, "model.vocab_size": 8000, A: "eager"},
+    **{f"found-loop-{name}": {"model": FAMILIES[name], F: "loop", A: NO_FLASH.get(name, "flash")} for name in ("gpt2", "qwen3-0.6b", "phi-2")},
+    **{f"found-t5-{name}": {"model": FAMILIES["t5-small"], "training.sequence_length": 512, "training.target_sequence_length": 128,
+                            "training.micro_batch": 8, A: "efficient", **changes} for name, changes in {"every-2": EVERY_2, "block-1": BLOCK_1}.items()},
+    "found-qwen1.5-moe": {"model": model("qwen1.5-moe-a2.7b", num_hidden_layers=2, vocab_size=8000)},
+    "found-qwen1.5-moe-full": {"model": model("qwen1.5-moe-a2.7b", num_hidden_layers=2, vocab_size=8000), **FULL},
+}
+
 # torchtune's own model code and loop. One key/value head: expanded, and copied all the same.
 SMALL = {"model.vocab_size": 8000}
 SENT = {"offload.activations": "cpu"}
@@ -847,7 +879,7 @@ def cases():
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **APART, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE, **VISION, **PAIRS, **LIGER, **PREFERENCE}.items():
         table[name] = changed(ONE_DEVICE, changes)
-    for name, changes in {**LORA, **QLORA, **EXPERT_ADAPTERS, **SCALED, **TORCHTUNE}.items():
+    for name, changes in {**LORA, **QLORA, **EXPERT_ADAPTERS, **FOUND, **SCALED, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name in EXPANDABLE:
         kind, stage, number = name.partition("-stage-")

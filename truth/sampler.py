@@ -38,7 +38,7 @@ def draw(seed, number):
     choose_precision(dice, family, run, engine)
     choose_step(dice, family, run, engine)
     choose_recomputation(dice, family, run)
-    if dice.random() < 0.2 and family not in ENCODERS + TWO_STACKS and engine not in ("pipeline", "tensor"):
+    if dice.random() < 0.2 and family not in ENCODERS + TWO_STACKS and engine not in ("pipeline", "tensor", "fsdp1"):
         choose_adapter(dice, run, engine)
     return run
 
@@ -50,7 +50,7 @@ def shape(dice, family, run):
     training["micro_batch"] = dice.choice((1, 1, 2, 3, 4)) * (2 if family in MANY else 1)
     if family in TARGET:
         training["target_sequence_length"] = dice.choice((64, 114, 128))
-    if dice.random() < 0.4:
+    if dice.random() < 0.4 and model["model_type"] != "phi3":  # whose padding is its last word
         model["vocab_size"] = dice.choice((8000, 15001, 32003))
     if family not in TWO_STACKS and "layer_types" not in model and not model.get("first_k_dense_replace"):
         depth = next(key for key in DEPTHS if key in model)
@@ -65,7 +65,7 @@ def shape(dice, family, run):
 
 def choose_engine(dice, family, run):
     many = dice.choice((2, 3, 8, 16, 64))
-    kinds = {"alone": 45, "ddp": 10, "fsdp2": 22, "fsdp1": 8, "deepspeed": 0, "pipeline": 8 if family == "llama" else 0,
+    kinds = {"alone": 45, "ddp": 10, "fsdp2": 22, "fsdp1": 8, "pipeline": 8 if family == "llama" else 0,
              "tensor": 4 if family == "llama" else 0}
     engine = dice.choices(list(kinds), list(kinds.values()))[0]
     if engine == "ddp":
@@ -113,13 +113,16 @@ def choose_step(dice, family, run, engine):
     name = dice.choices(("adamw", "adam", "sgd", "momentum", "adafactor"), (60, 8, 8, 8, 8 if engine in ("alone", "ddp") else 0))[0]
     training["optimizer"] = name
     training["optimizer_form"] = "loop" if name == "adafactor" else dice.choices(("foreach", "fused", "loop"), (50, 30, 20))[0]
+    if training["optimizer_form"] == "fused" and name in ("sgd", "momentum") and engine in ("fsdp2", "tensor", "pipeline"):
+        training["optimizer_form"] = "foreach"  # DTensor has none
     if dice.random() < 0.3 and engine not in ("pipeline", "tensor"):
         training["gradient_clip"] = True
 
 
 def choose_recomputation(dice, family, run):
     mode = dice.choices(("none", "full", "every", "block"), (50, 30, 10, 10))[0]
-    if mode == "none":
+    depth = next((run["model"][key] for key in DEPTHS if key in run["model"]), 3)
+    if mode == "none" or (mode in ("every", "block") and depth < 3):
         return
     run["recompute"] = {"mode": mode}
     if mode == "every":
@@ -153,7 +156,7 @@ SIMPLER = (
 
 def simpler(run):
     """Every neighbour of a run that is simpler in one key."""
-    for path, value in SIMPLER:
+    for at, (path, value) in enumerate(SIMPLER):
         *folders, key = path.split(".")
         neighbour = copy.deepcopy(run)
         table = neighbour
@@ -161,6 +164,9 @@ def simpler(run):
             table = table.get(folder) if isinstance(table, dict) else None
         if not isinstance(table, dict) or key not in table or table[key] == value:
             continue
+        before = [other for earlier, other in SIMPLER[:at] if earlier == path]
+        if isinstance(value, str) and table[key] in before:
+            continue  # simple enough, and back again would never end
         if value is None:
             del table[key]
         elif isinstance(value, int) and not isinstance(table[key], bool) and value > table[key] and path != "model.vocab_size":

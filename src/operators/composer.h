@@ -150,6 +150,7 @@ class Composer {
 
   // The expert that every token visits, with its gate.
   ValueId shared_expert(ValueId x, const ExpertMlp& mlp, const N& tokens);
+  ValueId gated_shared_expert(ValueId x, ValueId shared, const ExpertMlp& mlp, const N& tokens);
 
   // Of a matrix product, which autocast computes in 16 bits: its gradient is cast to the weight's own type.
   int parameter(int index, const N& elements) { return parameter_of(index, elements, true); }
