@@ -8,6 +8,7 @@ imported PyTorch and has not touched the device.
     campaign.py --device gpu --dry-run the same commands, on paper, into a folder that is thrown away
     campaign.py --device gpu --budget-seconds 420 --snapshots     what fits into the time, the most wanted first
     campaign.py --only 'llama-f*' --again --list
+    campaign.py --random 300 --seed 7 --binary ../build/release/steelyard     draws, records, compares and shrinks (random_runs.py)
 """
 
 import argparse
@@ -55,12 +56,12 @@ def no_device_in_sight():
     torch.cuda.is_available, torch.cuda.device_count = there, count
 
 
-def record_one(name, out, snapshots, shares_device=False):
-    """In the process of one case."""
+def record_one(name, out, snapshots, shares_device=False, run=None):
+    """In the process of one case; `run` where it is none of the table."""
     import training
     from cases import SEQUENCES, cases, stage_of
     from recorder.record import Recorder
-    run = cases()[name]
+    run = run or cases()[name]
     settings = run.get("environment", {}).get("PYTORCH_CUDA_ALLOC_CONF")
     if settings:
         import torch
@@ -76,7 +77,7 @@ def record_one(name, out, snapshots, shares_device=False):
 class Case:
     """One case in a process of its own."""
 
-    def __init__(self, name, out, snapshots, shares_device):
+    def __init__(self, name, out, snapshots, shares_device=False, run=None):
         self.name, self.begun, self.words = name, time.time(), tempfile.TemporaryFile("w+")
         sys.stdout.flush()
         self.child = os.fork()
@@ -85,7 +86,7 @@ class Case:
             os.dup2(self.words.fileno(), 2)
             failed = 1
             try:
-                record_one(name, out, snapshots, shares_device)
+                record_one(name, out, snapshots, shares_device, run)
                 failed = 0
             except BaseException:
                 traceback.print_exc()
@@ -107,6 +108,14 @@ class Case:
         self.words.seek(0)
         lines = self.words.read().strip().splitlines() or [f"ended with status {status}"]
         return ([w for w in lines if "Error" in w or "Unsupported" in w] or lines)[-1][:200]
+
+
+def in_a_process(name, out, limit_seconds, snapshots, run=None):
+    """Why there is no record; empty where there is one."""
+    case = Case(name, out, snapshots, run=run)
+    while (words := case.ended(limit_seconds)) is None:
+        time.sleep(0.05)
+    return words
 
 
 CONTEXT_BYTES = 10**9  # of a process on a device, with what its libraries load
@@ -160,6 +169,27 @@ def write(path, record):
     part.replace(path)
 
 
+def draw_and_compare(arguments):
+    """Recordings of what is drawn are thrown away, or kept in --out."""
+    import random_runs
+    prepare(arguments)
+    with tempfile.TemporaryDirectory(prefix="random-") as folder:
+        out = Path(arguments.out or folder)
+        out.mkdir(parents=True, exist_ok=True)
+        count = 0
+
+        def record_of(run):
+            """The record, or why there is none."""
+            nonlocal count
+            count += 1
+            name = f"drawn-{arguments.seed}-{count}"
+            words = in_a_process(name, out, arguments.limit_seconds, False, run)
+            return words or json.loads((out / f"{name}.json").read_text())
+
+        return random_runs.campaign(arguments.random, arguments.seed, arguments.binary, record_of, not arguments.no_shrinking,
+                                    arguments.first)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("paper", "gpu"), default="paper")
@@ -174,7 +204,16 @@ def main():
     parser.add_argument("--device-bytes", type=int, default=2 * 10**12, help="memory of the device on paper; of a GPU, what --at-once shares")
     parser.add_argument("--at-once", type=int, default=1, help="cases beside each other; on a GPU what is outside the allocator is then not known")
     parser.add_argument("--ranks", action="store_true", help="on a GPU: also cases of several ranks, over NCCL on paper")
+    parser.add_argument("--random", type=int, metavar="N", help="draw N runs, record and compare them, shrink what differs")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first draw")
+    parser.add_argument("--binary", help="steelyard, for --random")
+    parser.add_argument("--no-shrinking", action="store_true")
     arguments = parser.parse_args()
+    if arguments.random:
+        if not arguments.binary:
+            parser.error("--random needs --binary, the program that is compared")
+        return draw_and_compare(arguments)
     from cases import FIRST_ON_A_GPU, cases
     table = cases()
     if arguments.device == "gpu":  # the most wanted first

@@ -290,12 +290,17 @@ void peek_at_transformers(Draft& draft, const Value& document) {
   const auto version = said_version(document, "transformers", "4.44", said_later);
   job.separate_experts = job.implementation == Implementation::kTransformers &&
                          version.value_or(newest("transformers")) < Version{5, 0};
+  const Version peft = said_version(document, "peft", "0.18", said_later).value_or(newest("peft"));
+  job.expert_adapters = peft < Version{0, 19}   ? ExpertAdapters::kNone
+                        : peft < Version{0, 21} ? ExpertAdapters::kApart
+                                                : ExpertAdapters::kInOneProduct;
 }
 
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
   const Version torch = choose_torch(draft, document, problems);
   choose_debug(draft, document, problems);
   choose_transformers(draft, document, problems);
+  said_version(document, "peft", "0.18", problems);  // what it says stands since the adapters were read
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
   choose_torchtitan(draft, document, problems);

@@ -150,6 +150,7 @@ class Composer {
 
   // The expert that every token visits, with its gate.
   ValueId shared_expert(ValueId x, const ExpertMlp& mlp, const N& tokens);
+  ValueId gated_shared_expert(ValueId x, ValueId shared, const ExpertMlp& mlp, const N& tokens);
 
   // Of a matrix product, which autocast computes in 16 bits: its gradient is cast to the weight's own type.
   int parameter(int index, const N& elements) { return parameter_of(index, elements, true); }
@@ -192,13 +193,25 @@ class Composer {
   int first_parameter = 0;
   // A router's choice: weights and experts for each token and place.
   struct Routed {
-    ValueId weights = kNoValue, indices = kNoValue;
+    ValueId weights = kNoValue, indices = kNoValue, logits = kNoValue;
   };
   Routed route(ValueId x, const ExpertMlp& mlp);  // operators/router.cc
   // --- adapters and quantised weights (operators/adapter.cc, operators/quantised.cc)
   // y = x W^T, and what the adapter of `linear` adds to it.
   ValueId adapted(ValueId x, ValueId y, const Linear& linear, const N& rows, const N& in,
                   const N& out);
+  // What is added to a stack of experts' weights, and the sum (operators/expert_adapter.cc).
+  struct ExpertFactors {
+    const char* owner = "";
+    ValueId up = kNoValue, down = kNoValue;
+    N whole{}, of_up{};  // elements
+    ElementType type{};
+    Arithmetic arithmetic;
+  };
+  ExpertFactors expert_factors(const char* owner, const LowRank& adapter, const N& experts,
+                               const N& in, const N& out, ElementType type);
+  ValueId with_expert_factors(const ExpertFactors& factors);
+  ValueId router_with_adapter(const Linear& router, const N& in, const N& out);
   // A product with a weight of 4 or 8 bits (bitsandbytes).
   ValueId quantised_product(ValueId x, const Linear& linear, ElementType stored, const N& rows,
                             const N& in, const N& out);
@@ -339,6 +352,9 @@ class Composer {
                           const N& key_value, const N& heads);
   ValueId low_rank(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out,
                    ValueId* narrow = nullptr);
+  ValueId expert_factor(const char* owner, const char* name, int index, const N& elements,
+                        ElementType type, bool by_column);
+  SlotId laid_out_factor(const ExpertFactors& factors);
   ValueId with_magnitude(ValueId x, ValueId base, const Linear& linear, const N& rows, const N& in,
                          const N& out);
   bool comes_back_as_fp16(ElementType stored) const {
