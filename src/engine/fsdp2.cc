@@ -28,9 +28,11 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   explicit Fsdp2(const EngineContext<N>& context)
       : Fsdp2Groups<N>(context),
         keeps_gathered_(this->job_.parallel.zero_stage == 2 || gathers_once_),
-        reshards_last_(this->job_.wrapping.reshards_last && !keeps_gathered_),
+        runs_head_(this->job_.training.log_probabilities != LogProbabilities::kTiles),
+        reshards_last_(this->job_.wrapping.reshards_last && !keeps_gathered_ && runs_head_),
         hooks_loss_(this->job_.implementation == Implementation::kTransformers &&
-                    !this->job_.wrapping.ends_apart),
+                    !this->job_.wrapping.ends_apart &&
+                    this->job_.training.log_probabilities == LogProbabilities::kNone),
         reduces_once_(gathers_once_ && !this->job_.parallel.sync_each_micro_batch) {}
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -97,19 +99,21 @@ class Fsdp2 final : public Fsdp2Groups<N> {
       free_previous_gather(last_unit, events);
   }
   // The root's hook stands at what its forward returns: the loss itself, where the model computes it. That of norm and head
-  // stands at the logits.
+  // stands at the logits. A group ends its forward, and is hooked, when all of its modules have run: of a head that is read and
+  // not called it never does (_fsdp_state.py, _post_forward), and backward's first gather is the last layer's own.
   void begin_backward(const Stage<N>& stage, bool, Events& events) override {
     if (hooks_loss_) before_last_backward(stage, events);
   }
   void around_head_product(std::int32_t count, Events& events) const override {
-    if (!hooks_loss_ && count > 0) before_last_backward(stage_, events);
+    if (!hooks_loss_ && runs_head_ && count > 0) before_last_backward(stage_, events);
   }
   void after_head_backward(const Stage<N>& stage, bool first, Events& events) override {
     if (ends_apart_ && !reduces_once_) after_backward_of(Ends::kHead, stage, first, -1, events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (keeps_gathered_) return;
-    if (here.previous >= 0 || !keeps_last(here.unit)) {  // it has been prefetched
+    if (here.previous >= 0 || !keeps_last(here.unit)) {  // it has been prefetched, or comes now
+      if (here.previous < 0 && !runs_head_) gather(here.unit, events);
       copy_out(here.unit, events);
       one(gathered_, here.unit, -1, events);
     }
@@ -350,6 +354,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
 
   const bool keeps_gathered_;
+  const bool runs_head_;  // as a module
   const bool reshards_last_;
   const bool hooks_loss_;
   // Unless told, stages of a pipeline reduce gradients once, after the last micro-batch.

@@ -42,6 +42,8 @@ struct OperatorStyle {
   LossKernel loss = LossKernel::kPlain;
   std::int64_t loss_chunks = 8;
   LogProbabilities log_probabilities = LogProbabilities::kNone;
+  bool likelihood_of_chosen = false;  // the loss of pairs has the cross entropy of their first, too
+  bool rewards = false;               // the head gives one score
   std::int64_t prompt_tokens = 0;  // of a sequence, that do not count there
   Shifted shifted = Shifted::kLabels;
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
