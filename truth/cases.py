@@ -769,6 +769,9 @@ PREFERENCE = {
        for stage in (1, 2)},
     "dpo-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
     "dpo-lora-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "adapter.method": "lora", "adapter.rank": 16},
+    "dpo-untied-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
+    "dpo-untied-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3,
+                                 "model.tie_word_embeddings": False},
     "dpo-fsdp1-8": {**DPO, "engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
     "dpo-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3},
     **{f"{engine}-precomputed-8": {**run, "training.reference": "precomputed"}
@@ -790,6 +793,7 @@ VARIED = {
     "": {}, "-full": FULL, "-autocast": {P: "bf16-autocast"}, "-full-autocast": {**FULL, P: "bf16-autocast"}, "-many": {"training.micro_batch": 4},
     "-accumulation": {"training.gradient_accumulation": 4}, "-lora": LORA_16, "-lora-autocast": {**LORA_16, P: "bf16-autocast"},
     "-lora-full": {**LORA_16, **FULL}, "-untied": {"model.tie_word_embeddings": False}, "-small-vocabulary": {"model.vocab_size": 8000},
+    "-untied-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
     "-ddp-8": {"engine": "ddp", "cluster.devices": 8}, "-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
     **{f"-deepspeed-{stage}-8": {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage} for stage in (1, 2, 3)},
 }

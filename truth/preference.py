@@ -88,7 +88,7 @@ def reference_of(run):
 
 def bare(run):
     """The run's model without its adapter, in the type that its base has."""
-    kind = torch.float32 if run["engine"] == "deepspeed" else base_type(run)
+    kind = torch.float32 if run["engine"] == "deepspeed" else torch.bfloat16 if "adapter" in run else base_type(run)
     model = build_model({key: part for key, part in run.items() if key != "adapter"}, kind)
     if value(run, "training.method") == "rm":
         model = scoring(model, run)
@@ -241,7 +241,7 @@ class Loop:
         self.open = contextlib.ExitStack()
         self.accumulation = value(run, "training.gradient_accumulation", 1)
         self.micro = 0
-        self.steps = None
+        self.steps, self.learns = None, False
         self.steps_apart = run["engine"] != "deepspeed"
         self.learns_from_its_own = value(run, "training.method") == "grpo"  # what is generated is scored before the first forward
 
@@ -269,6 +269,7 @@ class Loop:
                 loop.enter(None)
 
         def of_micro_batch(model, inputs, *words, **named):
+            loop.learns = False
             loop.enter("forward")
             loss = step(model, inputs, *words, **named)
             loop.micro += 1
@@ -306,14 +307,17 @@ class Loop:
         trainer, loop = self.trainer, self
         for model in second_models(trainer) or [trainer.model]:
             def begins(module, words, loop=loop):
-                if not torch.is_grad_enabled() and loop.steps is not None:
+                if not torch.is_grad_enabled() and loop.steps is not None and (loop.learns or loop.learns_from_its_own):
                     loop.enter("scoring")
             model.register_forward_pre_hook(begins, prepend=True)
-        if self.learns_from_its_own:
-            def learns(module, words, loop=loop):
-                if torch.is_grad_enabled():
-                    loop.enter("forward")
-            trainer.model.register_forward_pre_hook(learns, prepend=True)
+
+        def learns(module, words, loop=loop):
+            if not torch.is_grad_enabled():
+                return
+            loop.learns = True  # KTO's trained model has scored mismatched pairs before
+            if loop.learns_from_its_own:
+                loop.enter("forward")
+        trainer.model.register_forward_pre_hook(learns, prepend=True)
 
 
 class Finished(Exception):

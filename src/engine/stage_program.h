@@ -174,6 +174,7 @@ class StagePrograms {
   Phase passage() const { return scores() ? Phase::kScoring : Phase::kForward; }
   // A forward of the model that scores, behind which nothing of it is left; the empty node where nothing does.
   NodeId scoring_node();
+  void hand_out_logits(std::vector<Event>& events);
   // Forward with what scores: beside it, or, of what is generated first, before the first of a step.
   NodeId passage_node(const Stage<N>& stage, const Chunk& chunk, bool first);
   void load_scorer(std::vector<Event>& events);

@@ -101,6 +101,7 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "method": "dpo", "loss": "plain"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "training": {"sequence_length": 512, "micro_batch": 2, "method": "orpo"})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "method": "rm"})",
+      R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "method": "cpo"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp1", "training": {"sequence_length": 512, "method": "grpo", "loss": "fused"}, "generation": {"engine": "elsewhere"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4}, "training": {"sequence_length": 512})",
