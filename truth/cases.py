@@ -800,8 +800,7 @@ VARIED = {
 GRPO = {"training.method": "grpo", "training.micro_batch": 2, "training.prompt_length": 512, "generation.engine": "elsewhere"}
 ASKED = {"training.reference": "model"}
 PREFERENCE.update({
-    "grpo": GRPO, "grpo-reference": {**GRPO, **ASKED}, "grpo-full": {**GRPO, **FULL}, "grpo-autocast": {**GRPO, P: "bf16-autocast"},
-    "grpo-reference-autocast": {**GRPO, **ASKED, P: "bf16-autocast"}, "grpo-many": {**GRPO, "training.micro_batch": 8},
+    "grpo": GRPO, "grpo-reference": {**GRPO, **ASKED}, "grpo-many": {**GRPO, "training.micro_batch": 8},
     "grpo-reference-accumulation": {**GRPO, **ASKED, "training.gradient_accumulation": 4}, "grpo-lora": {**GRPO, **LORA_16},
     "grpo-lora-reference": {**GRPO, **LORA_16, "training.reference": "adapter"},
     "grpo-ddp-8": {**GRPO, "engine": "ddp", "cluster.devices": 8},

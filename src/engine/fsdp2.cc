@@ -64,6 +64,8 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     if (gathers_once_ && !first) return;  // gathered by the first micro-batch
     stage_ = stage;
     if (gathers_at_start()) return copy_out_all(stage, events);
+    if (stands_whole_ && !ends_apart_)
+      return ends(parameters_, first_ends(), stage, events, 1);
     gather(first_ends(), stage, events);
     copy_out(first_ends(), stage, events);
   }
@@ -82,6 +84,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
   void before_head(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     if (!ends_apart_ || (gathers_once_ && (!first || gathers_at_start()))) return;
+    if (stands_whole_) return ends(parameters_, Ends::kHead, stage, events, 1);
     gather(Ends::kHead, stage, events);
     copy_out(Ends::kHead, stage, events);
     free_previous_gather(last_unit, events);
@@ -93,7 +96,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     last_unit_ = last_unit;
     if (gathers_once_ && (!first || gathers_at_start())) return;  // all is there
     if (!ends_apart_ && reshards_last_) ends(parameters_, Ends::kAll, stage, events, -1);
-    if (ends_apart_ && stage.head)
+    if (ends_apart_ && stage.head && !stands_whole_)
       ends(gathered_, Ends::kHead, stage, events, -1);
     else
       free_previous_gather(last_unit, events);
@@ -283,7 +286,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   void free_previous_gather(int previous, Events& events) const {
     if (previous >= 0)
       one(gathered_, previous, -1, events);
-    else
+    else if (!stands_whole_ || ends_apart_)
       ends(gathered_, first_ends(), stage_, events, -1);
   }
   void free_previous_input(int previous, const Stage<N>& stage, Events& events) const {
@@ -355,6 +358,8 @@ class Fsdp2 final : public Fsdp2Groups<N> {
 
   const bool keeps_gathered_;
   const bool runs_head_;  // as a module
+  // The trained model scores without its adapters, behind its own forward: what that has left whole is there.
+  const bool stands_whole_ = this->context_.style.scores && this->job_.adapter.has_value();
   const bool reshards_last_;
   const bool hooks_loss_;
   // Unless told, stages of a pipeline reduce gradients once, after the last micro-batch.

@@ -108,11 +108,10 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     finish.insert(finish.end(), returns, logits);
     engine_->after_head(stage, finish);
     if (returns_logits) engine_->end_forward(stage, last, first, finish);
-    if (loss_outside) {
-      hand_out_logits(finish);
-      leave_autocast();
-    }
-    finish.insert(finish.end(), logits, head_.forward.end());
+    if (loss_outside) leave_autocast();
+    std::vector<Event> of_loss(logits, head_.forward.end());
+    if (loss_outside) hand_out_logits(of_loss);
+    append(finish, of_loss);
   } else if (keeps_outputs_ ? !first && lets_output_go_in_forward(stage)
                             : torch_pipeline_ == chunk.hands_on)
     // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
@@ -162,14 +161,15 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
 
 // DDP hands out copies of what the model returns, and lets that go (nn/parallel/distributed.py, _DDPSink).
 template <class N>
-void StagePrograms<N>::hand_out_logits(std::vector<Event>& events) {
+void StagePrograms<N>::hand_out_logits(std::vector<Event>& of_loss) {
   if (job_.engine != Engine::kDdp || job_.parallel.data == 1 || scores()) return;
   const ElementType type = style_.autocast ? ElementType::kFloat32 : style_.compute;
   const SlotId copy =
       book_.slot({"loss", "logits, copied as they are handed out", "ddp.outputs"},
                  Pile::kTemporary, sizes_.tokens * sizes_.vocabulary, type);
-  events.push_back({copy, 1});
-  events.push_back({copy, -1});
+  // Under autocast, of what accelerate has widened before.
+  const std::size_t widened = std::min<std::size_t>(style_.autocast ? 2 : 0, of_loss.size());
+  of_loss.insert(of_loss.begin() + static_cast<std::ptrdiff_t>(widened), {{copy, 1}, {copy, -1}});
 }
 
 // Inputs of layers on their way to the host, beside the last one's: training/_activation_offloading.py, max_fwd_stash_size.

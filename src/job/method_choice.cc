@@ -81,6 +81,12 @@ void refuse_what_is_not_weighed(Draft& draft, const MethodTerms& terms) {
         "decoders of transformers' code are weighed on data ranks (ddp, fsdp1, fsdp2, "
         "deepspeed), without compile, offloaded parameters or activations and padded "
         "lengths");
+  // Two forwards of the trained model in a step: what ZeRO-3 fetches ahead follows another order in each.
+  if (terms.method == Method::kKto && job.engine == Engine::kDeepSpeed &&
+      job.parallel.zero_stage == 3)
+    draft.refuse(KeyId::kMethod, "E320", "not weighed yet: kto with deepspeed and zero_stage 3",
+                 "its mismatched pairs go through the trained model once more before each forward",
+                 "zero_stage 0 to 2, ddp and fsdp2 are weighed");
   const LossKernel loss = job.training.loss;
   if (draft.has(KeyId::kLoss) && loss != terms.usual && loss != terms.also)
     draft.refuse(KeyId::kLoss, "E320",

@@ -173,10 +173,10 @@ ValueId LossWriter<N>::probabilities_of_logits(ValueId x, ValueId labels, const 
   if (c_.style.log_probabilities == LogProbabilities::kWhole &&
       c_.style.loss == LossKernel::kFused)
     return picked_written_over(logits);
+  c_.head_operators_to_logits = c_.position();
   // accelerate widens what a model returns under autocast.
   if (c_.style.autocast)
     logits = c_.cast(logits, ElementType::kFloat32, {"loss", "fp32 logits", kOfLogits});
-  c_.head_operators_to_logits = c_.position();
   const ValueId likelihood =
       c_.style.likelihood_of_chosen ? likelihood_of_chosen(logits, labels) : kNoValue;
   const bool wide = graph_.type(logits) == ElementType::kFloat32;
