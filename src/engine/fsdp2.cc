@@ -64,8 +64,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     if (gathers_once_ && !first) return;  // gathered by the first micro-batch
     stage_ = stage;
     if (gathers_at_start()) return copy_out_all(stage, events);
-    if (stands_whole_ && !ends_apart_)
-      return ends(parameters_, first_ends(), stage, events, 1);
+    if (stands_whole_ && !ends_apart_) return ends(parameters_, first_ends(), stage, events, 1);
     gather(first_ends(), stage, events);
     copy_out(first_ends(), stage, events);
   }

@@ -100,7 +100,8 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     if (stage.head) drop(head_, 1);
   };
   // Of a preference the trainer makes the loss of what it was given.
-  const bool loss_outside = stage.head && job_.training.log_probabilities != LogProbabilities::kNone &&
+  const bool loss_outside = stage.head &&
+                            job_.training.log_probabilities != LogProbabilities::kNone &&
                             job_.training.log_probabilities != LogProbabilities::kTiles;
   const bool returns_logits = stage.head && (calls_loss() || loss_outside);
   if (stage.head) {
@@ -164,9 +165,8 @@ template <class N>
 void StagePrograms<N>::hand_out_logits(std::vector<Event>& of_loss) {
   if (job_.engine != Engine::kDdp || job_.parallel.data == 1 || scores()) return;
   const ElementType type = style_.autocast ? ElementType::kFloat32 : style_.compute;
-  const SlotId copy =
-      book_.slot({"loss", "logits, copied as they are handed out", "ddp.outputs"},
-                 Pile::kTemporary, sizes_.tokens * sizes_.vocabulary, type);
+  const SlotId copy = book_.slot({"loss", "logits, copied as they are handed out", "ddp.outputs"},
+                                 Pile::kTemporary, sizes_.tokens * sizes_.vocabulary, type);
   // Under autocast, of what accelerate has widened before.
   const std::size_t widened = std::min<std::size_t>(style_.autocast ? 2 : 0, of_loss.size());
   of_loss.insert(of_loss.begin() + static_cast<std::ptrdiff_t>(widened), {{copy, 1}, {copy, -1}});

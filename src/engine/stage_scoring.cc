@@ -7,10 +7,11 @@
 //   deepspeed 3              divided, and gathered module by module
 //   fsdp2                    divided, and one unit: all of it is gathered for a forward, and lies there twice (trl 1.16
 //                            models/utils.py, prepare_fsdp: fully_shard of the whole model alone)
+#include "engine/stage_scoring.h"
+
 #include <algorithm>
 
 #include "engine/stage_program.h"
-#include "engine/stage_scoring.h"
 #include "job/method_choice.h"
 
 namespace steelyard {

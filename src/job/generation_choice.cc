@@ -40,11 +40,11 @@ void choose_generation(Draft& draft) {
       draft.refuse(key, "E231", "a share of the device without an engine on it",
                    "nothing would take it", "generation.engine = \"vllm\" takes one");
   if (generation.by == Generator::kTransformers)
-    draft.refuse(KeyId::kGenerationEngine, "E320",
-                 "not weighed yet: generation by the model's own code",
-                 "its cache of keys and values, and what a prompt's forward holds, are not known "
-                 "here",
-                 "generation.engine = \"vllm\" (with memory_fraction) and \"elsewhere\" are weighed");
+    draft.refuse(
+        KeyId::kGenerationEngine, "E320", "not weighed yet: generation by the model's own code",
+        "its cache of keys and values, and what a prompt's forward holds, are not known "
+        "here",
+        "generation.engine = \"vllm\" (with memory_fraction) and \"elsewhere\" are weighed");
 }
 
 }  // namespace steelyard

@@ -68,19 +68,18 @@ void refuse_what_is_not_weighed(Draft& draft, const MethodTerms& terms) {
   const Job& job = draft.job();
   const std::string_view name = name_of(terms.method);
   if (!terms.needs.empty())
-    return draft.refuse(KeyId::kMethod, "E320",
-                        fmt::format("not weighed yet: training.method = \"{}\"", name),
-                        std::string(terms.needs),
-                        "method = \"dpo\", \"kto\", \"orpo\", \"cpo\", \"rm\", \"grpo\" and \"sft\" "
-                        "are weighed; none stands for it");
+    return draft.refuse(
+        KeyId::kMethod, "E320", fmt::format("not weighed yet: training.method = \"{}\"", name),
+        std::string(terms.needs),
+        "method = \"dpo\", \"kto\", \"orpo\", \"cpo\", \"rm\", \"grpo\" and \"sft\" "
+        "are weighed; none stands for it");
   if (!is_weighed_here(job))
-    draft.refuse(
-        KeyId::kMethod, "E320",
-        fmt::format("not weighed yet: training.method = \"{}\" here", name),
-        "TRL's trainer is weighed, on the model code of transformers",
-        "decoders of transformers' code are weighed on data ranks (ddp, fsdp1, fsdp2, "
-        "deepspeed), without compile, offloaded parameters or activations and padded "
-        "lengths");
+    draft.refuse(KeyId::kMethod, "E320",
+                 fmt::format("not weighed yet: training.method = \"{}\" here", name),
+                 "TRL's trainer is weighed, on the model code of transformers",
+                 "decoders of transformers' code are weighed on data ranks (ddp, fsdp1, fsdp2, "
+                 "deepspeed), without compile, offloaded parameters or activations and padded "
+                 "lengths");
   // Two forwards of the trained model in a step: what ZeRO-3 fetches ahead follows another order in each.
   if (terms.method == Method::kKto && job.engine == Engine::kDeepSpeed &&
       job.parallel.zero_stage == 3)
@@ -148,8 +147,7 @@ void refuse_unknown_gathers(Draft& draft) {
   draft.refuse(
       KeyId::kReference, "E320",
       fmt::format("not weighed yet: reference = \"{}\" with {}{}", name_of(reference),
-                  name_of(job.engine),
-                  job.engine == Engine::kDeepSpeed ? " and zero_stage 3" : ""),
+                  name_of(job.engine), job.engine == Engine::kDeepSpeed ? " and zero_stage 3" : ""),
       "how this engine gathers for a forward without gradients is not known here",
       "ddp, deepspeed with zero_stage 0 to 2 and fsdp2 are weighed, and reference = \"model\" or "
       "\"precomputed\" with each");
@@ -169,14 +167,14 @@ void choose_reference(Draft& draft) {
                               : "a copy of the model as it was scores, and is held beside it");
   job.training.reference = reference;
   if (reference == Reference::kNone && !generates)
-    draft.refuse(
-        KeyId::kReference, "E231",
-        fmt::format("method = \"{}\" without a reference", name_of(job.training.method)),
-        "its loss compares with what a reference gives",
-        "reference = \"precomputed\" holds no second model");
+    draft.refuse(KeyId::kReference, "E231",
+                 fmt::format("method = \"{}\" without a reference", name_of(job.training.method)),
+                 "its loss compares with what a reference gives",
+                 "reference = \"precomputed\" holds no second model");
   if (reference == Reference::kPrecomputed && generates)
     draft.refuse(KeyId::kReference, "E231", "reference = \"precomputed\" of grpo",
-                 "what it learns from is made while it trains", "reference = \"model\" or \"none\"");
+                 "what it learns from is made while it trains",
+                 "reference = \"model\" or \"none\"");
   if (reference == Reference::kAdapter && !adapts)
     draft.refuse(KeyId::kReference, "E231", "reference = \"adapter\" without an adapter",
                  "the trained model itself would score",
@@ -236,8 +234,7 @@ bool divides_scorer(const Job& job) {
   if (job.scorer == nullptr || job.parallel.data == 1) return false;
   return job.engine == Engine::kFsdp1 ||
          (job.engine == Engine::kDeepSpeed && job.parallel.zero_stage == 3) ||
-         (job.engine == Engine::kFsdp2 && !is_unsharded_fsdp2(job) &&
-          !gathers_scorer_at_once(job));
+         (job.engine == Engine::kFsdp2 && !is_unsharded_fsdp2(job) && !gathers_scorer_at_once(job));
 }
 
 Job job_of_divided_scorer(const Job& job) {

@@ -170,8 +170,7 @@ ValueId LossWriter<N>::probabilities_of_logits(ValueId x, ValueId labels, const 
   const Sizes<N>& sizes = c_.sizes;
   ValueId logits = capped(project(x, width));
   graph_.hold(x);
-  if (c_.style.log_probabilities == LogProbabilities::kWhole &&
-      c_.style.loss == LossKernel::kFused)
+  if (c_.style.log_probabilities == LogProbabilities::kWhole && c_.style.loss == LossKernel::kFused)
     return picked_written_over(logits);
   c_.head_operators_to_logits = c_.position();
   // accelerate widens what a model returns under autocast.

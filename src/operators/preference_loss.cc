@@ -93,8 +93,8 @@ ValueId LossWriter<N>::likelihood_of_chosen(ValueId logits, ValueId labels) {
 
 template <class N>
 ValueId LossWriter<N>::both_losses(ValueId preference, ValueId likelihood) {
-  const ValueId loss = graph_.tensor({"loss", "sum of both losses", kOfChosen}, N(1),
-                                     ElementType::kFloat32, true);
+  const ValueId loss =
+      graph_.tensor({"loss", "sum of both losses", kOfChosen}, N(1), ElementType::kFloat32, true);
   Operator sum;
   sum.label = "add";
   sum.inputs = {preference, likelihood};
@@ -104,11 +104,11 @@ ValueId LossWriter<N>::both_losses(ValueId preference, ValueId likelihood) {
   return loss;
 }
 
-#define INSTANTIATE(N)                                                     \
-  template ValueId LossWriter<N>::reward(ValueId, const N&);               \
-  template ValueId LossWriter<N>::picked_by_kernel(ValueId);               \
-  template ValueId LossWriter<N>::picked_written_over(ValueId);            \
-  template ValueId LossWriter<N>::likelihood_of_chosen(ValueId, ValueId);  \
+#define INSTANTIATE(N)                                                    \
+  template ValueId LossWriter<N>::reward(ValueId, const N&);              \
+  template ValueId LossWriter<N>::picked_by_kernel(ValueId);              \
+  template ValueId LossWriter<N>::picked_written_over(ValueId);           \
+  template ValueId LossWriter<N>::likelihood_of_chosen(ValueId, ValueId); \
   template ValueId LossWriter<N>::both_losses(ValueId, ValueId);
 INSTANTIATE(Checked)
 INSTANTIATE(Traced)

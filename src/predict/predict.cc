@@ -77,9 +77,8 @@ PhasePrediction phase_of(const RootReading& reading, Phase phase, Bytes reserved
 
 FirstStep first_step_of(const RootReading& reading, const StageReserve& reserve, Bytes runtime) {
   FirstStep step;
-  for (const Phase phase :
-       {Phase::kGeneration, Phase::kForward, Phase::kScoring, Phase::kBackward,
-        Phase::kOptimizer}) {
+  for (const Phase phase : {Phase::kGeneration, Phase::kForward, Phase::kScoring, Phase::kBackward,
+                            Phase::kOptimizer}) {
     if (!occurs(reading, phase)) continue;
     step.reserved = reserve.first[static_cast<std::size_t>(phase)];
     step.phases.push_back(phase_of(reading, phase, step.reserved, runtime));
@@ -271,9 +270,8 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
     if (job.generation.sleeps) {
       const RuntimeBytes generator = generator_bytes(job);
       const Bytes held(reading.phases[static_cast<std::size_t>(Phase::kGeneration)].peak);
-      const Band awake = observed.needed({held + runtime.low + generator.low,
-                                          held + runtime.high + generator.high},
-                                         need.piles);
+      const Band awake = observed.needed(
+          {held + runtime.low + generator.low, held + runtime.high + generator.high}, need.piles);
       peak.low = std::max(peak.low, awake.low);
       peak.high = std::max(peak.high, awake.high);
       if (certain_high != nullptr) *certain_high = std::max(*certain_high, awake.high);

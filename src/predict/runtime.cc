@@ -53,10 +53,10 @@ RuntimeBytes generator_bytes(const Job& job) {
   if (!generation.on_this_device()) return {};
   const double capacity = static_cast<double>(job.cluster.device->capacity.value().value());
   const Bytes bytes(static_cast<std::int64_t>(capacity * generation.share));
-  return {bytes, bytes, bytes,
-          fmt::format("{:.0f} % of the device for {}", generation.share * 100,
-                      name_of(generation.by)),
-          "vllm-project/vllm vllm/v1/worker/utils.py, request_memory (generation.memory_fraction)"};
+  return {
+      bytes, bytes, bytes,
+      fmt::format("{:.0f} % of the device for {}", generation.share * 100, name_of(generation.by)),
+      "vllm-project/vllm vllm/v1/worker/utils.py, request_memory (generation.memory_fraction)"};
 }
 
 RuntimeBytes runtime_bytes(const Job& job) {

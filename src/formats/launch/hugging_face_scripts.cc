@@ -301,8 +301,8 @@ constexpr std::string_view kMethods =
     "sft=sft|dpo=dpo|simpo=cpo|ipo=dpo|cpo=cpo|orpo=orpo|kto=kto|grpo=grpo|ppo=ppo|reward=rm|rm="
     "rm";
 // Losses with models beside the trained one that no method of the run file stands for.
-constexpr std::string_view kOthers[] = {"gkd", "gold", "xpo",  "nash", "online",
-                                         "distill", "rlhf", "bco", "rloo", "prm"};
+constexpr std::string_view kOthers[] = {"gkd",     "gold", "xpo", "nash", "online",
+                                        "distill", "rlhf", "bco", "rloo", "prm"};
 
 }  // namespace
 

@@ -42,8 +42,7 @@ void read_vllm(ConfigReader& reading, const Value& at) {
     reading.warn(at, "use_vllm without vllm_mode",
                  "TRL 1.16 then runs vLLM on the same devices (colocate), and before 1.0 on others",
                  "generation.engine = \"elsewhere\" weighs the latter");
-  if (share != nullptr)
-    reading.say("generation.memory_fraction", *share, *share);
+  if (share != nullptr) reading.say("generation.memory_fraction", *share, *share);
   if (sleep != nullptr && truth_of(*sleep))
     reading.say("generation.sleep", Value::boolean(*truth_of(*sleep)), *sleep);
 }

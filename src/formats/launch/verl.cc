@@ -438,8 +438,8 @@ void read_reinforcement(const Value& document, Launch& launch) {
   const Value* answer = reading.take("data.max_response_length");
   if (prompt != nullptr && answer != nullptr) {
     const auto both = std::pair{count_of(*prompt), count_of(*answer)};
-    if (!reading.has("training.sequence_length") && both.first && both.second && *both.first > 0 && *both.second > 0 &&
-        *both.first < 1'000'000'000 && *both.second < 1'000'000'000)
+    if (!reading.has("training.sequence_length") && both.first && both.second && *both.first > 0 &&
+        *both.second > 0 && *both.first < 1'000'000'000 && *both.second < 1'000'000'000)
       reading.say("training.sequence_length", Value::integer(*both.first + *both.second), *answer);
   }
   const Value* estimator = reading.take("algorithm.adv_estimator");
