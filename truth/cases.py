@@ -836,7 +836,48 @@ PREFERENCE = {
     **{f"dpo-deepspeed-{stage}-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage}
        for stage in (1, 2)},
     "dpo-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+    "dpo-lora-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "adapter.method": "lora", "adapter.rank": 16},
+    "dpo-untied-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
+    "dpo-untied-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3,
+                                 "model.tie_word_embeddings": False},
+    "dpo-fsdp1-8": {**DPO, "engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
+    "dpo-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3},
+    **{f"{engine}-precomputed-8": {**run, "training.reference": "precomputed"}
+       for engine, run in {
+           "dpo-fsdp2": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+           "dpo-deepspeed-1": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 1}}.items()},
 }
+
+LORA_16 = {"adapter.method": "lora", "adapter.rank": 16}
+# Every method with the same variations; `more` are its own.
+METHODS = {
+    "rm": {"training.method": "rm", "training.micro_batch": 1},
+    "kto": {"training.method": "kto", "training.micro_batch": 2},
+    "orpo": {"training.method": "orpo", "training.micro_batch": 1},
+    "cpo": {"training.method": "cpo", "training.micro_batch": 1},
+    "simpo": {"training.method": "cpo", "training.micro_batch": 1, "training.likelihood_of_chosen": False},
+}
+VARIED = {
+    "": {}, "-full": FULL, "-autocast": {P: "bf16-autocast"}, "-full-autocast": {**FULL, P: "bf16-autocast"}, "-many": {"training.micro_batch": 4},
+    "-accumulation": {"training.gradient_accumulation": 4}, "-lora": LORA_16, "-lora-autocast": {**LORA_16, P: "bf16-autocast"},
+    "-lora-full": {**LORA_16, **FULL}, "-untied": {"model.tie_word_embeddings": False}, "-small-vocabulary": {"model.vocab_size": 8000},
+    "-untied-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
+    "-ddp-8": {"engine": "ddp", "cluster.devices": 8}, "-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+    **{f"-deepspeed-{stage}-8": {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+}
+GRPO = {"training.method": "grpo", "training.micro_batch": 2, "training.prompt_length": 512, "generation.engine": "elsewhere"}
+ASKED = {"training.reference": "model"}
+PREFERENCE.update({
+    "grpo": GRPO, "grpo-reference": {**GRPO, **ASKED}, "grpo-many": {**GRPO, "training.micro_batch": 8},
+    "grpo-reference-accumulation": {**GRPO, **ASKED, "training.gradient_accumulation": 4}, "grpo-lora": {**GRPO, **LORA_16},
+    "grpo-lora-reference": {**GRPO, **LORA_16, "training.reference": "adapter"},
+    "grpo-ddp-8": {**GRPO, "engine": "ddp", "cluster.devices": 8},
+    **{f"grpo{name}-fsdp2-8": {**GRPO, **more, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"}
+       for name, more in (("", {}), ("-reference", ASKED))},
+    **{f"grpo-deepspeed-{stage}-8": {**GRPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage}
+       for stage in (2, 3)},
+})
+PREFERENCE.update({f"{method}{name}": {**run, **changes} for method, run in METHODS.items() for name, changes in VARIED.items()})
 
 
 def cases():

@@ -149,7 +149,7 @@ void choose_attention(Draft& draft) {
 void choose_loss(Draft& draft) {
   Job& job = draft.job();
   // Of a preference the loss is the trainer's (job/method_choice.cc).
-  const auto method = static_cast<Method>(draft.settings().name(KeyId::kMethod).value_or(0));
+  const Method method = job.training.method;
   if (draft.has(KeyId::kLoss) || method == Method::kPretrain || method == Method::kSft)
     job.training.loss =
         draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");

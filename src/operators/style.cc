@@ -76,6 +76,8 @@ OperatorStyle style_of(const Job& job) {
   style.loss = job.training.loss;
   style.loss_chunks = job.training.loss_chunks;
   style.log_probabilities = job.training.log_probabilities;
+  style.likelihood_of_chosen = job.training.likelihood_of_chosen;
+  style.rewards = job.training.method == Method::kRewardModel;
   style.is_scored_beside = job.scorer != nullptr;
   style.prompt_tokens = job.training.prompt_length;
   style.shifted = job.shifted;
