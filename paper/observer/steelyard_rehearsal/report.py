@@ -7,7 +7,7 @@ import sys
 import time
 import traceback as of_traceback
 
-from . import history, values
+from . import history, stand_ins, values
 
 LOAD, FIRST, STEADY = "load", "first", "steady"
 
@@ -134,7 +134,7 @@ def write(observer, why):
                             "steps": steps, "ended": why, "seconds": time.time() - observer.began,
                             "command": sys.argv, "peak": _peak(replayed), "failure": observer.failure, "error": observer.error,
                             "substitutions": values.listed(), "values": values.device_counts(),
-                            "unanswered": values.unanswered()}}
+                            "unanswered": values.unanswered(), "missing": stand_ins.missing}}
     if used:
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         record["device"] = {"name": properties.name, "bytes": properties.total_memory,

@@ -17,7 +17,11 @@ counted = {}           # (what, line) -> times
 
 
 def substituted(what, depth=1):
-    key = (what, user_line(sys._getframe(depth)))
+    try:
+        frame = sys._getframe(depth)
+    except ValueError:  # one of autograd's threads: no Python stands behind it
+        frame = None
+    key = (what, user_line(frame))
     counted[key] = counted.get(key, 0) + 1
 
 
