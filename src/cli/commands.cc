@@ -101,7 +101,7 @@ const std::vector<Command>& commands() {
         "steelyard rehearse --on 8xh100-sxm-80gb --rank 0,7 -- torchrun --nproc-per-node 8 "
         "train.py",
         "steelyard rehearse --against run.toml -- accelerate launch train.py"},
-       true,
+       false,
        rehearse_command,
        true},
       {"import",

@@ -73,6 +73,8 @@ const std::vector<Flag>& flags() {
        "the run that the evidence belongs to: a run file or launch file"},
       {"against", 0, kValue, "RUN", "", "rehearse",
        "a run file or launch file of the same: which pile is predicted otherwise"},
+      {"on", 0, kValue, "DEVICES", "", "rehearse",
+       "the devices: 8xh100-sxm-80gb; absent: 1xh100-sxm-80gb"},
       {"steps", 0, kValue, "N", "", "rehearse", "optimizer steps, then it is over; 3"},
       {"record", 0, kValue, "FILE", "", "rehearse",
        "write what was seen of the rank as steelyard.record/1; - is stdout"},

@@ -34,13 +34,12 @@ int refuse_rehearsal(const Invocation& invocation, std::string message, std::str
                 "nothing rehearsed");
 }
 
-// The devices that --on and the cluster's keys say. A run of the smallest model carries them: the reader of run files then
+// The devices that --on says. A run of the smallest model carries them: the reader of run files then
 // says what is wrong with them.
 tl::expected<Cluster, Diagnostics> cluster_said(const Invocation& invocation) {
-  std::vector<SaidKey> keys;
-  for (const SaidKey& said : invocation.keys)
-    if (said.key.empty() || said.key.starts_with("cluster.")) keys.push_back(said);
-  if (keys.empty()) keys.push_back({"", std::string(kUsualDevices), "--on"});
+  const std::string* on = invocation.value("on");
+  const std::vector<SaidKey> keys = {
+      {"", on == nullptr ? std::string(kUsualDevices) : *on, "--on"}};
   Value document = Value::table();
   set_path(document, "model", Value::string("smollm2-135m"), {});
   set_path(document, "engine", Value::string("ddp"), {});
