@@ -45,7 +45,7 @@ std::string lines_text(const RehearsalReport& report, const Rehearsal& seen, con
 }
 
 // The real text, where the allocator's refusal ended the script.
-std::string death_text(const Rehearsal& seen, const Style& style) {
+std::string death_text(const Rehearsal& seen, bool without_an_end, const Style& style) {
   if (!seen.error || !seen.error->out_of_memory) return "";
   std::string result =
       "\n" +
@@ -54,7 +54,13 @@ std::string death_text(const Rehearsal& seen, const Style& style) {
                           std::max<std::int64_t>(1, seen.failure ? seen.failure->step : 1),
                           seen.failure ? seen.failure->phase : "")) +
       fmt::format(" at {}\n", file_and_line(seen.error->line));
-  return result + "  " + wrapped(style, printable(seen.error->text), 2) + "\n";
+  result += "  " + wrapped(style, printable(seen.error->text), 2) + "\n";
+  if (!without_an_end)
+    result +=
+        "  " +
+        wrapped(style, "the numbers above are what it had come to by then: it needs more", 2) +
+        "\n";
+  return result;
 }
 
 std::int64_t times_substituted(const Rehearsal& seen) {
@@ -154,7 +160,7 @@ std::string rehearsal_text(const RehearsalReport& report, const Style& style) {
   const Rehearsal& top = report.seen[peak_rank_index(answer.prediction)];
   std::string result =
       weighing_text({answer.job, answer.prediction, answer.moment, {}, true, "", true}, style);
-  result += death_text(top, style);
+  result += death_text(top, report.without_an_end, style);
   result += lines_text(report, top, style);
   std::string ranks;
   for (const Rehearsal& one : report.seen)

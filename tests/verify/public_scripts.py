@@ -34,9 +34,9 @@ TRL = dict(repository="installed", commit="", flags="--data random:1024")
 EIGHT = "8xh100-sxm-80gb"
 
 SCRIPTS = [
-    Script("nanoGPT, one device", command="python train.py config/train_gpt2.py --compile=False --gradient_accumulation_steps=5", **NANOGPT),
-    Script("nanoGPT, compiled", command="python train.py config/train_gpt2.py --gradient_accumulation_steps=5", **NANOGPT),
-    Script("nanoGPT, DDP", command="torchrun --standalone --nproc_per_node=8 train.py config/train_gpt2.py --compile=False", on=EIGHT,
+    Script("nanoGPT, one device", command="python train.py config/train_gpt2.py --wandb_log=False --compile=False --gradient_accumulation_steps=5", **NANOGPT),
+    Script("nanoGPT, compiled", command="python train.py config/train_gpt2.py --wandb_log=False --gradient_accumulation_steps=5", **NANOGPT),
+    Script("nanoGPT, DDP", command="torchrun --standalone --nproc_per_node=8 train.py config/train_gpt2.py --wandb_log=False --compile=False", on=EIGHT,
            **NANOGPT),
     Script("PyTorch's FSDP2 example", command="torchrun --nproc_per_node 8 example.py --mixed-precision --explicit-prefetching",
            folder="distributed/FSDP2", on=EIGHT, **TORCH),

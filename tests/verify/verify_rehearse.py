@@ -34,7 +34,7 @@ def fetch(script, folder, checkouts):
         clone = Path(checkouts) / script.repository.replace("/", "+")
         clone = clone / "repo" if (clone / "repo").is_dir() else clone
         with open(archive, "wb") as file:
-            subprocess.run(["git", "-C", clone, "archive", script.commit, script.folder], stdout=file, check=True)
+            subprocess.run(["git", "-C", clone, "archive", script.commit, script.folder], stdout=file, stderr=subprocess.DEVNULL)
         with tarfile.open(archive) as files:
             files.extractall(folder, filter="data")
         return

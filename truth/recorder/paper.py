@@ -59,5 +59,14 @@ def count(elements):
         _loaded.paper_count(elements)
 
 
+def rehearsal(part):
+    """A module of paper/observer: what `steelyard rehearse` answers, for scripts of ours that answer the same."""
+    import importlib
+    folder = str(PAPER / "observer")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(f"steelyard_rehearsal.{part}")
+
+
 def is_loaded():
     return _loaded is not None

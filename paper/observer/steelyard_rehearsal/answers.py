@@ -1,26 +1,28 @@
 """What is answered for kernels and files that are not there. Each says so."""
 
-from . import observer, values
+from . import engines, observer, values
 from .imports import when_imported
 
 
 def answer(torch):
-    _weights(torch)
-    _attention(torch)
-    _convolutions(torch)
+    weights(torch)
+    attention(torch)
+    convolutions(torch)
     _files(torch)
-    when_imported("transformers", lambda _: None)
+    when_imported("deepspeed", engines.of_deepspeed)
+    when_imported("megatron.core.transformer.torch_norm", engines.of_megatron)
+    when_imported("megatron.training.training", engines.of_megatron_loop)
     when_imported("safetensors.torch", _safetensors)
 
 
-def _weights(torch):
+def weights(torch):
     """Values count for nothing on paper: weights are drawn nowhere, so that a large model's pages on the host are never touched."""
     for name in ("normal_", "uniform_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "xavier_normal_", "kaiming_normal_",
                  "orthogonal_"):
         setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
 
 
-def _attention(torch):
+def attention(torch):
     """cuDNN is not there on paper: whoever asks for its attention gets the next kernel of PyTorch's list, flash attention, which keeps
     the same tensors."""
     allow = torch._C._set_sdp_use_cudnn
@@ -28,7 +30,7 @@ def _attention(torch):
     allow(False)
 
 
-def _convolutions(torch):
+def convolutions(torch):
     """So is cuDNN's convolution: PyTorch's own, which unfolds its input, is larger while it runs."""
     torch._C._set_cudnn_enabled(False)
     real = torch.nn.modules.conv._ConvNd.__init__
