@@ -84,6 +84,26 @@ const std::vector<Command>& commands() {
         "steelyard diagnose --follow train.log"},
        true,
        diagnose_command},
+      {"rehearse",
+       "[flags] -- COMMAND...",
+       "your own script on a device on paper: its exact memory, its real error",
+       "Starts COMMAND (python train.py ..., torchrun, accelerate launch, deepspeed, a shell "
+       "script "
+       "of them) as it is, with a CUDA device under PyTorch that exists only on paper: PyTorch's "
+       "own "
+       "allocator, autograd and engines run, kernels do not. No GPU is needed, PyTorch's CUDA "
+       "build "
+       "is. It ends after --steps steps. Of several ranks one is started, and the others are "
+       "answered for. Nothing is downloaded, and checkpoints are not written. Values that a device "
+       "would have computed are stand-ins, each of them counted: losses are zero. Exit 0: fits; 1: "
+       "does not fit; 2: the script failed by itself, or cannot be rehearsed.",
+       {"steelyard rehearse --on 1xh100-sxm-80gb -- python train.py",
+        "steelyard rehearse --on 8xh100-sxm-80gb --rank 0,7 -- torchrun --nproc-per-node 8 "
+        "train.py",
+        "steelyard rehearse --against run.toml -- accelerate launch train.py"},
+       false,
+       rehearse_command,
+       true},
       {"import",
        "LAUNCH-FILE [flags]",
        "a launch configuration as a run file, each value with its line",

@@ -2,7 +2,7 @@
 //
 //   "Process 4711 has 3.00 GiB memory in use. Including non-PyTorch memory, this process has 12.00 GiB memory in use."
 //
-// The library bears NVML's name (libnvidia-ml.so.1), so PyTorch's dlopen finds this one. Sizes come from paper_device.c; who else is
+// The library bears NVML's name (libnvidia-ml.so.1), so PyTorch's dlopen finds this one. Sizes come from memory.c; who else is
 // there is PAPER_OTHER_PROCESS_BYTES under the process id PAPER_OTHER_PROCESS.
 
 #include <stddef.h>
