@@ -27,6 +27,7 @@ struct CoreAttention {
   bool scores_in_float32 = false;   // q and k are widened before their product
   bool one_key_value_head = false;  // the products themselves broadcast k and v
   bool query_by_head = false;  // q was joined from parts, head by head: so the output is laid out
+  bool softmax_as_given = false;  // the softmax in the scores' own type
   // Numbers added to the scores, the same for every sequence; heads have keys of their own then.
   ValueId bias = kNoValue;
 };
