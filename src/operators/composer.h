@@ -192,6 +192,11 @@ class Composer {
   } stack;
   // Tensors of a module that lies within the owner's: its own indices count from there.
   int first_parameter = 0;
+  // Llama 4 in transformers (operators/every_expert.cc).
+  ValueId every_expert(ValueId x, const ExpertMlp& mlp);
+  ValueId scores_of_every_expert(ValueId logits, const N& experts, const N& chosen);
+  ValueId batched_product(ValueId x, int weight_index, const char* name, const N& in, const N& out,
+                          const N& experts, const N& tokens);
   // A router's choice: weights and experts for each token and place.
   struct Routed {
     ValueId weights = kNoValue, indices = kNoValue, logits = kNoValue;
