@@ -794,7 +794,20 @@ EXPANDABLE = (
     "megatron-data-8-distributed", "megatron-fsdp-2-8", "megatron-fsdp-3-8", "megatron-fsdp-3-8-full",
     "megatron-tensor-2-distributed", "megatron-tensor-2-full", "megatron-tensor-2-selective",
     "megatron-tensor-2-pipeline-2-stage-0", "megatron-tensor-8-distributed")
-SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
+# cuDNN's kernel, which is not there on paper.
+CUDNN = {
+    "llama-cudnn": {}, "llama-cudnn-full": FULL, "llama-cudnn-autocast": {P: "bf16-autocast"},
+    "llama-cudnn-full-autocast": {**FULL, P: "bf16-autocast"}, "llama-cudnn-no-grouping": PLAIN_HEADS,
+    "llama-cudnn-long": {"training.sequence_length": 8192, "training.micro_batch": 1},
+    "llama-cudnn-odd": {"training.sequence_length": 1000, "training.micro_batch": 3},
+    "llama-cudnn-short": {"training.sequence_length": 128, "training.micro_batch": 1},
+    "llama-cudnn-small-vocabulary": {"model.vocab_size": 8000},
+    "llama-cudnn-small-vocabulary-full": {**FULL, "model.vocab_size": 8000},
+    "llama-cudnn-16-layers-full": {**FULL, "model.num_hidden_layers": 16},
+    "llama-cudnn-every-2": {"recompute.mode": "every", "recompute.every": 2},
+    "llama-cudnn-gpt2": {"model": FAMILIES["gpt2"]}, "llama-cudnn-qwen3": {"model": FAMILIES["qwen3-0.6b"]},
+}
+SEQUENCES = {"llama", "llama-cudnn", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 
 # TRL's trainers: pairs of sequences, and a second model that scores them (preference.py).
@@ -823,13 +836,56 @@ PREFERENCE = {
     **{f"dpo-deepspeed-{stage}-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage}
        for stage in (1, 2)},
     "dpo-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+    "dpo-lora-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "adapter.method": "lora", "adapter.rank": 16},
+    "dpo-untied-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
+    "dpo-untied-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3,
+                                 "model.tie_word_embeddings": False},
+    "dpo-fsdp1-8": {**DPO, "engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
+    "dpo-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3},
+    **{f"{engine}-precomputed-8": {**run, "training.reference": "precomputed"}
+       for engine, run in {
+           "dpo-fsdp2": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+           "dpo-deepspeed-1": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 1}}.items()},
 }
+
+LORA_16 = {"adapter.method": "lora", "adapter.rank": 16}
+# Every method with the same variations; `more` are its own.
+METHODS = {
+    "rm": {"training.method": "rm", "training.micro_batch": 1},
+    "kto": {"training.method": "kto", "training.micro_batch": 2},
+    "orpo": {"training.method": "orpo", "training.micro_batch": 1},
+    "cpo": {"training.method": "cpo", "training.micro_batch": 1},
+    "simpo": {"training.method": "cpo", "training.micro_batch": 1, "training.likelihood_of_chosen": False},
+}
+VARIED = {
+    "": {}, "-full": FULL, "-autocast": {P: "bf16-autocast"}, "-full-autocast": {**FULL, P: "bf16-autocast"}, "-many": {"training.micro_batch": 4},
+    "-accumulation": {"training.gradient_accumulation": 4}, "-lora": LORA_16, "-lora-autocast": {**LORA_16, P: "bf16-autocast"},
+    "-lora-full": {**LORA_16, **FULL}, "-untied": {"model.tie_word_embeddings": False}, "-small-vocabulary": {"model.vocab_size": 8000},
+    "-untied-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
+    "-ddp-8": {"engine": "ddp", "cluster.devices": 8}, "-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+    **{f"-deepspeed-{stage}-8": {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+}
+GRPO = {"training.method": "grpo", "training.micro_batch": 2, "training.prompt_length": 512, "generation.engine": "elsewhere"}
+ASKED = {"training.reference": "model"}
+PREFERENCE.update({
+    "grpo": GRPO, "grpo-reference": {**GRPO, **ASKED}, "grpo-many": {**GRPO, "training.micro_batch": 8},
+    "grpo-reference-accumulation": {**GRPO, **ASKED, "training.gradient_accumulation": 4}, "grpo-lora": {**GRPO, **LORA_16},
+    "grpo-lora-reference": {**GRPO, **LORA_16, "training.reference": "adapter"},
+    "grpo-ddp-8": {**GRPO, "engine": "ddp", "cluster.devices": 8},
+    **{f"grpo{name}-fsdp2-8": {**GRPO, **more, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"}
+       for name, more in (("", {}), ("-reference", ASKED))},
+    **{f"grpo-deepspeed-{stage}-8": {**GRPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage}
+       for stage in (2, 3)},
+})
+PREFERENCE.update({f"{method}{name}": {**run, **changes} for method, run in METHODS.items() for name, changes in VARIED.items()})
 
 
 def cases():
     table = {}
     for name, changes in SINGLE.items():
         table[name] = changed(ONE_DEVICE, changes)
+    for name, changes in CUDNN.items():
+        table[name] = changed(ONE_DEVICE, {**changes, A: "cudnn"})
     for name, config in FAMILIES.items():
         run = changed(ONE_DEVICE, {"model": config, "training.sequence_length": SHORT.get(name, 1024),
                                    "training.micro_batch": MANY.get(name, 2),

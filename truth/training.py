@@ -76,7 +76,7 @@ def attention_kernel(run):
     if name == "eager":
         return contextlib.nullcontext()
     # "efficient" is what is left without flash: PyTorch itself falls to the math kernel where it must, as with grouped heads.
-    return sdpa_kernel({"flash": [SDPBackend.FLASH_ATTENTION],
+    return sdpa_kernel({"flash": [SDPBackend.FLASH_ATTENTION], "cudnn": [SDPBackend.CUDNN_ATTENTION],
                         "efficient": [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]}[name])
 
 

@@ -28,9 +28,11 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   explicit Fsdp2(const EngineContext<N>& context)
       : Fsdp2Groups<N>(context),
         keeps_gathered_(this->job_.parallel.zero_stage == 2 || gathers_once_),
-        reshards_last_(this->job_.wrapping.reshards_last && !keeps_gathered_),
+        runs_head_(this->job_.training.log_probabilities != LogProbabilities::kTiles),
+        reshards_last_(this->job_.wrapping.reshards_last && !keeps_gathered_ && runs_head_),
         hooks_loss_(this->job_.implementation == Implementation::kTransformers &&
-                    !this->job_.wrapping.ends_apart),
+                    !this->job_.wrapping.ends_apart &&
+                    this->job_.training.log_probabilities == LogProbabilities::kNone),
         reduces_once_(gathers_once_ && !this->job_.parallel.sync_each_micro_batch) {}
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
@@ -62,6 +64,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     if (gathers_once_ && !first) return;  // gathered by the first micro-batch
     stage_ = stage;
     if (gathers_at_start()) return copy_out_all(stage, events);
+    if (stands_whole_ && !ends_apart_) return ends(parameters_, first_ends(), stage, events, 1);
     gather(first_ends(), stage, events);
     copy_out(first_ends(), stage, events);
   }
@@ -80,6 +83,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
   void before_head(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     if (!ends_apart_ || (gathers_once_ && (!first || gathers_at_start()))) return;
+    if (stands_whole_) return ends(parameters_, Ends::kHead, stage, events, 1);
     gather(Ends::kHead, stage, events);
     copy_out(Ends::kHead, stage, events);
     free_previous_gather(last_unit, events);
@@ -91,18 +95,19 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     last_unit_ = last_unit;
     if (gathers_once_ && (!first || gathers_at_start())) return;  // all is there
     if (!ends_apart_ && reshards_last_) ends(parameters_, Ends::kAll, stage, events, -1);
-    if (ends_apart_ && stage.head)
+    if (ends_apart_ && stage.head && !stands_whole_)
       ends(gathered_, Ends::kHead, stage, events, -1);
     else
       free_previous_gather(last_unit, events);
   }
   // The root's hook stands at what its forward returns: the loss itself, where the model computes it. That of norm and head
-  // stands at the logits.
+  // stands at the logits. A group ends its forward, and is hooked, when all of its modules have run: of a head that is read and
+  // not called it never does (_fsdp_state.py, _post_forward), and backward's first gather is the last layer's own.
   void begin_backward(const Stage<N>& stage, bool, Events& events) override {
     if (hooks_loss_) before_last_backward(stage, events);
   }
   void around_head_product(std::int32_t count, Events& events) const override {
-    if (!hooks_loss_ && count > 0) before_last_backward(stage_, events);
+    if (!hooks_loss_ && runs_head_ && count > 0) before_last_backward(stage_, events);
   }
   void after_head_backward(const Stage<N>& stage, bool first, Events& events) override {
     if (ends_apart_ && reduces_once_) return add_to_waiting(Ends::kHead, stage, first, events);
@@ -110,7 +115,8 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (keeps_gathered_) return;
-    if (here.previous >= 0 || !keeps_last(here.unit)) {  // it has been prefetched
+    if (here.previous >= 0 || !keeps_last(here.unit)) {  // it has been prefetched, or comes now
+      if (here.previous < 0 && !runs_head_) gather(here.unit, events);
       copy_out(here.unit, events);
       one(gathered_, here.unit, -1, events);
     }
@@ -281,7 +287,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   void free_previous_gather(int previous, Events& events) const {
     if (previous >= 0)
       one(gathered_, previous, -1, events);
-    else
+    else if (!stands_whole_ || ends_apart_)
       ends(gathered_, first_ends(), stage_, events, -1);
   }
   void free_previous_input(int previous, const Stage<N>& stage, Events& events) const {
@@ -359,6 +365,9 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
 
   const bool keeps_gathered_;
+  const bool runs_head_;  // as a module
+  // The trained model scores without its adapters, behind its own forward: what that has left whole is there.
+  const bool stands_whole_ = this->context_.style.scores && this->job_.adapter.has_value();
   const bool reshards_last_;
   const bool hooks_loss_;
   // Unless told, stages of a pipeline reduce gradients once, after the last micro-batch.

@@ -43,7 +43,7 @@ enum class Implementation : std::uint8_t {
   kTorchtune  // pytorch/torchtune
 };
 constexpr std::size_t kImplementations = 7;
-enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
+enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash, kCudnn };
 // Fused linear: Liger's, which makes gradients in forward. Cut: Apple's Cut Cross Entropy, which has no logits in memory at all.
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused, kCut };
 // What Liger's loss with the head does chunk by chunk, by its version. A weight's gradient is made apart, and widened, before it
@@ -99,7 +99,9 @@ enum class Method : std::uint8_t {
 };
 enum class Reference : std::uint8_t { kModel, kAdapter, kPrecomputed, kNone };
 // How the logarithms of the labels' probabilities are made of hidden states (operators/log_probabilities.cc).
-enum class LogProbabilities : std::uint8_t { kNone, kWhole, kTiles };
+enum class LogProbabilities : std::uint8_t { kNone, kWhole, kTiles, kKernel };
+// Who generates what a method learns from: the trained model's own code, an engine on the same device, or one on other devices.
+enum class Generator : std::uint8_t { kTransformers, kVllm, kElsewhere, kNone };
 
 std::string_view name_of(Engine engine);
 std::string_view name_of(Implementation implementation);
@@ -117,6 +119,7 @@ std::string_view name_of(OffloadTarget target);
 std::string_view name_of(CheckpointSave save);
 std::string_view name_of(Method method);
 std::string_view name_of(Reference reference);
+std::string_view name_of(Generator generator);
 
 struct Cluster {
   std::shared_ptr<const Device> device;
@@ -172,6 +175,16 @@ struct Training {
   Reference reference = Reference::kNone;
   Tokens prompt_length{0};  // of a sequence, from which nothing is learnt
   LogProbabilities log_probabilities = LogProbabilities::kNone;
+  bool likelihood_of_chosen = false;  // the loss has the cross entropy of what was chosen, too
+};
+
+// Completions that the trained model makes, and then learns from.
+struct Generation {
+  Generator by = Generator::kNone;
+  double share = 0;            // of the device's memory, that an engine on it takes
+  bool sleeps = false;         // that engine gives it back while the model is trained
+  std::int64_t sequences = 0;  // that a rank generates at once
+  bool on_this_device() const { return by == Generator::kVllm; }
 };
 
 // Sequences of one example: of a preference, what is chosen and what is rejected.
@@ -379,6 +392,7 @@ struct Job {
     return adapter.has_value() || !training.frozen.empty() ||
            (model != nullptr && follows_vision(*model) && has_unread_tensor(*model));
   }
+  Generation generation;
   // What scores beside the trained model, all of it frozen; null: nothing does.
   std::shared_ptr<const Architecture> scorer;
   CheckpointSave checkpoint = CheckpointSave::kSharded;

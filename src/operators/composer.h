@@ -230,6 +230,8 @@ class Composer {
   Few<BackwardStep, 14> attention_workspaces(const N& heads, const N& key_value_heads,
                                              const N& query_width, const N& value_width,
                                              const N& queries, const N& keys);
+  N cudnn_workspace(const N& heads, const N& key_value_heads, const N& query_width,
+                    const N& value_width, const N& queries, const N& keys);
   N efficient_workspace(const N& heads, const N& head_width, const N& queries, const N& keys);
   // What a product keeps for its weight's gradient: x, or, inside layers with 8-bit products, a copy in 8 bits.
   void keep_input(Operator& operation, ValueId x, const char* owner);

@@ -32,6 +32,7 @@ const std::vector<ErrorCode>& error_codes() {
       {"E115", "a pickle is no memory snapshot", "A snapshot has segments, made of blocks without gaps, and for each device a trace of what was allocated and freed."},
       {"E116", "a file is no evidence of a run", "It is named for what it is: a Git LFS pointer, an HTML page, a checkpoint, an archive. Evidence is a memory snapshot, a log, a profiler's trace or a flight recorder's dump."},
       {"E117", "a plan of experiments is not understood", "experiments.json is written by diagnose --plan-experiment --to-folder and read back as it was: its causes, the changed runs, and what each must show."},
+      {"E118", "a script cannot be rehearsed", "rehearse starts the command that stands behind -- with a device on paper under PyTorch's CUDA build for Linux. What the script itself does wrong is its own, and is shown as Python says it."},
       // What keys mean together.
       {"E210", "the product is not the device count", "devices = data x tensor x context x pipeline. Expert parallelism divides the data-parallel ranks and needs no devices of its own. Any other product would leave devices idle or give one two jobs."},
       {"E211", "the batches do not multiply", "global_batch = micro_batch x gradient_accumulation x data. The learning-rate schedule rests on the global batch, so it is never rounded."},

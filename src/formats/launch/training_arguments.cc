@@ -5,6 +5,7 @@
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/trl_methods.h"
 #include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
@@ -161,19 +162,14 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   if (const Value* model = reading.take("model_name_or_path")) say_model(reading, *model);
   if (!reading.has("model")) read_new_model(reading);
   read_method_by_keys(reading);
-  if (const Value* method = launch.into.run.at("training.method");
-      method != nullptr && word_of(*method) == "dpo") {
-    if (const Value* before = reading.on("precompute_ref_log_probs"))
-      reading.say("training.reference", "precomputed", *before);
-    else if (const Value* second = reading.on("force_use_ref_model"))
-      reading.say("training.reference", "model", *second);
-  }
+  read_trl_method(reading);
   const bool trl =
       launch.trl || document.at("max_length") != nullptr || document.at("use_peft") != nullptr;
   if (trl && document.at("per_device_train_batch_size") == nullptr)
     reading.take_default("training.micro_batch", Value::integer(8), "Trainer's default");
   reading.rows(kBatch);
-  if (reading.said("training.sequence_length") == nullptr) {
+  if (reading.said("training.sequence_length") == nullptr &&
+      !reading.is_asked("training.sequence_length")) {
     if (trl)
       reading.take_default("training.sequence_length", Value::integer(1024), "SFTConfig's default");
     else
