@@ -162,6 +162,8 @@ struct GroupedAttention {
   bool widens_rotary_products = false;
   // qwen3_5: the query's projection makes a gate of the same width, whose sigmoid multiplies the output
   bool output_gate = false;
+  // bert: attention that is written out takes the softmax of its scores as they are, not of an fp32 copy
+  bool softmax_as_given = false;
 };
 
 // DeepSeek's multi-head latent attention.

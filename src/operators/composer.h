@@ -27,6 +27,7 @@ struct CoreAttention {
   bool scores_in_float32 = false;   // q and k are widened before their product
   bool one_key_value_head = false;  // the products themselves broadcast k and v
   bool query_by_head = false;  // q was joined from parts, head by head: so the output is laid out
+  bool softmax_as_given = false;  // the softmax in the scores' own type
   // Numbers added to the scores, the same for every sequence; heads have keys of their own then.
   ValueId bias = kNoValue;
 };
@@ -191,6 +192,11 @@ class Composer {
   } stack;
   // Tensors of a module that lies within the owner's: its own indices count from there.
   int first_parameter = 0;
+  // Llama 4 in transformers (operators/every_expert.cc).
+  ValueId every_expert(ValueId x, const ExpertMlp& mlp);
+  ValueId scores_of_every_expert(ValueId logits, const N& experts, const N& chosen);
+  ValueId batched_product(ValueId x, int weight_index, const char* name, const N& in, const N& out,
+                          const N& experts, const N& tokens);
   // A router's choice: weights and experts for each token and place.
   struct Routed {
     ValueId weights = kNoValue, indices = kNoValue, logits = kNoValue;

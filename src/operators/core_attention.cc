@@ -277,7 +277,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (how.sinks_index >= 0) {
     columns = sizes.tokens * heads * (sizes.sequence + N(1));
     scores = with_sinks(scores, columns, sizes.tokens * heads, how.sinks_index, heads);
-  } else if (!scaling || style.older_norms) {
+  } else if (how.softmax_as_given ? style.autocast : !scaling || style.older_norms) {
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
   }
   ValueId probabilities =
@@ -293,13 +293,15 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     graph.add(drop);
     probabilities = without;
   }
-  probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
+  if (!how.softmax_as_given)
+    probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   if (!how.scores_in_float32) graph.hold(masked);  // until its name passes to the probabilities
   probabilities = dropout(probabilities, how.dropout, kOwner);
   if (transformers) attention_weights = probabilities;
   cast_for_kernel(v, "v, cast");
   if (by_head && plain(heads) == plain(key_value_heads))
     v = laid_out(v, {kOwner, "v, by head", "op.attention.by-head"});
+  if (how.softmax_as_given) cast_for_kernel(probabilities, "probabilities, cast");
   const ValueId mixed = weighted_values(probabilities, v, heads, value_width, type);
   if (how.scores_in_float32)
     for (ValueId local : {wide_query, wide_key}) graph.hold(local);

@@ -13,6 +13,11 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   const N tokens = sizes.shard_tokens;
   const int begin = position();
   if (style.implementation == Implementation::kMegatron) return dispatched_experts(x, mlp);
+  if (style.implementation == Implementation::kTransformers && mlp.every_expert_runs_every_token) {
+    const ValueId sum = every_expert(x, mlp);
+    if (recomputed.mlp) recompute_from(begin);
+    return sum;
+  }
   // Behind a gate of its own the shared expert comes first, and the gate last (transformers, *SparseMoeBlock of Qwen's).
   const bool shared_first =
       style.implementation == Implementation::kTransformers && mlp.shared_gate.has_value();
