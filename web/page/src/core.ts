@@ -80,7 +80,11 @@ export class Lane {
   private worker?: Worker;
   private starting?: Promise<void>;
   private growing?: Promise<void>;
+  // Of workers: one that is ready after the lane was stopped is not taken.
+  private era = 0;
   private queue: Waiting[] = [];
+  // What the first module does not know, until the whole core is there.
+  private beyond: Waiting[] = [];
   private running?: Waiting;
   private count = 0;
 
@@ -91,25 +95,16 @@ export class Lane {
 
   start(): Promise<void> {
     if (!files?.hasFirst) this.part = "whole";
-    this.starting ??= this.workerOf(this.part).then((worker) => this.take(worker));
+    this.starting ??= this.takeOne(this.part);
     return this.starting;
   }
 
   // From the first module to the whole core, without a gap: the first answers until the other is ready.
   grow(): Promise<void> {
     if (this.part === "whole") return this.start();
-    this.growing ??= this.workerOf("whole").then((worker) => {
-      this.part = "whole";
-      const before = this.worker;
-      const asked = this.running;
-      this.starting = Promise.resolve();
-      this.take(worker);
-      before?.terminate();
-      if (asked) {
-        delete this.running;
-        this.queue.unshift(asked);
-      }
-      this.next();
+    this.growing ??= this.takeOne("whole").catch((fault: Error) => {
+      delete this.growing;
+      throw fault;
     });
     return this.growing;
   }
@@ -123,14 +118,16 @@ export class Lane {
   // A newer question of the same slot takes the place of one that has not begun.
   newest(slot: string, verb: string, request: object): Promise<Reply | undefined> {
     return new Promise((resolve, reject) => {
-      const older = this.queue.findIndex((one) => one.slot === slot);
-      if (older >= 0) this.queue.splice(older, 1)[0]?.resolve(undefined);
+      for (const list of [this.queue, this.beyond]) {
+        const older = list.findIndex((one) => one.slot === slot);
+        if (older >= 0) list.splice(older, 1)[0]?.resolve(undefined);
+      }
       this.push({ slot, verb, request, held: [], resolve, reject });
     });
   }
 
   get busy(): boolean {
-    return this.running !== undefined || this.queue.length > 0;
+    return this.running !== undefined || this.queue.length + this.beyond.length > 0;
   }
 
   stop(): void {
@@ -156,10 +153,20 @@ export class Lane {
     return worker;
   }
 
-  private take(worker: Worker): void {
+  private async takeOne(part: Part): Promise<void> {
+    const era = this.era;
+    const worker = await this.workerOf(part);
+    if (era !== this.era) return worker.terminate();
+    this.worker?.terminate();
     this.worker = worker;
+    this.part = part;
+    this.starting = Promise.resolve();
     worker.onmessage = (event) => this.hear(event.data);
     worker.onerror = (event) => this.fail(event.message);
+    this.queue.unshift(...(this.running ? [this.running] : []), ...this.beyond);
+    delete this.running;
+    this.beyond = [];
+    this.next();
   }
 
   private push(one: Waiting): void {
@@ -189,8 +196,9 @@ export class Lane {
     const one = this.running;
     delete this.running;
     if (data.reply && data.reply.status === ELSEWHERE && this.part === "first") {
-      this.queue.unshift(one);
+      this.beyond.push(one);
       this.grow().catch((fault: Error) => this.fail(fault.message));
+      this.next();
       return;
     }
     if (data.reply) one.resolve(data.reply);
@@ -210,17 +218,20 @@ export class Lane {
   }
 
   private end(fault: Error): void {
-    const ended = [...(this.running ? [this.running] : []), ...this.queue];
+    const ended = [...(this.running ? [this.running] : []), ...this.queue, ...this.beyond];
     delete this.running;
     this.queue = [];
+    this.beyond = [];
     this.forget();
     for (const one of ended) one.reject(fault);
   }
 
   // The next question starts another worker.
   private forget(): void {
+    this.era += 1;
     this.worker?.terminate();
     delete this.worker;
     delete this.starting;
+    delete this.growing;
   }
 }

@@ -8,6 +8,8 @@
 
 interface Module {
   cwrap(name: string, returns: string | null, takes: string[]): (...args: unknown[]) => unknown;
+  _malloc(size: number): number;
+  _free(pointer: number): void;
   HEAPU8: Uint8Array;
   onProgress?: (done: number, all: number, best: number) => void;
 }
@@ -68,10 +70,24 @@ async function hold(module: Module, name: string, packed: Blob): Promise<void> {
     module.HEAPU8.set(new Uint8Array(await file.slice(at, at + PIECE).arrayBuffer()), room + at);
 }
 
+// A request may hold a whole log: the stack, where a string would be put by itself, has a megabyte.
+function call(module: Module, verb: string, request: string): string {
+  const bytes = new TextEncoder().encode(request);
+  const room = module._malloc(bytes.length + 1) >>> 0;
+  if (room === 0) throw new Error(`no memory for a request of ${(bytes.length / 2 ** 20).toFixed(0)} MiB`);
+  module.HEAPU8.set(bytes, room);
+  module.HEAPU8[room + bytes.length] = 0;
+  try {
+    return module.cwrap("steelyard_call", "string", ["string", "number"])(verb, room) as string;
+  } finally {
+    module._free(room);
+  }
+}
+
 async function answer(module: Module, question: Question): Promise<unknown> {
   try {
     for (const file of question.held ?? []) await hold(module, file.name, file.file);
-    return JSON.parse(module.cwrap("steelyard_call", "string", ["string", "string"])(question.verb, question.request) as string);
+    return JSON.parse(call(module, question.verb, question.request));
   } finally {
     if (question.held?.length) module.cwrap("steelyard_release", null, [])();
   }

@@ -62,6 +62,21 @@ test("an out-of-memory text that is dropped is diagnosed, and its change is laid
   expect(page.url()).toContain("loss=chunked");
 });
 
+test("a log of megabytes that is pasted is read to its end", async ({ page }) => {
+  await open(page, "#tab=diagnose&m=llama-3.1-8b&on=8xh100-sxm-80gb&seq=4096");
+  const lines = Array.from({ length: 40_000 }, (_one, i) => `step ${i} | loss 2.1 | lr 1e-5 | grad norm 0.8 | tokens/s 9000`);
+  const died =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.83 GiB. GPU 3 has a total capacity of 79.11 GiB of which 4.52 GiB is free. Including non-PyTorch memory, this process has 74.58 GiB memory in use. Of the allocated memory 71.20 GiB is allocated by PyTorch, and 1.86 GiB is reserved by PyTorch but unallocated.";
+  const log = [...lines, died, ""].join("\n");
+  expect(log.length).toBeGreaterThan(2_000_000);
+  await page.evaluate((text) => {
+    const box = document.querySelector<HTMLTextAreaElement>("#oom") as HTMLTextAreaElement;
+    box.value = text;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  }, log);
+  await expect(page.locator("#diagnosis .asked")).toContainText("logits", { timeout: 20_000 });
+});
+
 test("a snapshot of PyTorch that is dropped is diagnosed: its piles, and what was requested", async ({ page }) => {
   await open(page);
   const snapshot = readFileSync(path.resolve(import.meta.dirname, "../../../fuzz/corpus/evidence/llama-expandable.pickle"));
