@@ -11,6 +11,7 @@
 #               verify-paper, verify-slurm); docs/launched.md is the table
 # make verify-diagnose   lets real PyTorch die of memory on a device of paper and holds `diagnose` against the planted
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
+# make verify-rehearse   public training scripts as they are on a device of paper (installs PyTorch; docs/rehearse.md is the table)
 # make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
@@ -25,7 +26,7 @@
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs rebase clean
+.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-rehearse verify-random format docs rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -166,6 +167,12 @@ verify-slurm: build
 # DeepSpeed is installed without its kernels: they are compiled on a device.
 TRUTH := build/truth
 TRUTH_PIP = $(TRUTH)/bin/pip install --quiet --disable-pip-version-check
+verify-rehearse: build
+	python3 -m venv $(TRUTH)
+	$(TRUTH_PIP) --requirement truth/requirements.txt setuptools wheel
+	$(TRUTH)/bin/python tests/verify/verify_rehearse.py --binary $(STEELYARD) --write tests/verify/rehearsed.json
+	docs/rehearse.py
+
 verify-diagnose: build
 	python3 -m venv $(TRUTH)
 	grep -v '^deepspeed' truth/requirements.txt > $(TRUTH)/requirements.txt
