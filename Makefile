@@ -12,6 +12,7 @@
 # make verify-diagnose   lets real PyTorch die of memory on a device of paper and holds `diagnose` against the planted
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
 # make verify-record     steelyard.record, guard and the callbacks around real PyTorch on the device of paper
+# make verify-rehearse   public training scripts as they are on a device of paper (installs PyTorch; docs/rehearse.md is the table)
 # make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
@@ -28,7 +29,7 @@
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-random format docs docs-site rebase clean
+.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-rehearse verify-random format docs docs-site rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -184,6 +185,10 @@ verify-record: build python-tools truth-tools
 	cmake --preset release $(MODULE) >/dev/null
 	cmake --build --preset release --target _core
 	PYTHONPATH=build/release/python/package PYTHONDONTWRITEBYTECODE=1 $(TRUTH)/bin/python tests/verify/verify_recording.py
+
+verify-rehearse: build truth-tools
+	$(TRUTH)/bin/python tests/verify/verify_rehearse.py --binary $(STEELYARD) --write tests/verify/rehearsed.json
+	python3 docs/rehearse.py
 
 verify-diagnose: build truth-tools
 	$(TRUTH)/bin/python truth/deaths/make.py build/deaths --each 4

@@ -55,8 +55,19 @@ COMMANDS = [
     f"export {FSDP} --to slurm", f"gate {FSDP}", f"gate {FSDP} examples/llama-3-8b-one-device.toml {{oom}}", "validate truth/records/clip-clipped.json",
     "validate truth/records/clip-clipped.json --rows", "list models", "list devices", "list machines", "list engines", "list adapters",
     "list optimizers", "list precisions", "list schedules", "list techniques", "list rules", "list keys", "list environment", "list errors",
+    "rehearse --on 1xh100 -- sh -c 'cp {seen} $STEELYARD_REHEARSAL/rank-0.json'", "rehearse --on 1xh100 -- sh -c 'cp {dead} $STEELYARD_REHEARSAL/rank-0.json'",
+    f"rehearse --on 1xh100 --against {FSDP} -- sh -c 'cp {{seen}} $STEELYARD_REHEARSAL/rank-0.json'",
     "wiegh", "weigh", "weigh 7b --on 8xh1000", "list nonsense",
 ]
+# Of rehearse: what the observer wrote of a script, as the cases have it.
+OBSERVED = {"seen": ("answer", "seen.json"), "dead": ("failures", "dead.json")}
+
+
+def observed(case, name):
+    text = (ROOT / "tests/cases/rehearse" / f"{case}.case").read_text()
+    return text.split(f"--- file {name}\n")[1].split("\n--- ")[0]
+
+
 OOM = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which "
        "1.20 GiB is free. Including non-PyTorch memory, this process has 77.89 GiB memory in use. Of the allocated memory 70.12 GiB "
        "is allocated by PyTorch, and 6.30 GiB is reserved by PyTorch but unallocated.\n")
@@ -76,7 +87,7 @@ def measured_steps():
 
 # Tables whose keys are data: names of files, of keys of the run file, of terms.
 MAPS = {"files", "origins", "terms", "hidden", "values", "change", "coordinates", "run", "table", "document", "fallback", "beside_total",
-        "layout_of", "meanings"}
+        "layout_of", "meanings", "versions"}
 # Run files and layouts of others hold whatever they hold.
 ANYTHING = {"run"}
 ENUMS = {
@@ -111,6 +122,9 @@ def run_commands(binary):
     binary = os.path.abspath(binary)
     with tempfile.TemporaryDirectory() as folder:
         names = {name: str(pathlib.Path(folder, name)) for name in ("oom.txt", "ds.json", "jobs.jsonl", "steps.jsonl", "model.safetensors")}
+        for name, (case, file) in OBSERVED.items():
+            names[f"{name}.json"] = str(pathlib.Path(folder, f"{name}.json"))
+            pathlib.Path(names[f"{name}.json"]).write_text(observed(case, file))
         pathlib.Path(names["oom.txt"]).write_text(OOM)
         pathlib.Path(names["ds.json"]).write_text('{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}')
         pathlib.Path(names["jobs.jsonl"]).write_text(
@@ -121,8 +135,9 @@ def run_commands(binary):
         pathlib.Path(names["steps.jsonl"]).write_text("".join(json.dumps(step) + "\n" for step in measured_steps()))
         for command in COMMANDS:
             words = shlex.split(command.replace("{{jobs}}", "{jobs}").format(
-                oom=names["oom.txt"], ds=names["ds.json"], jobs=names["jobs.jsonl"], steps=names["steps.jsonl"], tensors=names["model.safetensors"]))
-            done = subprocess.run([binary, *words, "--json"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
+                oom=names["oom.txt"], ds=names["ds.json"], jobs=names["jobs.jsonl"], steps=names["steps.jsonl"], tensors=names["model.safetensors"],
+                **{name: names[f"{name}.json"] for name in OBSERVED}))
+            done = subprocess.run([binary, words[0], "--json", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
                                   env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"})
             for document in documents_in(done.stdout):
                 yield f"steelyard {command}", document

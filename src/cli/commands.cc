@@ -86,7 +86,7 @@ const std::vector<Command>& commands() {
        diagnose_command},
       {"rehearse",
        "[flags] -- COMMAND...",
-       "your own script on a device on paper: its exact memory, its real error",
+       "your own script, unchanged, on a device on paper: exact memory",
        "Starts COMMAND (python train.py ..., torchrun, accelerate launch, deepspeed, a shell "
        "script "
        "of them) as it is, with a CUDA device under PyTorch that exists only on paper: PyTorch's "

@@ -46,7 +46,14 @@ class OwnFolder {
   fs::path path_;
 };
 
-// Ctrl-C is the command's: it ends, and then this program says what was seen. Afterwards as before.
+volatile pid_t the_command = 0;
+
+void pass_on(int signal) {
+  if (the_command > 0) kill(the_command, signal);
+}
+
+// Ctrl-C is the command's: it ends, and then this program says what was seen. What ends this program ends the command. Afterwards
+// as before.
 class LeftToTheCommand {
  public:
   LeftToTheCommand() {
@@ -54,17 +61,24 @@ class LeftToTheCommand {
     leave.sa_handler = SIG_IGN;
     sigaction(SIGINT, &leave, &interrupt_);
     sigaction(SIGQUIT, &leave, &quit_);
+    struct sigaction pass {};
+    pass.sa_handler = pass_on;
+    sigaction(SIGTERM, &pass, &terminate_);
+    sigaction(SIGHUP, &pass, &hang_up_);
   }
   LeftToTheCommand(const LeftToTheCommand&) = delete;
   LeftToTheCommand& operator=(const LeftToTheCommand&) = delete;
   ~LeftToTheCommand() {
+    the_command = 0;
     sigaction(SIGINT, &interrupt_, nullptr);
     sigaction(SIGQUIT, &quit_, nullptr);
+    sigaction(SIGTERM, &terminate_, nullptr);
+    sigaction(SIGHUP, &hang_up_, nullptr);
   }
 
  private:
   struct sigaction interrupt_ {
-  }, quit_{};
+  }, quit_{}, terminate_{}, hang_up_{};
 };
 
 bool put_file(const fs::path& path, std::string_view text) {
@@ -193,7 +207,7 @@ PaperRunEnd start_on_paper(const PaperRun& run) {
   sigemptyset(&usual);
   sigaddset(&usual, SIGINT);
   sigaddset(&usual, SIGQUIT);
-  sigaddset(&usual, SIGPIPE);
+  for (const int signal : {SIGPIPE, SIGTERM, SIGHUP}) sigaddset(&usual, signal);
   posix_spawnattr_setsigdefault(&attributes, &usual);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t child = 0;
@@ -207,12 +221,14 @@ PaperRunEnd start_on_paper(const PaperRun& run) {
       end.problem = fmt::format("{} cannot be started: {}", run.command[0], std::strerror(failure));
       return end;
     }
+    the_command = child;
     int waited = 0;
     while (waitpid(child, &waited, 0) < 0 && errno == EINTR) {
     }
     end.status = status_in(waited);
   }
-  end.interrupted = end.status == 128 + SIGINT || end.status == 130;
+  end.interrupted =
+      end.status == 128 + SIGINT || end.status == 128 + SIGTERM || end.status == 128 + SIGHUP;
   read_what_was_seen(folder.path() / "seen", end);
   return end;
 }

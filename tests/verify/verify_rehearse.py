@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tarfile
@@ -63,19 +64,22 @@ def rehearsed(script, binary, checkouts, limit):
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
                        "PYTHONPATH": str(folder) if script.repository == "karpathy/minGPT" else ""}
         command = [binary, "rehearse", "--on", script.on, *shlex.split(script.flags), "--json", "--", *shlex.split(script.command)]
-        try:
-            done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=limit, env=environment)
-        except subprocess.TimeoutExpired:
-            return {**found, "problem": f"not over after {limit} s"}
+        with subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+                              start_new_session=True) as running:
+            try:
+                out, talk = running.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)
+                return {**found, "problem": f"not over after {limit} s"}
         found["seconds"] = round(time.time() - began, 1)
         found["written"] = sorted(path for path, state in files_below(here).items() if before.get(path) != state)
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(out)
     except json.JSONDecodeError:
-        return {**found, "problem": (done.stderr or "no word").strip().splitlines()[-1][:300]}
+        return {**found, "problem": (talk or "no word").strip().splitlines()[-1][:300]}
     if "rehearsal" not in answer:
         problem = answer.get("problems", [{}])[0]
-        return {**found, "problem": f"{problem.get('message', '')} ({problem.get('help', '')})"[:400], "said": done.stderr[-3000:]}
+        return {**found, "problem": f"{problem.get('message', '')} ({problem.get('help', '')})"[:400], "said": talk[-3000:]}
     rank = answer["rehearsal"]["ranks"][0]
     return {**found, "verdict": answer["verdict"], "steps": rank["steps"], "peak": answer["peak"]["allocated_bytes"],
             "reserved": answer["peak"]["reserved_bytes"], "phase": answer["peak"]["phase"],
