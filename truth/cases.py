@@ -667,7 +667,7 @@ FOUND = {
     **{f"found-pipeline-2-1f1b-fp32-gradients-stage-{stage}": {**PIPELINE[f"pipeline-2-1f1b-stage-{stage}"], P: "bf16-mixed-fp32-gradients"}
        for stage in (0, 1)},
     **{f"found-int8-{name}": {**NF4, "adapter.base": "int8", "adapter.upcast": False, **changes}
-       for name, changes in {"full": WITHOUT_REENTRY, "every-2": {**EVERY_2, "recompute.reentrant": False}, "block-1": {**BLOCK_1, "recompute.reentrant": False},
+       for name, changes in {"full": WITHOUT_REENTRY, "every-2": {**EVERY_2, "recompute.reentrant": False},
                              "autocast": {P: "bf16-autocast"}}.items()},
     **{f"found-lora-fsdp2-8{name}": {"adapter.rank": 8, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **changes}
        for name, changes in {"": {}, "-full": WITHOUT_REENTRY, "-small-vocabulary": {"model.vocab_size": 8000}}.items()},
@@ -676,8 +676,6 @@ FOUND = {
     "found-one-head-one-sequence": {"model": FAMILIES["gemma-2b"], "training.micro_batch": 1, "model.vocab_size": 8000},
     "found-one-head-one-sequence-eager": {"model": FAMILIES["gemma-2b"], "training.micro_batch": 1, "model.vocab_size": 8000, A: "eager"},
     **{f"found-loop-{name}": {"model": FAMILIES[name], F: "loop", A: NO_FLASH.get(name, "flash")} for name in ("gpt2", "qwen3-0.6b", "phi-2")},
-    **{f"found-t5-{name}": {"model": FAMILIES["t5-small"], "training.sequence_length": 512, "training.target_sequence_length": 128,
-                            "training.micro_batch": 8, A: "efficient", **changes} for name, changes in {"every-2": EVERY_2, "block-1": BLOCK_1}.items()},
     "found-qwen1.5-moe": {"model": model("qwen1.5-moe-a2.7b", num_hidden_layers=2, vocab_size=8000)},
     "found-qwen1.5-moe-full": {"model": model("qwen1.5-moe-a2.7b", num_hidden_layers=2, vocab_size=8000), **FULL},
 }

@@ -130,8 +130,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   void after_backward(const Neighbours& here, bool first, Events& events) override {
     const auto kind = static_cast<std::size_t>(here.unit);
     waiting_.add_to(this->context_.gradients_of_kind[kind], first, events);
-    if (reduces_once_)
-      return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);
+    if (reduces_once_) return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);
     if (!gathers_once_) one(parameters_, here.unit, -1, events);
     if (waits_ && !in_last_)
       return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);

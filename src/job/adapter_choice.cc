@@ -259,8 +259,8 @@ void check_adapters_of_experts(Draft& draft, const Adapted& adapted) {
            "PEFT stops: it has no dropout before tensors that are no linear module");
   if (adapter.stacked_experts)
     draft.refuse(KeyId::kQuantizeExperts, "E320",
-                 "not weighed yet: adapters beside quantised experts",
-                 "known, not in this version", without);
+                 "not weighed yet: adapters beside quantised experts", "known, not in this version",
+                 without);
   if (job.expert_adapters == ExpertAdapters::kApart)
     draft.warn(KeyId::kAdapterTargets, "E641",
                "what PEFT before 0.21 adds to the experts' weights is not counted",

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "document/edit_distance.h"
@@ -256,13 +257,17 @@ constexpr int kTwoSlips = 4;  // of edit_distance
 void choose_delta_kernel(Draft& draft, const Value& document, Diagnostics& problems) {
   const auto said = said_version(document, "flash-linear-attention", "0.6", problems);
   const Job& job = draft.job();
-  if (said || job.model == nullptr || job.implementation != Implementation::kTransformers ||
-      !some_layer_has<GatedDelta>(*job.model))
+  if (said || job.model == nullptr || job.implementation != Implementation::kTransformers) return;
+  const std::vector<Layer>& layers = job.model->kinds;
+  if (std::none_of(layers.begin(), layers.end(), [](const Layer& layer) {
+        return std::holds_alternative<GatedDelta>(layer.attention);
+      }))
     return;
-  draft.warn(KeyId::kModel, "E267", "flash-linear-attention is taken for installed",
-             "without it transformers keeps the chunks of its own gated delta rule: 113 KB more for each "
-             "token and such layer of Qwen3.5 0.8B, recorded without checkpoints",
-             "pip install flash-linear-attention, and environment.flash-linear-attention = \"0.6\"");
+  draft.warn(
+      KeyId::kModel, "E267", "flash-linear-attention is taken for installed",
+      "without it transformers keeps the chunks of its own gated delta rule: 113 KB more for each "
+      "token and such layer of Qwen3.5 0.8B, recorded without checkpoints",
+      "pip install flash-linear-attention, and environment.flash-linear-attention = \"0.6\"");
 }
 
 // A name of the environment that nobody reads: one that was meant to be another, or that changes what is allocated.
@@ -313,7 +318,8 @@ void choose_environment(Draft& draft, const Value& document, Diagnostics& proble
   const Version torch = choose_torch(draft, document, problems);
   choose_debug(draft, document, problems);
   choose_transformers(draft, document, problems);
-  said_version(document, "peft", "0.18", problems);  // what it says stands since the adapters were read
+  said_version(document, "peft", "0.18",
+               problems);  // what it says stands since the adapters were read
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
   choose_torchtitan(draft, document, problems);

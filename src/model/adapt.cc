@@ -199,14 +199,14 @@ void give_adapters(ExpertMlp& mlp, std::vector<ParameterTensor>& tensors, const 
   const std::int64_t hidden = mlp.router.in;
   const auto of_router = [&] {
     if (is_meant(ExpertPart::kRouter))
-      mlp.router.adapter = beside_experts(tensors, mlp.router.name, 1, terms.rank, hidden, mlp.experts);
+      mlp.router.adapter =
+          beside_experts(tensors, mlp.router.name, 1, terms.rank, hidden, mlp.experts);
   };
   if (!mlp.router_behind_experts) of_router();
   const bool within = is_meant(ExpertPart::kDown);
   if (is_meant(ExpertPart::kGate))
-    mlp.gate_up_adapter =
-        beside_experts(tensors, within ? "mlp.experts.base_layer" : "mlp.experts", mlp.experts,
-                       2 * terms.rank, hidden, 2 * mlp.width);
+    mlp.gate_up_adapter = beside_experts(tensors, within ? "mlp.experts.base_layer" : "mlp.experts",
+                                         mlp.experts, 2 * terms.rank, hidden, 2 * mlp.width);
   if (is_meant(ExpertPart::kDown))
     mlp.down_adapter =
         beside_experts(tensors, "mlp.experts", mlp.experts, terms.rank, mlp.width, hidden);

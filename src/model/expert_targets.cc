@@ -14,10 +14,10 @@ struct FamilyOfTargets {
   const ExpertTargets* targets;
 };
 constexpr FamilyOfTargets kFamilies[] = {
-    {"mixtral", &kOfMixtral},      {"minimax_m2", &kOfMixtral},  {"deepseek_v2", &kOfQwen},
-    {"deepseek_v3", &kOfQwen},     {"dots1", &kOfQwen},          {"ernie4_5_moe", &kOfQwen},
-    {"glm4_moe", &kOfQwen},        {"glm4_moe_lite", &kOfQwen},  {"qwen3_moe", &kOfQwen},
-    {"qwen3_next", &kOfQwen},      {"hunyuan_v1_moe", &kOfQwen}, {"olmoe", &kOfQwen},
+    {"mixtral", &kOfMixtral},  {"minimax_m2", &kOfMixtral},  {"deepseek_v2", &kOfQwen},
+    {"deepseek_v3", &kOfQwen}, {"dots1", &kOfQwen},          {"ernie4_5_moe", &kOfQwen},
+    {"glm4_moe", &kOfQwen},    {"glm4_moe_lite", &kOfQwen},  {"qwen3_moe", &kOfQwen},
+    {"qwen3_next", &kOfQwen},  {"hunyuan_v1_moe", &kOfQwen}, {"olmoe", &kOfQwen},
 };
 
 }  // namespace

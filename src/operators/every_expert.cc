@@ -34,8 +34,8 @@ ValueId Composer<N>::batched_product(ValueId x, int weight_index, const char* na
   operation.outputs = {y};
   if (trains) operation.saved.push_back(input);
   if (weight != kNoValue && graph.needs_gradient(x)) operation.saved.push_back(weight);
-  operation.backward = {
-      {BackwardStep::kParameterGradient, parameter(weight_index, weights), -1}, kGradient0};
+  operation.backward = {{BackwardStep::kParameterGradient, parameter(weight_index, weights), -1},
+                        kGradient0};
   operation.arithmetic = {Arithmetic::kProduct, plain(tokens), plain(in), plain(out),
                           plain(experts)};
   graph.add(operation);
@@ -84,26 +84,25 @@ ValueId Composer<N>::every_expert(ValueId x, const ExpertMlp& mlp) {
   const N tokens = sizes.shard_tokens, width = Book::symbol("M", mlp.width);
   const N pairs = tokens * experts;
   const ValueId logits = linear(x, mlp.router, tokens, hidden, experts);
-  const ValueId scores = scores_of_every_expert(
-      logits, experts, tokens * Book::symbol("K", mlp.experts_per_token));
+  const ValueId scores =
+      scores_of_every_expert(logits, experts, tokens * Book::symbol("K", mlp.experts_per_token));
   const ValueId repeated = single("repeat", x, {kOwner, "tokens for every expert", kRepeated},
                                   pairs * hidden, graph.type(x), {});
   const ElementType scaled_type = graph.type(x);
-  const ValueId scaled = graph.tensor({kOwner, "tokens by scores", kRepeated}, pairs * hidden,
-                                      scaled_type, true);
+  const ValueId scaled =
+      graph.tensor({kOwner, "tokens by scores", kRepeated}, pairs * hidden, scaled_type, true);
   Operator weigh;
   weigh.label = "weigh";
   weigh.inputs = {repeated, scores};
   weigh.outputs = {scaled};
   if (graph.needs_gradient(scores)) weigh.saved.push_back(repeated);
   if (graph.needs_gradient(repeated)) weigh.saved.push_back(scores);
-  weigh.backward = {
-      kGradient0,
-      {BackwardStep::kTemporary, 0,
-       graph.temporary(
-           {kOwner, "gradient of the scores, unreduced", "op.multiply.broadcast-backward"},
-           pairs * hidden, scaled_type)},
-      kGradient1};
+  weigh.backward = {kGradient0,
+                    {BackwardStep::kTemporary, 0,
+                     graph.temporary({kOwner, "gradient of the scores, unreduced",
+                                      "op.multiply.broadcast-backward"},
+                                     pairs * hidden, scaled_type)},
+                    kGradient1};
   graph.add(weigh);
   const ValueId both = batched_product(scaled, mlp.gate_up_index, "gate and up", hidden,
                                        N(2) * width, experts, tokens);
@@ -111,13 +110,13 @@ ValueId Composer<N>::every_expert(ValueId x, const ExpertMlp& mlp) {
   const ValueId activated = activate(parts[0], mlp.activation, kOwner);
   const ValueId inner =
       multiply(parts[1], activated, {kOwner, "act(gate)·up", "op.multiply.output"});
-  const ValueId outputs = batched_product(inner, mlp.down_index, "expert output", width, hidden,
-                                          experts, tokens);
+  const ValueId outputs =
+      batched_product(inner, mlp.down_index, "expert output", width, hidden, experts, tokens);
   const ValueId shared = this->mlp(x, *mlp.shared);
   // The gradient of the sum is one of every expert's output, laid out.
-  const ValueId sum = single("sum over experts", outputs,
-                             {kOwner, "sum over experts", "op.experts.sum"}, tokens * hidden,
-                             graph.type(outputs), {});
+  const ValueId sum =
+      single("sum over experts", outputs, {kOwner, "sum over experts", "op.experts.sum"},
+             tokens * hidden, graph.type(outputs), {});
   const ValueId total = graph.view(shared, tokens * hidden);
   Operator add_up;
   add_up.label = "add in place";

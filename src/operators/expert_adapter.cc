@@ -18,8 +18,8 @@ constexpr const char* kFactors = "adapter.expert-factors";
 // A or B in the weight's type: a cast, or the parameter itself. `by_column`: experts stand in the columns of B, and its gradient
 // goes back through a copy.
 template <class N>
-ValueId Composer<N>::expert_factor(const char* owner, const char* name, int index, const N& elements,
-                                   ElementType type, bool by_column) {
+ValueId Composer<N>::expert_factor(const char* owner, const char* name, int index,
+                                   const N& elements, ElementType type, bool by_column) {
   const BackwardStep of_parameter{BackwardStep::kParameterGradient,
                                   uncast_parameter(index, elements), -1};
   Operator operation;
@@ -35,8 +35,8 @@ ValueId Composer<N>::expert_factor(const char* owner, const char* name, int inde
   const ValueId factor = graph.tensor({owner, name, kFactors}, elements, type, true);
   operation.outputs = {factor};
   if (by_column) {
-    const SlotId by_expert = graph.temporary(
-        {owner, "gradient of B by experts", kFactors}, elements, style.adapter_compute);
+    const SlotId by_expert = graph.temporary({owner, "gradient of B by experts", kFactors},
+                                             elements, style.adapter_compute);
     operation.backward = {{BackwardStep::kTemporary, 0, by_expert},
                           {BackwardStep::kFreeOutputGradient, 0, -1}};
   }
@@ -64,9 +64,9 @@ typename Composer<N>::ExpertFactors Composer<N>::expert_factors(const char* owne
   Operator look;
   look.label = "look at the weight";
   look.inputs = {factors.up, factors.down};
-  look.passing = {graph.temporary({owner, "weights with their adapter, looked at", kRule},
-                                  factors.whole, type),
-                  laid_out_factor(factors)};
+  look.passing = {
+      graph.temporary({owner, "weights with their adapter, looked at", kRule}, factors.whole, type),
+      laid_out_factor(factors)};
   look.arithmetic = factors.arithmetic;
   graph.add(look);
   return factors;

@@ -39,10 +39,11 @@ class GroupedExperts {
     const N& hidden = c_.sizes.hidden;
     // The adapter of the last product lies around that of the first.
     if (mlp_.down_adapter)
-      down_factors_ = c_.expert_factors(kOwner, *mlp_.down_adapter, experts_, width_, hidden, type_);
+      down_factors_ =
+          c_.expert_factors(kOwner, *mlp_.down_adapter, experts_, width_, hidden, type_);
     if (mlp_.gate_up_adapter)
-      gate_up_factors_ = c_.expert_factors(kOwner, *mlp_.gate_up_adapter, experts_, hidden,
-                                           N(2) * width_, type_);
+      gate_up_factors_ =
+          c_.expert_factors(kOwner, *mlp_.gate_up_adapter, experts_, hidden, N(2) * width_, type_);
     sorted_ = integers("experts in order", indices);
     const ValueId permutation = integers("order of the pairs", indices);
     const ValueId token = integers("token of each pair", permutation);
@@ -140,8 +141,7 @@ class GroupedExperts {
                               packed ? Few<int, 2>{mlp_.gate_up_index}
                                      : Few<int, 2>{mlp_.gate_index, mlp_.up_index},
                               packed ? Few<N, 2>{N(2) * matrix} : Few<N, 2>{matrix, matrix},
-                              "gate and up", pairs_ * N(2) * width_,
-                              adapted(gate_up_factors_)),
+                              "gate and up", pairs_ * N(2) * width_, adapted(gate_up_factors_)),
                       biases_),
                "gate and up, masked");
     if (mlp_.activation == Activation::kClampedSwiglu)

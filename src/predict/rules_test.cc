@@ -133,6 +133,8 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "loss": "cut"})",
       R"("model": "qwen3-30b-a3b", "engine": "ddp", "adapter": {"rank": 8, "base": "nf4", "quantize_experts": true, "target_modules": ["q_proj", "v_proj"]}, "training": {"sequence_length": 512, "precision": "bf16-autocast"})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "optimizer": "adamw-paged"})",
+      R"("model": "mixtral-8x7b", "engine": "ddp", "adapter": {"rank": 8}, "training": {"sequence_length": 512, "precision": "bf16-autocast"})",
+      R"("model": "llama-4-scout-17b-16e", "engine": "ddp", "training": {"sequence_length": 512, "precision": "bf16-pure", "attention": "efficient"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"sync_each_micro_batch": false}, "training": {"sequence_length": 512, "precision": "bf16-mixed-fp32-gradients", "gradient_accumulation": 4})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"parameters": "cpu"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"activations": "cpu"}, "training": {"sequence_length": 512})",
