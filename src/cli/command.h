@@ -45,6 +45,7 @@ struct Command {
   std::vector<std::string_view> examples;
   bool run_keys = false;  // accepts the flags that mirror the run file
   int (*run)(const Invocation&) = nullptr;
+  bool starts_a_command = false;  // which stands behind --
 };
 
 const std::vector<Command>& commands();
@@ -56,6 +57,7 @@ int explain_command(const Invocation& invocation);
 int sweep_command(const Invocation& invocation);
 int compare_command(const Invocation& invocation);
 int diagnose_command(const Invocation& invocation);
+int rehearse_command(const Invocation& invocation);
 int import_command(const Invocation& invocation);
 int export_command(const Invocation& invocation);
 int gate_command(const Invocation& invocation);

@@ -79,10 +79,7 @@ std::string overview_text(const Style& style) {
   std::string result =
       "steelyard predicts memory and time of a large-model training run, without a GPU.\n";
   result += "\n" + painted(style, Ink::kQuiet, "try") + "\n";
-  for (const char* example :
-       {"steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb --sequence-length 8192",
-        "steelyard explain 7b"})
-    result += fmt::format("  {}\n", example);
+  result += "  steelyard weigh llama-3.1-8b --on 8xh100-sxm-80gb --sequence-length 8192\n";
   result += "\n" + painted(style, Ink::kQuiet, "commands") + "\n";
   for (const Command& command : commands())
     result += padded_right(fmt::format("  {}", command.name), 14) +

@@ -266,9 +266,11 @@ tl::expected<Invocation, Diagnostics> read_invocation(const Command& command,
   std::vector<std::string> mine = arguments;
   std::optional<std::vector<std::string>> behind;
   if (const auto mark = std::find(mine.begin(), mine.end(), "--");
-      mark != mine.end() && takes_scripts(command) &&
-      std::any_of(mine.begin(), mark,
-                  [](const std::string& word) { return !word.starts_with("-"); })) {
+      mark != mine.end() &&
+      (command.starts_a_command ||
+       (takes_scripts(command) && std::any_of(mine.begin(), mark, [](const std::string& word) {
+          return !word.starts_with("-");
+        })))) {
     behind.emplace(mark + 1, mine.end());
     mine.erase(mark, mine.end());
   }

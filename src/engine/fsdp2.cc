@@ -36,7 +36,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
         reduces_once_(gathers_once_ && !this->job_.parallel.sync_each_micro_batch) {}
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
-    const bool adds = (reduces_once_ || (waits_ && waiting_.empty())) && !first_micro_batch;
+    const bool adds = (reduces_once_ || waits_) && waiting_.empty() && !first_micro_batch;
     return adds ? GradientPolicy::kAdd : GradientPolicy::kKeep;
   }
   bool differs_in_last() const override { return waits_; }
@@ -110,7 +110,8 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     if (!hooks_loss_ && runs_head_ && count > 0) before_last_backward(stage_, events);
   }
   void after_head_backward(const Stage<N>& stage, bool first, Events& events) override {
-    if (ends_apart_ && !reduces_once_) after_backward_of(Ends::kHead, stage, first, -1, events);
+    if (ends_apart_ && reduces_once_) return add_to_waiting(Ends::kHead, stage, first, events);
+    if (ends_apart_) after_backward_of(Ends::kHead, stage, first, -1, events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (keeps_gathered_) return;
@@ -127,9 +128,10 @@ class Fsdp2 final : public Fsdp2Groups<N> {
       gather(Ends::kEmbedding, stage_, events);
   }
   void after_backward(const Neighbours& here, bool first, Events& events) override {
-    if (reduces_once_) return;
     const auto kind = static_cast<std::size_t>(here.unit);
     waiting_.add_to(this->context_.gradients_of_kind[kind], first, events);
+    if (reduces_once_)
+      return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);
     if (!gathers_once_) one(parameters_, here.unit, -1, events);
     if (waits_ && !in_last_)
       return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);
@@ -155,7 +157,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     ends(gathered_, Ends::kEmbedding, stage, events, -1);
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
-    if (reduces_once_) return;
+    if (reduces_once_) return add_to_waiting(first_ends(), stage, first, events);
     after_backward_of(first_ends(), stage, first, last_unit, events);
     if (!waits_ || in_last_) ends(reduce_input_, first_ends(), stage, events, -1);
     if (gathers_once_) return;
@@ -293,6 +295,13 @@ class Fsdp2 final : public Fsdp2Groups<N> {
       one(reduce_input_, previous, -1, events);
     else if (ends_apart_)
       ends(reduce_input_, Ends::kHead, stage, events, -1);
+  }
+  // A pipeline's, until its last micro-batch has run; nothing where gradients wait as they are.
+  void add_to_waiting(Ends which, const Stage<N>& stage, bool first, Events& events) const {
+    for_each_gradient_list(which, stage, [&](const auto& gradients) {
+      waiting_.add_to(gradients, first, events);
+      waiting_.keep(gradients, first, events);
+    });
   }
   // `previous`: the layer that was reduced before; -1: none was.
   void after_backward_of(Ends which, const Stage<N>& stage, bool first, int previous,

@@ -43,7 +43,7 @@ enum class Implementation : std::uint8_t {
   kTorchtune  // pytorch/torchtune
 };
 constexpr std::size_t kImplementations = 7;
-enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
+enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash, kCudnn };
 // Fused linear: Liger's, which makes gradients in forward. Cut: Apple's Cut Cross Entropy, which has no logits in memory at all.
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused, kCut };
 // What Liger's loss with the head does chunk by chunk, by its version. A weight's gradient is made apart, and widened, before it
@@ -373,6 +373,8 @@ enum class Shifted : std::uint8_t { kLabels, kLogitsInLoss, kWideLogits, kNarrow
 // of the input before (aten/src/ATen/native/layer_norm.cpp, rms_norm_symint; seen in the graphs of 2.6.0, 2.7.0 and 2.8.0).
 enum class TorchRmsNorm : std::uint8_t { kOneKernel, kWeighedInFloat32, kWeighedNarrow };
 
+enum class ExpertAdapters : std::uint8_t { kNone, kApart, kInOneProduct };
+
 struct Job {
   std::shared_ptr<const Architecture> model;
   Engine engine = Engine::kFsdp2;
@@ -405,6 +407,8 @@ struct Job {
   std::int32_t foreach_lists = 1;
   // Each expert has linear modules of its own: transformers before 5.
   bool separate_experts = false;
+  // What PEFT trains beside stacked experts: nothing before 0.19, and with more memory before 0.21.
+  ExpertAdapters expert_adapters = ExpertAdapters::kInOneProduct;
   // The distributed optimizer has no buffer of parameters: megatron-core before 0.6.
   bool megatron_before_0_6 = false;
   bool torchtune_before_0_5 = false;

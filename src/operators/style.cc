@@ -70,7 +70,8 @@ OperatorStyle style_of(const Job& job) {
   style.attention = job.training.attention;
   if (style.attention == AttentionKernel::kEfficient || job.first_flash_attention)
     style.attention_code = AttentionCode::kFirstFlash;
-  else if (job.implementation == Implementation::kMegatron)
+  else if (job.implementation == Implementation::kMegatron ||
+           style.attention == AttentionKernel::kCudnn)
     style.attention_code = AttentionCode::kCudnn;  // Transformer Engine's choice
   style.loss = job.training.loss;
   style.loss_chunks = job.training.loss_chunks;

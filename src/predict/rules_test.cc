@@ -193,9 +193,10 @@ std::vector<Job> spread() {
           return list[(turn / step + turn) % list.size()];
         };
         const std::string precision = pick(kPrecisions, 5);
-        const char* attention = variant % 3 == 0
-                                    ? "eager"
-                                    : (precision == "fp32" || variant == 1 ? "efficient" : "flash");
+        const char* attention = variant % 3 == 0                      ? "eager"
+                                : precision == "fp32" || variant == 1 ? "efficient"
+                                : variant == 5 && turn % 12 == 5      ? "cudnn"
+                                                                      : "flash";
         const bool divided = engine.divides && variant % 2 == 0;
         const std::string text = fmt::format(
             R"({{"model": "{}", "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": {}}},

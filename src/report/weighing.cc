@@ -33,8 +33,11 @@ const PhasePrediction* phase_of(const RankPrediction& rank, Phase phase) {
   return nullptr;
 }
 
-std::string rank_fact(const Job& job, const Prediction& prediction, const Scale& scale) {
+std::string rank_fact(const Job& job, const Prediction& prediction, const Scale& scale,
+                      bool rehearsed) {
   const RankPrediction& fullest = prediction.ranks[peak_rank_index(prediction)];
+  if (rehearsed && job.cluster.devices > Ranks(1))
+    return fmt::format("rank {} of {}", fullest.rank, print_count(job.cluster.devices));
   if (prediction.ranks.size() == 1)
     return job.cluster.devices == 1
                ? "one device"
@@ -236,7 +239,7 @@ std::string step_of(const Suggestion& suggestion) {
 std::string suggestions_text(const Weighing& weighing, const Style& style) {
   const Prediction& prediction = weighing.prediction;
   if (weighing.suggestions.empty()) {
-    if (prediction.verdict != Verdict::kDoesNotFit) return "";
+    if (weighing.rehearsed || prediction.verdict != Verdict::kDoesNotFit) return "";
     return "\n" +
            wrapped(style,
                    "no single change of this run file makes it fit: more or larger devices "
@@ -358,8 +361,8 @@ std::string weighing_text(const Weighing& weighing, const Style& style) {
   const int indent = fact_indent(prediction);
   std::string result = verdict_line(prediction, style);
   result.append(static_cast<std::size_t>(indent), ' ');
-  const std::vector<std::string> known = {rank_fact(weighing.job, prediction, scale),
-                                          crossing_fact(prediction)};
+  const std::vector<std::string> known = {
+      rank_fact(weighing.job, prediction, scale, weighing.rehearsed), crossing_fact(prediction)};
   result += facts(style, with_host(known, weighing.job, prediction, style), indent) + "\n";
   const std::vector<std::string> assumed = driving_assumptions(weighing.job, prediction);
   if (!assumed.empty())

@@ -36,6 +36,8 @@ struct Weighing {
   std::vector<Suggestion> suggestions;  // numbered as printed
   bool all = false;                     // every row of every list
   std::string arguments;                // for the commands to try next: "run.toml --tensor 2"
+  bool rehearsed =
+      false;  // seen of a script: no run file could be changed, other ranks were not looked at
 };
 
 // One number of decimals for everything about this prediction.
