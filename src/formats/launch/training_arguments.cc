@@ -221,7 +221,9 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   read_liger(reading);
   // Packed or not, no sequence is longer.
   if (trl) reading.take("packing");
-  if (trl)
+  const Value* method = reading.said("training.method");
+  const std::string trains = method == nullptr ? "sft" : word_of(*method);
+  if (trl && (trains == "sft" || trains == "pretrain" || trains == "dpo"))
     reading.take_default("training.loss", Value::string("plain"),
                          "whole logits; TRL's SFT since 1.15 makes them in tiles, and needs less");
   read_adapter(reading);

@@ -318,9 +318,11 @@ void read_rollout(ConfigReader& reading) {
   const Value* engine = reading.take("actor_rollout_ref.rollout.name");
   const Value* share = reading.take("actor_rollout_ref.rollout.gpu_memory_utilization");
   const Value* frees = reading.take("actor_rollout_ref.rollout.free_cache_engine");
-  if (engine != nullptr && word_of(*engine) != "vllm")
+  if (engine != nullptr && word_of(*engine) != "vllm") {
+    reading.take_default("generation.engine", Value::string("elsewhere"), "its share is not known");
     return reading.unweighed(*engine, fmt::format("rollout by {}", word_of(*engine)),
                              "what it holds of the device is not known here; vLLM's share is");
+  }
   if (engine != nullptr)
     reading.say("generation.engine", "vllm", *engine);
   else
@@ -414,6 +416,10 @@ void read_actor(ConfigReader& reading) {
   read_fsdp_types(reading, "actor_rollout_ref.actor.fsdp_config.model_dtype");
   reading.take_default("parallel.zero_stage", Value::integer(3), "verl divides everything");
   reading.unweighed(kOfActor);
+  // Of what is generated, and of the reference on the host: nothing of it is in the actor's memory.
+  reading.idle({"data.train_batch_size", "actor_rollout_ref.actor.use_kl_loss",
+                "actor_rollout_ref.rollout.tensor_model_parallel_size",
+                "actor_rollout_ref.ref.fsdp_config.param_offload"});
 }
 
 void read_reinforcement(const Value& document, Launch& launch) {
