@@ -17,8 +17,8 @@
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
 # make page-picture      README's picture: docs/page.png, a screenshot of what make page builds
-# make verify-page  the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, pictures of how
-#               it looked, snapshots of a gigabyte, the report printed; five faces of ten runs are one number; one journey in
+# make verify-page  the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes,
+#               snapshots of a gigabyte, the report printed; five faces of ten runs are one number; one journey in
 #               Firefox ESR (installs both browsers, npm's packages and a compiler's Python headers)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
 # make format   clang-format      make docs    rerun the commands that the documents show, and build their site: build/docs, which
