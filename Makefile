@@ -11,22 +11,25 @@
 #               verify-paper, verify-slurm); docs/launched.md is the table
 # make verify-diagnose   lets real PyTorch die of memory on a device of paper and holds `diagnose` against the planted
 #               causes (installs PyTorch; truth/deaths; docs/deaths.md is the table)
+# make verify-record     steelyard.record, guard and the callbacks around real PyTorch on the device of paper
 # make verify-rehearse   public training scripts as they are on a device of paper (installs PyTorch; docs/rehearse.md is the table)
 # make verify-random     what make test does on hundreds, on many: 500 problems through plan, export and import; 1,000
 #               hostile runs exported and their scripts run; the bands of 100,000 jobs; suggestions of 4,000 jobs applied
 # make page     builds the page (web/page: npm, WebAssembly) into build/page, also as one file, and opens it
 # make page-picture      README's picture: docs/page.png, a screenshot of what make page builds
-# make verify-page       the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, its
-#               numbers beside the terminal's (installs chromium and npm's packages)
+# make verify-page  the page in Debian's Chromium: journeys, keyboard, axe, 320 pixels, both themes, offline, sizes, pictures of how
+#               it looked, snapshots of a gigabyte, the report printed; five faces of ten runs are one number; one journey in
+#               Firefox ESR (installs both browsers, npm's packages and a compiler's Python headers)
 # make judge    predictions held to published runs: the tables of docs/validation.md, from truth/records and tools/judge/rows
-# make format   clang-format      make docs    rerun the commands that the documents show
+# make format   clang-format      make docs    rerun the commands that the documents show, and build their site: build/docs, which
+#               a search and every link are checked of, and which opens without a network (make docs-site: the site alone)
 # make package  what others install: archives, Debian packages, wheel, checksums (build/package/packages); make
 #               verify-packages asks each in a root with nothing else; make verify-python is pip install . from a clean clone
 # make rebase   write what the cases print now as what is expected (read the diff before you commit it)
 #
 # Each installs what it lacks (Debian 12 or newer; it says what), then builds with the CMake preset of its name.
 
-.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-rehearse verify-random format docs rebase clean
+.PHONY: run build page page-files page-picture verify-page judge test test-release test-sanitize test-wasm tidy quick bench fuzz mutations trace-tools verify verify-engines verify-exports verify-paper verify-slurm verify-diagnose verify-rehearse verify-random format docs docs-site rebase clean
 .DEFAULT_GOAL := run
 
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
@@ -114,15 +117,17 @@ page: page-files
 page-files: build
 	@cmake/install.sh web page
 	cmake --preset wasm >/dev/null
-	cmake --build --preset wasm --target steelyard_web
+	cmake --build --preset wasm --target steelyard_web steelyard_web_first
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh build
 
 page-picture: page-files
 	@cmake/install.sh chromium
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh screenshot $(CURDIR)/docs/page.png
 
-verify-page: page-files
-	@cmake/install.sh chromium
+verify-page: page-files python-tools
+	@cmake/install.sh chromium firefox python
+	cmake --preset release $(MODULE) >/dev/null
+	cmake --build --preset release --target _core
 	STEELYARD=$(abspath $(STEELYARD)) web/page/run.sh test
 
 # Each reader for a minute, or for as long as is said: make fuzz SECONDS=600.
@@ -167,17 +172,25 @@ verify-slurm: build
 # DeepSpeed is installed without its kernels: they are compiled on a device.
 TRUTH := build/truth
 TRUTH_PIP = $(TRUTH)/bin/pip install --quiet --disable-pip-version-check
-verify-rehearse: build
-	python3 -m venv $(TRUTH)
-	$(TRUTH_PIP) --requirement truth/requirements.txt setuptools wheel
-	$(TRUTH)/bin/python tests/verify/verify_rehearse.py --binary $(STEELYARD) --write tests/verify/rehearsed.json
-	docs/rehearse.py
-
-verify-diagnose: build
+.PHONY: truth-tools verify-record
+truth-tools:
 	python3 -m venv $(TRUTH)
 	grep -v '^deepspeed' truth/requirements.txt > $(TRUTH)/requirements.txt
 	$(TRUTH_PIP) --requirement $(TRUTH)/requirements.txt setuptools wheel
 	DS_BUILD_OPS=0 $(TRUTH_PIP) --no-build-isolation $$(grep '^deepspeed' truth/requirements.txt)
+
+# record, guard and the callbacks of Trainer and Lightning around real PyTorch, with the module that make test builds.
+verify-record: build python-tools truth-tools
+	$(TRUTH_PIP) 'lightning>=2.5'
+	cmake --preset release $(MODULE) >/dev/null
+	cmake --build --preset release --target _core
+	PYTHONPATH=build/release/python/package PYTHONDONTWRITEBYTECODE=1 $(TRUTH)/bin/python tests/verify/verify_recording.py
+
+verify-rehearse: build truth-tools
+	$(TRUTH)/bin/python tests/verify/verify_rehearse.py --binary $(STEELYARD) --write tests/verify/rehearsed.json
+	python3 docs/rehearse.py
+
+verify-diagnose: build truth-tools
 	$(TRUTH)/bin/python truth/deaths/make.py build/deaths --each 4
 	python3 truth/deaths/score.py $(STEELYARD) build/deaths --write docs/deaths.md
 
@@ -190,7 +203,7 @@ verify-random: build
 RANDOM_JOBS = --steelyard $(STEELYARD) --random-jobs build/release/tests/exhaustive/steelyard_random_jobs
 
 # What others install, in build/package/packages: the program in an archive and a Debian package, the library, the wheel,
-# with checksums. None needs a library but the C library's; the program needs none at all.
+# with checksums. None needs a library but the C library's, of 2018 or newer (glibc 2.28); the program needs none at all.
 PACKAGE := build/package
 .PHONY: package verify-packages verify-python python-tools
 package: python-tools
@@ -201,13 +214,21 @@ package: python-tools
 	cd $(PACKAGE) && cpack -G DEB && cpack -G TGZ
 	cp $(PACKAGE)/steelyard $(PACKAGE)/packages/ && strip $(PACKAGE)/packages/steelyard
 	cp packaging/Containerfile $(PACKAGE)/packages/
-	$(PYTHON)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKAGE)/packages \
+	$(PYTHON)/bin/pip install --quiet --disable-pip-version-check --requirement packaging/requirements.txt
+	rm -rf $(PACKAGE)/wheel
+	$(PYTHON)/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(PACKAGE)/wheel \
 	  --config-settings build-dir=$(PACKAGE) .
+	PATH=$(PYTHON)/bin:$$PATH $(PYTHON)/bin/auditwheel repair --plat manylinux_2_28_x86_64 --wheel-dir $(PACKAGE)/packages \
+	  $(PACKAGE)/wheel/*.whl
 	cd $(PACKAGE)/packages && sha256sum $$(ls -p | grep -v /) > SHA256SUMS
 
-# Each package in a root with nothing else: no compiler, none of the libraries that the build used (needs root, for chroot).
+# Each package in a root with nothing else: no compiler, none of the libraries that the build used; then in whole systems of
+# Debian 12 and 11, with their own dpkg, pip and Python (needs root, for chroot). Last the container, where one can be built.
 verify-packages: package
-	python3 packaging/verify.py --build $(PACKAGE) --wheel $(PACKAGE)/packages/*.whl --python $(PYTHON)/bin/python
+	@cmake/install.sh roots
+	packaging/roots.sh build/roots
+	python3 packaging/verify.py --build $(PACKAGE) --wheel $(PACKAGE)/packages/*.whl --python $(PYTHON)/bin/python --roots build/roots
+	packaging/container.sh $(PACKAGE)/packages $(PACKAGE)/steelyard
 
 # pip install . from a clean clone into an empty environment, then the examples on local workers, and 100,000 calls.
 verify-python:
@@ -245,6 +266,12 @@ docs rebase:
 	$(if $(filter docs,$@),python3 docs/strategies.py)
 	$(if $(filter docs,$@),python3 docs/schemas.py --binary build/dev/steelyard --write)
 	$(if $(filter docs,$@),python3 docs/launched.py)
+	$(if $(filter docs,$@),python3 docs/on_a_gpu.py --binary build/dev/steelyard)
+	$(if $(filter docs,$@),$(MAKE) --no-print-directory docs-site)
+
+docs-site:
+	@cmake/install.sh page
+	docs/site/run.sh
 
 clean:
 	rm -rf build

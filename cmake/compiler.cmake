@@ -5,15 +5,26 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# Two checkouts share what they compiled: ccache hashes paths as seen from here, also those inside unity files, whose
+# text is compared once the preprocessor has read it.
 find_program(STEELYARD_CCACHE ccache)
 if(STEELYARD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${STEELYARD_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  CCACHE_SLOPPINESS=include_file_ctime,include_file_mtime,time_macros ${STEELYARD_CCACHE})
+endif()
+
+# Twenty programs hold the core whole; GNU's linker takes as long for them as the compiler for a folder. What leaves this machine is
+# linked by it all the same.
+find_program(STEELYARD_MOLD mold)
+if(STEELYARD_MOLD AND NOT STEELYARD_PORTABLE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.1)
+  add_link_options(-fuse-ld=mold)
 endif()
 
 # Exceptions stay on everywhere: the JSON and TOML readers report faults with them.
 if(EMSCRIPTEN)
-  add_compile_options(-fexceptions)
-  add_link_options(-fexceptions)
+  # WebAssembly's own: Emscripten's other kind calls every function that may throw through JavaScript.
+  add_compile_options(-fwasm-exceptions)
+  add_link_options(-fwasm-exceptions)
 endif()
 
 add_library(steelyard_warnings INTERFACE)

@@ -1,7 +1,8 @@
-"""Writes the C++ table of embedded data files: embed_data.py --version V --out FILE.cc DATA_DIR
+"""Writes the C++ table of embedded data files: embed_data.py --version V --out FILE.cc [--without FOLDER] DATA_DIR
 
-Every *.json below DATA_DIR becomes one row of steelyard::embedded_files(), sorted by path, its text
-kept to the byte. A file that is not valid JSON, or repeats a key, stops the build with its name and line.
+Every *.json below DATA_DIR, but for each FOLDER that is left out, becomes one row of steelyard::embedded_files(),
+sorted by path, its text kept to the byte. A file that is not valid JSON, or repeats a key, stops the build with its
+name and line.
 """
 
 import argparse
@@ -33,12 +34,15 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--version", required=True)
     arguments.add_argument("--out", required=True, type=pathlib.Path)
+    arguments.add_argument("--without", action="append", default=[], metavar="FOLDER")
     arguments.add_argument("data", type=pathlib.Path)
     chosen = arguments.parse_args()
 
     rows = []
     faults = 0
     for path in chosen.data.rglob("*.json"):
+        if path.relative_to(chosen.data).parts[0] in chosen.without:
+            continue
         text = path.read_text(encoding="utf-8")
         try:
             json.loads(text, object_pairs_hook=without_repeats)

@@ -4,15 +4,17 @@
 set -eu
 
 build="cmake ninja-build g++ python3 libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libexpected-dev zlib1g-dev"
-test="libgtest-dev clang-tidy clang-format"
+test="libgtest-dev clang-tidy clang-format python3-jsonschema mold"
 web="emscripten node-acorn"
 page="npm"
 chromium="chromium fonts-dejavu-core"
+firefox="firefox-esr"
 fuzz="clang libclang-rt-dev"
 bench="libbenchmark-dev"
 trace="nodejs python3-venv"
 python="python3-dev python3-venv"
 package="git pkg-config unzip binutils dpkg"
+roots="debootstrap buildah"
 slurm="munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
 
 missing=""
@@ -21,7 +23,7 @@ for task in "$@"; do
   for package in $packages; do
     # What is there is used, wherever it came from.
     case $package in
-      cmake | g++ | python3 | npm | chromium | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
+      cmake | g++ | python3 | npm | chromium | firefox-esr | clang | clang-tidy | clang-format) command -v "$package" >/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
       nodejs) command -v node >/dev/null && continue ;;
       emscripten) command -v em++ >/dev/null && command -v node >/dev/null && continue ;;

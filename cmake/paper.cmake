@@ -22,7 +22,7 @@ function(steelyard_embed_paper target)
       VERBATIM)
     set(source ${PROJECT_SOURCE_DIR}/paper)
     add_library(steelyard_paper MODULE ${source}/properties.c ${source}/memory.c ${source}/values.c ${source}/runtime.c
-                                       ${source}/driver.c ${source}/libraries.c ${source}/table.c ${folder}/devices_table.h)
+                                       ${source}/driver.c ${source}/libraries.c ${source}/collectives.c ${source}/table.c ${folder}/devices_table.h)
     target_include_directories(steelyard_paper PRIVATE ${source} ${folder})
     add_library(steelyard_paper_nvml MODULE ${source}/nvml.c)
     foreach(pair "steelyard_paper=libcuda.so.1" "steelyard_paper_nvml=libnvidia-ml.so.1")

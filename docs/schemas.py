@@ -6,7 +6,8 @@
     schemas.py --validate docs/schemas < document.json  one document, by its "schema"
 
 A key that a schema does not know fails the check: whoever adds one runs --write and reads the difference. Keys that are
-missing from some documents are not required. Sizes are integers of bytes, times are seconds.
+missing from some documents are not required. Sizes are integers of bytes, times are seconds. Documents are held to their schemas by the
+Python package jsonschema (python3-jsonschema on Debian).
 """
 
 import argparse
@@ -200,39 +201,35 @@ def inferred(samples, name="", top=False, inside=""):
     return schema
 
 
-def faults(value, schema, schemas, at="$"):
-    """Why a value does not hold to a schema: the keywords that these schemas use."""
-    if "$ref" in schema:
-        return faults(value, schemas[schema["$ref"]], schemas, at)
-    if "const" in schema and value != schema["const"]:
-        return [f"{at}: {value!r} is not {schema['const']!r}"]
-    if "enum" in schema and value not in schema["enum"]:
-        return [f"{at}: {value!r} is none of {schema['enum']}"]
-    kinds = schema.get("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    kind = kind_of(value)
-    if kinds and kind not in kinds and not (kind == "integer" and "number" in kinds):
-        return [f"{at}: {kind}, not {' or '.join(kinds)}"]
-    found = []
-    if isinstance(value, list) and "items" in schema:
-        for i, one in enumerate(value):
-            found += faults(one, schema["items"], schemas, f"{at}[{i}]")
-    if isinstance(value, dict):
-        known = schema.get("properties", {})
-        more = schema.get("additionalProperties", True)
-        found += [f"{at}: no {key}" for key in schema.get("required", []) if key not in value]
-        for key, one in value.items():
-            if key in known:
-                found += faults(one, known[key], schemas, f"{at}.{key}")
-            elif more is False:
-                found.append(f"{at}: unknown key {key}")
-            elif isinstance(more, dict):
-                found += faults(one, more, schemas, f"{at}.{key}")
-    return found
+class Schemas:
+    """The schemas of a folder, each with all others inside it, so that what one says of another is found without its file."""
 
+    def __init__(self, folder):
+        import jsonschema
+        self.of = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(pathlib.Path(folder).glob("*.json"))}
+        self.inside = {name: self.with_references(schema) for name, schema in self.of.items()}
+        self.draft = jsonschema.Draft202012Validator
+        for name, schema in self.of.items():
+            self.draft.check_schema(schema)
+            if schema["$id"] != name:
+                raise ValueError(f"docs/schemas/{name} calls itself {schema['$id']}")
 
-def read_schemas(folder):
-    return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(pathlib.Path(folder).glob("*.json"))}
+    def with_references(self, value):
+        if isinstance(value, list):
+            return [self.with_references(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        if isinstance(value.get("$ref"), str):
+            return {**value, "$ref": "#/$defs/" + value["$ref"]}
+        return {key: self.with_references(one) for key, one in value.items() if key not in ("$id", "$schema")}
+
+    def faults(self, document):
+        """Why a document does not hold to its schema."""
+        name = file_of(document)
+        if name not in self.of:
+            return [f"no docs/schemas/{name}"]
+        validator = self.draft({"$ref": f"#/$defs/{name}", "$defs": self.inside})
+        return [f"$.{'.'.join(str(part) for part in fault.absolute_path)}: {fault.message[:200]}" for fault in validator.iter_errors(document)]
 
 
 def file_of(document):
@@ -266,25 +263,24 @@ def write(binary):
 
 
 def check(binary):
-    schemas = read_schemas(SCHEMAS)
+    schemas = Schemas(SCHEMAS)
     seen, wrong = set(), 0
     for source, document in [*run_commands(binary), *documents_of_cases()]:
-        name = file_of(document)
-        seen.add(name)
-        found = faults(document, schemas[name], schemas) if name in schemas else [f"no docs/schemas/{name}"]
+        seen.add(file_of(document))
+        found = schemas.faults(document)
         wrong += bool(found)
         for fault in found[:5]:
             print(f"{source}: {fault}")
-    for name in sorted(set(schemas) - seen - {"estimate.json"}):
+    for name in sorted(set(schemas.of) - seen - {"estimate.json"}):
         wrong += 1
         print(f"docs/schemas/{name}: no command and no case shows one")
     # A schema that lets anything pass would say nothing: a key more, a key less and another type must be faults.
     sample = next(document for _, document in run_commands_once(binary))
     for damage in ({"nonsense": 1}, {"verdict": "perhaps"}, {"peak": None}):
-        if not faults({**sample, **damage}, schemas[file_of(sample)], schemas):
+        if not schemas.faults({**sample, **damage}):
             wrong += 1
             print(f"prediction.json lets {damage} pass")
-    print(f"{len(schemas)} schemas, {wrong} documents that do not hold to theirs")
+    print(f"{len(schemas.of)} schemas, {wrong} documents that do not hold to theirs")
     if wrong:
         print("docs/schemas.py --binary BINARY --write writes them anew; read the difference")
     return 1 if wrong else 0
@@ -304,10 +300,10 @@ def main():
     parser.add_argument("--validate", type=pathlib.Path)
     chosen = parser.parse_args()
     if chosen.validate:
-        schemas = read_schemas(chosen.validate)
+        schemas = Schemas(chosen.validate)
         bad = 0
         for document in documents_in(sys.stdin.read()):
-            for fault in faults(document, schemas[file_of(document)], schemas):
+            for fault in schemas.faults(document):
                 bad = 1
                 print(fault)
         return bad

@@ -12,8 +12,9 @@ set_target_properties(libsteelyard PROPERTIES
   OUTPUT_NAME steelyard EXPORT_NAME steelyard VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE CXX)
 target_include_directories(libsteelyard INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(libsteelyard PRIVATE steelyard_core Threads::Threads ZLIB::ZLIB)
-target_link_options(libsteelyard PRIVATE ${steelyard_portable_link}
+target_link_options(libsteelyard PRIVATE ${steelyard_portable_link} -Wl,-z,defs
                     -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/exports.map)
+steelyard_on_older_systems(libsteelyard)
 set_target_properties(libsteelyard PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/exports.map)
 
 # Manual pages and completions, by the program itself.

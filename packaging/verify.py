@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Installs every package into an empty root and asks it: verify.py --build build/package [--wheel FILE.whl --python PYTHON]
+"""Installs every package into an empty root and asks it: verify.py --build build/package --roots FOLDER [--wheel FILE.whl --python PYTHON]
 
 An empty root is a folder with nothing but the C library (and, for the wheel, a Python): no compiler, no C++ library, none of
 the libraries that the build used. What is asked there must be what the build's own program answers. Needs root, for chroot.
+
+FOLDER holds whole systems as debootstrap makes them (roots.sh): debian-12, where pip installs the wheel, and debian-11, whose
+C library of 2020 is older than what built the packages.
 """
 
 import argparse
@@ -52,6 +55,18 @@ def inside(root, *words):
 def highest_glibc(binary):
     versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("objdump", "-T", binary).stdout)
     return max(((int(a), int(b)) for a, b in versions), default=None)
+
+
+OLDEST = (2, 28)
+SYSTEM = {"libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2"}
+
+
+def needs_little(shared):
+    """An object of ours asks for the C library alone, and for no newer one than that of 2018."""
+    needed = re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", shared).stdout)
+    newest = highest_glibc(shared)
+    expect(set(needed) <= SYSTEM and newest is not None and newest <= OLDEST,
+           f"{shared.name} ({shared.stat().st_size / 1e6:.1f} MB) needs glibc {'.'.join(map(str, newest or ()))}: {', '.join(needed)}")
 
 
 def program_alone(binary, expected):
@@ -109,9 +124,7 @@ def library(build, lines):
         shown = run("nm", "-DC", "--defined-only", shared).stdout.splitlines()
         strange = [row for row in shown if not re.search(r" (steelyard::(?!.*(anonymous|World))|steelyard_)", row)]
         expect(shown and not strange, f"libsteelyard shows its API alone: {len(shown)} symbols, strange: {strange[:3]}")
-        needed = re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", shared).stdout)
-        expect(set(needed) <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"},
-               f"libsteelyard ({shared.stat().st_size / 1e6:.1f} MB) needs {', '.join(needed)}, glibc {highest_glibc(shared)}")
+        needs_little(shared)
         moved = pathlib.Path(folder, "moved")
         prefix.rename(moved)
         example = pathlib.Path(folder, "example")
@@ -152,8 +165,68 @@ def wheel(file, python, lines):
             program.chmod(0o755)
             told = inside(root, "/" + str(program.relative_to(root)), "--version")
             expect(told.stdout.startswith("steelyard "), f"and it runs: {told.stdout.strip()}")
-        module = next(site.rglob("_core*.so"))
-        print(f"        _core needs glibc {highest_glibc(module)}; {module.stat().st_size / 1e6:.1f} MB")
+        needs_little(next(site.rglob("_core*.so")))
+
+
+def older_system(root, packages, wheel_file, expected, lines):
+    """A whole system with an older C library: what its own dpkg, tar and Python make of the packages."""
+    libc = inside(root, "/lib/x86_64-linux-gnu/libc.so.6").stdout.splitlines()[0]
+    print(f"        {root.name}: {libc}")
+    with tempfile.TemporaryDirectory(dir=root / "tmp") as folder:
+        here = "/tmp/" + pathlib.Path(folder).name
+        file = next(packages.glob("*program*.tar.gz"))
+        run("tar", "xf", file, "-C", folder, "--strip-components=1")
+        program = next(path for path in pathlib.Path(folder).rglob("bin/steelyard"))
+        answer = inside(root, "/" + str(program.relative_to(root)), "weigh", "llama-3.1-8b", "--on", ON, "--json")
+        expect(answer.stdout == expected, f"{root.name}: the archive's program answers as the build does")
+        debs = sorted(packages.glob("*.deb"))
+        for deb in debs:
+            shutil.copy2(deb, folder)
+        done = inside(root, "/usr/bin/dpkg", "-i", *(f"{here}/{deb.name}" for deb in debs))
+        expect(done.returncode == 0, f"{root.name}: its dpkg installs the three packages, whose dependencies it has{done.stderr[-300:]}")
+        expect(inside(root, "/usr/bin/steelyard", "weigh", "llama-3.1-8b", "--on", ON, "--json").stdout == expected,
+               f"{root.name}: /usr/bin/steelyard of the package")
+        script = ("import ctypes, json\n"
+                  "library = ctypes.CDLL('libsteelyard.so.0')\n"
+                  "library.steelyard_call.restype, library.steelyard_reply_text.restype = ctypes.c_void_p, ctypes.c_char_p\n"
+                  f"for model, length in {RUNS!r}:\n"
+                  f"    asked = json.dumps({{'run': model, 'on': {ON!r}, 'brief': True, 'sequence_length': length}})\n"
+                  "    reply = ctypes.c_void_p(library.steelyard_call(b'weigh', asked.encode(), 1))\n"
+                  "    print(library.steelyard_reply_text(reply).decode().replace(chr(10), ''))\n")
+        told = run("/usr/sbin/chroot", root, "/usr/bin/python3", "-c", script,
+                   env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "LD_BIND_NOW": "1"}, cwd="/")
+        expect(told.stdout.splitlines() == lines, f"{root.name}: its Python calls libsteelyard, ten documents as the build's{told.stderr[-300:]}")
+        if wheel_file is not None:
+            run("unzip", "-q", wheel_file, "-d", folder)
+            module = next(pathlib.Path(folder).rglob("_core*.so"))
+            # Every symbol is looked for; those of Python are its interpreter's.
+            told = inside(root, "/usr/bin/ldd", "-r", "/" + str(module.relative_to(root)))
+            missing = [line for line in (told.stdout + told.stderr).splitlines()
+                       if ("undefined symbol" in line and not re.search(r"symbol: _?Py", line)) or "not found" in line]
+            expect(told.returncode == 0 and "undefined symbol: Py" in told.stdout + told.stderr and not missing,
+                   f"{root.name}: of the wheel's module only Python's own symbols are open {missing[:3]}")
+            script = next(pathlib.Path(folder).glob("*.data/scripts/steelyard"))
+            script.chmod(0o755)
+            expect(inside(root, "/" + str(script.relative_to(root)), "--version").stdout.startswith("steelyard "),
+                   f"{root.name}: the wheel's program runs")
+        inside(root, "/usr/bin/dpkg", "--purge", "steelyard", "libsteelyard-dev", "libsteelyard0")
+
+
+def pip_of(root, wheel_file, lines):
+    """A whole Debian 12 whose pip installs the wheel, as a user's does."""
+    with tempfile.TemporaryDirectory(dir=root / "tmp") as folder:
+        here = "/tmp/" + pathlib.Path(folder).name
+        shutil.copy2(wheel_file, folder)
+        inside(root, "/usr/bin/python3", "-m", "venv", f"{here}/venv")
+        done = inside(root, f"{here}/venv/bin/pip", "install", "--no-index", "--disable-pip-version-check", f"{here}/{wheel_file.name}")
+        expect(done.returncode == 0, f"{root.name}: pip installs {wheel_file.name}{done.stderr[-300:]}")
+        script = ("import steelyard as sy\n"
+                  f"for model, length in {RUNS!r}:\n"
+                  f"    print(sy.weigh(model, on={ON!r}, brief=True, sequence_length=length).to_json().replace(chr(10), ''))\n")
+        told = inside(root, f"{here}/venv/bin/python", "-c", script)
+        expect(told.stdout.splitlines() == lines, f"{root.name}: ten documents as the build's{told.stderr[-300:]}")
+        expect(inside(root, f"{here}/venv/bin/steelyard", "--version").stdout.startswith("steelyard "),
+               f"{root.name}: steelyard is on the path of the environment")
 
 
 def main():
@@ -161,6 +234,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--roots", type=pathlib.Path)
     chosen = parser.parse_args()
     binary = chosen.build / "steelyard"
     expected = run(binary, "weigh", "llama-3.1-8b", "--on", ON, "--json").stdout
@@ -179,6 +253,11 @@ def main():
     library(chosen.build, lines)
     if chosen.wheel:
         wheel(chosen.wheel, chosen.python, lines)
+    if chosen.roots:
+        older_system(chosen.roots.resolve() / "debian-11", packages, chosen.wheel, expected, lines)
+        # Debian 12's Python is 3.11.
+        if chosen.wheel and "-cp311-" in chosen.wheel.name:
+            pip_of(chosen.roots.resolve() / "debian-12", chosen.wheel, lines)
     sums = packages / "SHA256SUMS"
     if sums.exists():
         right = all(hashlib.sha256((packages / name).read_bytes()).hexdigest() == digest

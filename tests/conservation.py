@@ -69,18 +69,25 @@ def rank_faults(rank):
         return
     for phase in phases:
         yield from phase_faults(phase, f"{where}, {phase['phase']}")
-    largest = max(phase["allocated_bytes"] for phase in phases)
-    if rank["allocated_bytes"] != largest:
-        yield f"{where}: allocated {rank['allocated_bytes']}, its largest phase {largest}"
-    if largest not in [phase["allocated_bytes"] for phase in phases if phase["phase"] == rank["phase"]]:
-        yield f"{where}: the largest phase is not {rank['phase']}"
     first = rank["first_step"]
+    if rank["phase"] == "generation":  # an engine beside the trainer is awake: the device is fullest, not the trainer's part of it
+        on_device = {phase["phase"]: phase["reserved_bytes"] + phase["piles"]["runtime"] for phase in phases}
+        if on_device["generation"] != max(on_device.values()):
+            yield f"{where}: the fullest phase is not generation"
+        if rank["allocated_bytes"] not in [phase["allocated_bytes"] for phase in phases if phase["phase"] == "generation"]:
+            yield f"{where}: allocated {rank['allocated_bytes']} is not that of generation"
+    else:
+        largest = max(phase["allocated_bytes"] for phase in phases)
+        if rank["allocated_bytes"] != largest:
+            yield f"{where}: allocated {rank['allocated_bytes']}, its largest phase {largest}"
+        if largest not in [phase["allocated_bytes"] for phase in phases if phase["phase"] == rank["phase"]]:
+            yield f"{where}: the largest phase is not {rank['phase']}"
+        if first["allocated_bytes"] > rank["allocated_bytes"]:
+            yield f"{where}: the first step needs {first['allocated_bytes']}, a later one {rank['allocated_bytes']}"
     for phase in first["phases"]:
         yield from phase_faults(phase, f"{where}, first step, {phase['phase']}")
     if first["allocated_bytes"] != max(phase["allocated_bytes"] for phase in first["phases"]):
         yield f"{where}: allocated in the first step is not that of its largest phase"
-    if first["allocated_bytes"] > rank["allocated_bytes"]:
-        yield f"{where}: the first step needs {first['allocated_bytes']}, a later one {rank['allocated_bytes']}"
 
 
 def prediction_faults(prediction):

@@ -38,7 +38,7 @@ def adapt(adapter, model, compute):
     return get_peft_model(model, config_of(adapter), autocast_adapter_dtype=adapter.get("type", "fp32") == "fp32")
 
 
-def config_of(adapter):
+def config_of(adapter, task="CAUSAL_LM"):
     """PEFT's own words for it."""
     from peft import LoraConfig
     targets = adapter.get("target_modules", "all-linear")
@@ -48,4 +48,4 @@ def config_of(adapter):
     return LoraConfig(
         r=rank, lora_alpha=adapter.get("alpha", rank), target_modules=targets,
         modules_to_save=adapter.get("saved_modules"), lora_dropout=float(adapter.get("dropout", 0.0)),
-        use_dora=adapter.get("method") == "dora", task_type="CAUSAL_LM")
+        use_dora=adapter.get("method") == "dora", task_type=task)

@@ -613,6 +613,29 @@ QLORA = {
     "lora-8-int8": {**NF4, "adapter.base": "int8", "adapter.upcast": False},
 }
 
+# LoRA beside experts: PEFT adapts their stacked tensors, where they were linear modules before transformers 5.
+SPARSE = {"mixtral": "flash", "qwen3-30b-a3b": "flash", "olmoe-1b-7b": "flash", "deepseek-v2-lite": "efficient", "minimax-m2": "flash",
+          "dots.llm1": "flash", "glm-4.7-flash": "flash", "qwen3-next-80b-a3b": "flash", "qwen3.5-35b-a3b": "flash",
+          "qwen1.5-moe-a2.7b": "flash", "gpt-oss-20b": "eager"}
+EXPERT_LORA = {"adapter.method": "lora", "adapter.rank": 8}
+WITHOUT_REENTRY = {**FULL, "recompute.reentrant": False}
+EXPERT_ADAPTERS = {
+    **{f"lora-8-{name}": {**EXPERT_LORA, "model": {**FAMILIES.get(name, model("qwen1.5-moe-a2.7b", num_hidden_layers=2)), "vocab_size": 8000}, A: kernel}
+       for name, kernel in SPARSE.items()},
+    **{f"lora-8-{name}-{kind}": {**EXPERT_LORA, "model": {**FAMILIES[name], "vocab_size": 8000}, A: SPARSE[name], **changes}
+       for name in ("mixtral", "qwen3-30b-a3b", "deepseek-v2-lite")
+       for kind, changes in {
+           "full": WITHOUT_REENTRY, "autocast": {P: "bf16-autocast"}, "bf16": {"adapter.type": "bf16"},
+           "attention": {"adapter.target_modules": ["q_proj", "o_proj"]}, "fp32": {P: "fp32", A: "efficient"},
+           "experts": {"adapter.target_modules": ["w1", "w2", "w3"] if name == "mixtral" else ["gate_proj", "up_proj", "down_proj"]},
+           "down": {"adapter.target_modules": ["q_proj", "w2"] if name == "mixtral" else ["q_proj", "down_proj"]},
+           "router": {"adapter.target_modules": ["q_proj", "gate"]},
+           "accumulation": {"training.gradient_accumulation": 4},
+           "ddp-8": {"cluster.devices": 8}, "fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+           "nf4": {"adapter.base": "nf4", "adapter.upcast": False}}.items()
+       if name != "deepseek-v2-lite" or kind in ("full", "autocast", "experts")},
+}
+
 # Trainer's fp16 and Accelerate's: autocast, and a GradScaler around loss and step.
 HALF = {P: "fp16-autocast"}
 SCALED = {
@@ -625,6 +648,36 @@ SCALED = {
     "scaled-ddp-8": {**HALF, "cluster.devices": 8}, "scaled-lora-8": {**HALF, "adapter.rank": 8, "model.vocab_size": 8000},
     "scaled-lora-8-base-bf16": {**HALF, "adapter.rank": 8, "adapter.base": "bf16", "model.vocab_size": 8000},
     "scaled-qlora-8-full": {**NF4, **HALF, **FULL, "recompute.reentrant": False},
+}
+
+# What random draws found to differ, each at its smallest (random_runs.py).
+FEW_LAYERS = {"model": text("llama-4-scout-17b-16e", num_hidden_layers=1, vocab_size=8000, num_local_experts=4, layer_types=["full_attention"],
+                            no_rope_layers=[1], moe_layers=[0])} if "text_config" in model("llama-4-scout-17b-16e") else {
+    "model": model("llama-4-scout-17b-16e", num_hidden_layers=1, vocab_size=8000, num_local_experts=4)}
+EVERY_2, BLOCK_1 = {"recompute.mode": "every", "recompute.every": 2}, {"recompute.mode": "block", "recompute.layers": 1}
+FOUND = {
+    **{f"found-bert-{name}": {"model": FAMILIES["bert-base"], "training.sequence_length": 512, **changes}
+       for name, changes in {"eager": {A: "eager"}, "eager-fp16": {A: "eager", P: "fp16-autocast"}, "eager-full": {A: "eager", **FULL},
+                             "fp16": {P: "fp16-autocast"}, "small-vocabulary": {"model.vocab_size": 8000}}.items()},
+    **{f"found-bloom-{name}": {"model": FAMILIES["bloom-560m"], A: "eager", **changes}
+       for name, changes in {"every-2": EVERY_2, "block-1": BLOCK_1, "fp32-full": {P: "fp32", **FULL},
+                             "long-full": {"training.sequence_length": 2048, "model.vocab_size": 8000, **FULL}}.items()},
+    **{f"found-llama4{name}": {**FEW_LAYERS, A: "efficient", **changes}
+       for name, changes in {"": {}, "-full": FULL, "-autocast": {P: "bf16-autocast"}}.items()},
+    **{f"found-pipeline-2-1f1b-fp32-gradients-stage-{stage}": {**PIPELINE[f"pipeline-2-1f1b-stage-{stage}"], P: "bf16-mixed-fp32-gradients"}
+       for stage in (0, 1)},
+    **{f"found-int8-{name}": {**NF4, "adapter.base": "int8", "adapter.upcast": False, **changes}
+       for name, changes in {"full": WITHOUT_REENTRY, "every-2": {**EVERY_2, "recompute.reentrant": False},
+                             "autocast": {P: "bf16-autocast"}}.items()},
+    **{f"found-lora-fsdp2-8{name}": {"adapter.rank": 8, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", **changes}
+       for name, changes in {"": {}, "-full": WITHOUT_REENTRY, "-small-vocabulary": {"model.vocab_size": 8000}}.items()},
+    **{f"found-adafactor-{name}": {"model": FAMILIES[name], O: "adafactor", F: "loop", A: NO_FLASH.get(name, "flash")}
+       for name in ("gpt2", "qwen3-0.6b", "smollm2-135m", "phi-2")},
+    "found-one-head-one-sequence": {"model": FAMILIES["gemma-2b"], "training.micro_batch": 1, "model.vocab_size": 8000},
+    "found-one-head-one-sequence-eager": {"model": FAMILIES["gemma-2b"], "training.micro_batch": 1, "model.vocab_size": 8000, A: "eager"},
+    **{f"found-loop-{name}": {"model": FAMILIES[name], F: "loop", A: NO_FLASH.get(name, "flash")} for name in ("gpt2", "qwen3-0.6b", "phi-2")},
+    "found-qwen1.5-moe": {"model": model("qwen1.5-moe-a2.7b", num_hidden_layers=2, vocab_size=8000)},
+    "found-qwen1.5-moe-full": {"model": model("qwen1.5-moe-a2.7b", num_hidden_layers=2, vocab_size=8000), **FULL},
 }
 
 # torchtune's own model code and loop. One key/value head: expanded, and copied all the same.
@@ -739,7 +792,20 @@ EXPANDABLE = (
     "megatron-data-8-distributed", "megatron-fsdp-2-8", "megatron-fsdp-3-8", "megatron-fsdp-3-8-full",
     "megatron-tensor-2-distributed", "megatron-tensor-2-full", "megatron-tensor-2-selective",
     "megatron-tensor-2-pipeline-2-stage-0", "megatron-tensor-8-distributed")
-SEQUENCES = {"llama", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
+# cuDNN's kernel, which is not there on paper.
+CUDNN = {
+    "llama-cudnn": {}, "llama-cudnn-full": FULL, "llama-cudnn-autocast": {P: "bf16-autocast"},
+    "llama-cudnn-full-autocast": {**FULL, P: "bf16-autocast"}, "llama-cudnn-no-grouping": PLAIN_HEADS,
+    "llama-cudnn-long": {"training.sequence_length": 8192, "training.micro_batch": 1},
+    "llama-cudnn-odd": {"training.sequence_length": 1000, "training.micro_batch": 3},
+    "llama-cudnn-short": {"training.sequence_length": 128, "training.micro_batch": 1},
+    "llama-cudnn-small-vocabulary": {"model.vocab_size": 8000},
+    "llama-cudnn-small-vocabulary-full": {**FULL, "model.vocab_size": 8000},
+    "llama-cudnn-16-layers-full": {**FULL, "model.num_hidden_layers": 16},
+    "llama-cudnn-every-2": {"recompute.mode": "every", "recompute.every": 2},
+    "llama-cudnn-gpt2": {"model": FAMILIES["gpt2"]}, "llama-cudnn-qwen3": {"model": FAMILIES["qwen3-0.6b"]},
+}
+SEQUENCES = {"llama", "llama-cudnn", "llama-short", "llama-full", "llama-autocast", "fsdp2-8", "gpt2"}
 
 
 # TRL's trainers: pairs of sequences, and a second model that scores them (preference.py).
@@ -768,13 +834,55 @@ PREFERENCE = {
     **{f"dpo-deepspeed-{stage}-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage}
        for stage in (1, 2)},
     "dpo-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+    "dpo-lora-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "adapter.method": "lora", "adapter.rank": 16},
+    "dpo-untied-fsdp2-8": {**DPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
+    "dpo-untied-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3,
+                                 "model.tie_word_embeddings": False},
+    "dpo-fsdp1-8": {**DPO, "engine": "fsdp1", "cluster.devices": 8, P: "bf16-mixed"},
+    "dpo-deepspeed-3-8": {**DPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 3},
 }
+
+LORA_16 = {"adapter.method": "lora", "adapter.rank": 16}
+# Every method with the same variations; `more` are its own.
+METHODS = {
+    "rm": {"training.method": "rm", "training.micro_batch": 1},
+    "kto": {"training.method": "kto", "training.micro_batch": 2},
+    "orpo": {"training.method": "orpo", "training.micro_batch": 1},
+    "cpo": {"training.method": "cpo", "training.micro_batch": 1},
+    "simpo": {"training.method": "cpo", "training.micro_batch": 1, "training.likelihood_of_chosen": False},
+}
+VARIED = {
+    "": {}, "-full": FULL, "-autocast": {P: "bf16-autocast"}, "-full-autocast": {**FULL, P: "bf16-autocast"}, "-many": {"training.micro_batch": 4},
+    "-accumulation": {"training.gradient_accumulation": 4}, "-lora": LORA_16, "-lora-autocast": {**LORA_16, P: "bf16-autocast"},
+    "-lora-full": {**LORA_16, **FULL}, "-untied": {"model.tie_word_embeddings": False}, "-small-vocabulary": {"model.vocab_size": 8000},
+    "-untied-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed", "model.tie_word_embeddings": False},
+    "-ddp-8": {"engine": "ddp", "cluster.devices": 8}, "-fsdp2-8": {"engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+    **{f"-deepspeed-{stage}-8": {"engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": stage} for stage in (1, 2, 3)},
+}
+GRPO = {"training.method": "grpo", "training.micro_batch": 2, "training.prompt_length": 512, "generation.engine": "elsewhere"}
+ASKED = {"training.reference": "model"}
+# Others are not recorded: what the device would count of their masks, the device on paper does not know.
+PREFERENCE.update({
+    "grpo": GRPO, "grpo-reference": {**GRPO, **ASKED}, "grpo-many": {**GRPO, "training.micro_batch": 8},
+    "grpo-reference-autocast": {**GRPO, **ASKED, P: "bf16-autocast"},
+    "grpo-ddp-8": {**GRPO, "engine": "ddp", "cluster.devices": 8},
+    "grpo-fsdp2-8": {**GRPO, "engine": "fsdp2", "cluster.devices": 8, P: "bf16-mixed"},
+    "grpo-deepspeed-2-8": {**GRPO, "engine": "deepspeed", "cluster.devices": 8, P: "bf16-mixed", "parallel.zero_stage": 2},
+})
+# CPO's loss is ORPO's but for numbers of each token: some of the variations do. KTO is not weighed with ZeRO-3.
+CHOSEN = {"cpo": ("", "-full", "-autocast", "-many", "-untied-fsdp2-8", "-ddp-8", "-fsdp2-8", "-deepspeed-2-8"),
+          "simpo": ("", "-full", "-autocast", "-many", "-lora", "-untied-fsdp2-8", "-fsdp2-8"),
+          "kto": tuple(name for name in VARIED if name != "-deepspeed-3-8")}
+PREFERENCE.update({f"{method}{name}": {**run, **changes} for method, run in METHODS.items() for name, changes in VARIED.items()
+                   if name in CHOSEN.get(method, VARIED)})
 
 
 def cases():
     table = {}
     for name, changes in SINGLE.items():
         table[name] = changed(ONE_DEVICE, changes)
+    for name, changes in CUDNN.items():
+        table[name] = changed(ONE_DEVICE, {**changes, A: "cudnn"})
     for name, config in FAMILIES.items():
         run = changed(ONE_DEVICE, {"model": config, "training.sequence_length": SHORT.get(name, 1024),
                                    "training.micro_batch": MANY.get(name, 2),
@@ -824,7 +932,7 @@ def cases():
     for name, changes in {**ENGINES, **FLOAT8, **FSDP1, **WAITING, **TENSOR, **PIPELINE, **CHUNKED, **APART, **DEEPSPEED, **CONTEXT, **MEGATRON, **SCALING,
                           **ELSEWHERE, **VISION, **PAIRS, **LIGER, **PREFERENCE}.items():
         table[name] = changed(ONE_DEVICE, changes)
-    for name, changes in {**LORA, **QLORA, **SCALED, **TORCHTUNE}.items():
+    for name, changes in {**LORA, **QLORA, **EXPERT_ADAPTERS, **FOUND, **SCALED, **TORCHTUNE}.items():
         table[name] = changed(ONE_DEVICE, changes)
     for name in EXPANDABLE:
         kind, stage, number = name.partition("-stage-")

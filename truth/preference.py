@@ -5,6 +5,7 @@ the completion. Triton's kernels are compiled on the device: on paper they do no
 """
 
 import contextlib
+import copy
 import os
 import sys
 import tempfile
@@ -24,17 +25,26 @@ def train(recorder, run):
     os.environ["HF_HUB_OFFLINE"] = os.environ["CI"] = "1"
     as_launched(run)
     method = value(run, "training.method")
-    tiles = version_of("trl") >= (1, 15)
-    if tiles != (value(run, "training.loss", "chunked") == "chunked"):
-        raise Unsupported("loss = \"plain\" is TRL's before 1.15, \"chunked\" of later ones")
-    make = {"dpo": dpo_trainer}.get(method)
+    make = TRAINERS.get(method)
     if make is None:
         raise Unsupported(f"method {method} of TRL")
+    check_loss(run, method)
     with attention_kernel(run):
         with recorder.phase("load"):
             trainer = make(run)
             recorder.models = [trainer.model, *second_models(trainer)]
         Loop(recorder, run, trainer).play()
+
+
+def check_loss(run, method):
+    """Which logarithms of probabilities the installed TRL makes."""
+    tiles = version_of("trl") >= (1, 15)
+    loss = value(run, "training.loss", {"orpo": "fused", "cpo": "fused"}.get(method, "chunked"))
+    if method in ("dpo", "kto", "grpo") and tiles != (loss == "chunked"):
+        raise Unsupported("loss = \"plain\" is TRL's before 1.15, \"chunked\" of later ones")
+    if method in ("orpo", "cpo") and loss == "plain":
+        import trl.trainer.utils
+        trl.trainer.utils.is_triton_available = lambda: False  # as it is without Triton, and was for all before 1.15
 
 
 FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP", "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"}
@@ -78,16 +88,34 @@ def reference_of(run):
 
 def bare(run):
     """The run's model without its adapter, in the type that its base has."""
-    kind = torch.float32 if run["engine"] == "deepspeed" else base_type(run)
+    kind = torch.float32 if run["engine"] == "deepspeed" else torch.bfloat16 if "adapter" in run else base_type(run)
     model = build_model({key: part for key, part in run.items() if key != "adapter"}, kind)
+    if value(run, "training.method") == "rm":
+        model = scoring(model, run)
     return model if value(run, "cluster.devices", 1) > 1 else model.to("cuda")  # the engine takes it there
+
+
+def scoring(model, run):
+    """The same model with a head of one score, as AutoModelForSequenceClassification loads it."""
+    from transformers import AutoModelForSequenceClassification
+    from training import without_initialisation
+    config = copy.deepcopy(model.config)
+    config.num_labels, config.pad_token_id = 1, 0
+    with without_initialisation():
+        scores = AutoModelForSequenceClassification.from_config(config, dtype=model.dtype, attn_implementation=config._attn_implementation)
+    scores.train()
+    return scores
 
 
 def policy(run):
     """What every trainer is given to train: TRL makes the adapter itself."""
     import adapters
     return {"model": bare(run), "processing_class": tokenizer(),
-            "peft_config": adapters.config_of(run["adapter"]) if "adapter" in run else None}
+            "peft_config": adapters.config_of(run["adapter"], of_task(run)) if "adapter" in run else None}
+
+
+def of_task(run):
+    return "SEQ_CLS" if value(run, "training.method") == "rm" else "CAUSAL_LM"
 
 
 def tokenizer():
@@ -111,7 +139,7 @@ def arguments_of(run, config, **more):
         gradient_checkpointing_kwargs={"use_reentrant": bool(value(run, "recompute.reentrant", False))},
         max_grad_norm=1.0 if value(run, "training.gradient_clip", False) else 0.0,
         optim=optimizer[value(run, "training.optimizer", "adamw")][form], bf16=precision in ("bf16-autocast", "bf16-mixed"), deepspeed=deepspeed_of(run), fp16=precision == "fp16-autocast",
-        max_length=value(run, "training.sequence_length"), **more)
+        **({} if value(run, "training.method") == "grpo" else {"max_length": value(run, "training.sequence_length")}), **more)
 
 
 def pairs(run):
@@ -123,8 +151,7 @@ def pairs(run):
 
 
 def count_of_completions(run, sequences):
-    from recorder import paper
-    paper.count(sequences * value(run, "training.micro_batch", 1) * (value(run, "training.sequence_length") - 1))
+    paper_count(sequences * value(run, "training.micro_batch", 1) * (value(run, "training.sequence_length") - 1))
 
 
 def dpo_trainer(run):
@@ -132,6 +159,78 @@ def dpo_trainer(run):
     arguments = arguments_of(run, DPOConfig, precompute_ref_log_probs=reference_of(run) == "precomputed")
     return DPOTrainer(ref_model=bare(run) if reference_of(run) == "model" else None, args=arguments, train_dataset=pairs(run),
                       **policy(run))
+
+
+def reward_trainer(run):
+    from trl import RewardConfig, RewardTrainer
+    from datasets import Dataset
+    words = " a" * (value(run, "training.sequence_length") - 1)  # and its end; what is longer than a run's sequences is left out
+    data = Dataset.from_list([{"chosen": words, "rejected": words}] * 8)
+    return RewardTrainer(args=arguments_of(run, RewardConfig), train_dataset=data, **policy(run))
+
+
+def kto_trainer(run):
+    from datasets import Dataset
+    from trl import KTOConfig, KTOTrainer
+    words = " a" * value(run, "training.sequence_length")
+    count_of_completions(run, 1)
+    know_the_labels(run)
+    data = Dataset.from_list([{"prompt": "a", "completion": words, "label": row % 2 == 0} for row in range(16)])
+    arguments = arguments_of(run, KTOConfig, precompute_ref_log_probs=reference_of(run) == "precomputed")
+    return KTOTrainer(ref_model=bare(run) if reference_of(run) == "model" else None, args=arguments, train_dataset=data,
+                      **policy(run))
+
+
+def know_the_labels(run):
+    """Half of a batch is desirable: on paper nobody counts them."""
+    from recorder import paper
+    found = torch.nonzero
+
+    def nonzero(tensor, **named):
+        paper.count(max(1, value(run, "training.micro_batch", 1) // 2))
+        rows = found(tensor, **named)
+        count_of_completions(run, 1)
+        return rows
+    torch.nonzero = nonzero
+
+
+def orpo_trainer(run):
+    from trl.experimental.orpo import ORPOConfig, ORPOTrainer
+    return ORPOTrainer(args=arguments_of(run, ORPOConfig), train_dataset=pairs(run), **policy(run))
+
+
+def cpo_trainer(run):
+    """loss_type = "simpo" with the weight of the likelihood that it has without, or without it."""
+    from trl.experimental.cpo import CPOConfig, CPOTrainer
+    weight = 1.0 if value(run, "training.likelihood_of_chosen", True) else 0.0
+    arguments = arguments_of(run, CPOConfig, loss_type="simpo", cpo_alpha=weight)
+    return CPOTrainer(args=arguments, train_dataset=pairs(run), **policy(run))
+
+
+def grpo_trainer(run):
+    """Completions are there: who generates them is another engine, and nothing of it is on this device."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+    prompt, each = value(run, "training.prompt_length"), value(run, "training.micro_batch", 1)
+    completion = value(run, "training.sequence_length") - prompt
+    asks = value(run, "training.reference", "none") != "none"
+    arguments = arguments_of(run, GRPOConfig, num_generations=each, max_completion_length=completion, beta=0.04 if asks else 0.0)
+    data = Dataset.from_list([{"prompt": " ".join(["a"] * prompt)}] * 64)
+    model, ids = policy(run), [[1] * completion]
+    paper_count(each * completion)
+    import trl.trainer.grpo_trainer as of_trl
+    of_trl.create_model_from_path = lambda *named, **how: bare(run)  # of a path that nobody has: the reference
+    trainer = GRPOTrainer(reward_funcs=lambda completions, **more: [0.5] * len(completions), args=arguments, train_dataset=data, **model)
+    trainer._generate_single_turn = lambda prompts, *more, **named: (ids * len(prompts), None)
+    return trainer
+
+
+def paper_count(elements):
+    from recorder import paper
+    paper.count(elements)
+
+
+TRAINERS = {"grpo": grpo_trainer, "dpo": dpo_trainer, "rm": reward_trainer, "kto": kto_trainer, "orpo": orpo_trainer, "cpo": cpo_trainer}
 
 
 class Loop:
@@ -142,8 +241,9 @@ class Loop:
         self.open = contextlib.ExitStack()
         self.accumulation = value(run, "training.gradient_accumulation", 1)
         self.micro = 0
-        self.steps = None
+        self.steps, self.learns = None, False
         self.steps_apart = run["engine"] != "deepspeed"
+        self.learns_from_its_own = value(run, "training.method") == "grpo"  # what is generated is scored before the first forward
 
     def enter(self, phase):
         self.open.close()
@@ -169,6 +269,7 @@ class Loop:
                 loop.enter(None)
 
         def of_micro_batch(model, inputs, *words, **named):
+            loop.learns = False
             loop.enter("forward")
             loss = step(model, inputs, *words, **named)
             loop.micro += 1
@@ -206,9 +307,17 @@ class Loop:
         trainer, loop = self.trainer, self
         for model in second_models(trainer) or [trainer.model]:
             def begins(module, words, loop=loop):
-                if not torch.is_grad_enabled() and loop.steps is not None:
+                if not torch.is_grad_enabled() and loop.steps is not None and (loop.learns or loop.learns_from_its_own):
                     loop.enter("scoring")
             model.register_forward_pre_hook(begins, prepend=True)
+
+        def learns(module, words, loop=loop):
+            if not torch.is_grad_enabled():
+                return
+            loop.learns = True  # KTO's trained model has scored mismatched pairs before
+            if loop.learns_from_its_own:
+                loop.enter("forward")
+        trainer.model.register_forward_pre_hook(learns, prepend=True)
 
 
 class Finished(Exception):

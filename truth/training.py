@@ -76,7 +76,7 @@ def attention_kernel(run):
     if name == "eager":
         return contextlib.nullcontext()
     # "efficient" is what is left without flash: PyTorch itself falls to the math kernel where it must, as with grouped heads.
-    return sdpa_kernel({"flash": [SDPBackend.FLASH_ATTENTION],
+    return sdpa_kernel({"flash": [SDPBackend.FLASH_ATTENTION], "cudnn": [SDPBackend.CUDNN_ATTENTION],
                         "efficient": [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]}[name])
 
 
@@ -129,7 +129,8 @@ def narrow_type(run):
 def base_type(run):
     """Of what is frozen and not quantised: with adapters under autocast the checkpoint's own 16 bits."""
     adapter = run.get("adapter")
-    if adapter is None or not value(run, "training.precision", "").endswith("-autocast"):
+    divided = value(run, "engine") in ("fsdp1", "fsdp2") and value(run, "training.precision") != "fp32"
+    if adapter is None or not (divided or value(run, "training.precision", "").endswith("-autocast")):
         return parameter_type(run)
     return DTYPES.get(adapter.get("base"), narrow_type(run))
 

@@ -8,16 +8,16 @@
 //
 // Files that are no text (a snapshot is a pickle) are held beside the requests, which then name them:
 //
-//   steelyard_hold("snapshot.pickle", bytes, size)     copied; calls that follow may name it
-//   steelyard_release()                                forgets all of them
+//   steelyard_room("snapshot.pickle", size)     where its bytes are to be written; 0: no memory. Calls that follow may name it
+//   steelyard_release()                         forgets all of them
 //
 // Progress of a search is told to Module.onProgress(done, all, best seconds), where the page set it.
 
 #include <emscripten/emscripten.h>
 #include <steelyard/steelyard.h>
 
+#include <exception>
 #include <string>
-#include <string_view>
 
 namespace {
 
@@ -53,8 +53,13 @@ EMSCRIPTEN_KEEPALIVE const char* steelyard_call(const char* verb, const char* re
   return kept(steelyard::reply_json(steelyard::call(verb, request, around())));
 }
 
-EMSCRIPTEN_KEEPALIVE void steelyard_hold(const char* name, const char* bytes, std::size_t size) {
-  around().files.push_back({name, std::string(std::string_view(bytes, size))});
+EMSCRIPTEN_KEEPALIVE char* steelyard_room(const char* name, std::size_t size) {
+  try {
+    around().files.push_back({name, std::string(size, '\0')});
+    return around().files.back().text.data();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
 }
 
 EMSCRIPTEN_KEEPALIVE void steelyard_release() { around().files.clear(); }

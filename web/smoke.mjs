@@ -49,3 +49,15 @@ assert.equal(wrong.document.schema, "steelyard.error/1");
 assert.equal(call("wiegh", {}).document.problems[0].code, "E001");
 // No file of anybody's machine is there.
 assert.equal(call("weigh", { run: "/etc/passwd" }).status, 2);
+
+// A file that is no text is written into the core's memory and named by a request; one that comes out arrives as it was.
+const snapshot = call("weigh", { run, snapshot: "oom.pickle" }).files.find((file) => file.name === "oom.pickle");
+const bytes = Buffer.from(snapshot.base64 ?? snapshot.text, snapshot.base64 ? "base64" : "utf8");
+assert.ok(bytes.length > 10_000 && bytes[0] === 0x80, "a pickle");
+const room = core.cwrap("steelyard_room", "number", ["string", "number"])("oom.pickle", bytes.length);
+core.HEAPU8.set(bytes, room >>> 0);
+const read = call("diagnose", { evidence: ["oom.pickle"] });
+assert.equal(read.document.schema, "steelyard.diagnosis/1", JSON.stringify(read).slice(0, 300));
+assert.ok(read.document.piles.activations > 0);
+core.cwrap("steelyard_release", null, [])();
+assert.equal(call("diagnose", { evidence: ["oom.pickle"] }).status, 2);

@@ -14,6 +14,7 @@
 //   "set"      {"training.micro_batch": 2, ...}: keys of the run file, laid over it
 //   "files"    {"run.toml": "model = ...", ...}: the texts of files that the other keys name
 //   "format"   "json" (absent), "text": as the program prints it, "html" or "svg" where the program has them
+//   "picture_width"  pixels that charts are wide, 240 to 4000; absent: 720
 //   "words"    in place of "run": all words of the command line, for commands that take more than one
 //
 // A request that does not begin with "{" is itself a run file in TOML; an object with "model" and without "run" is one in JSON.
@@ -94,7 +95,8 @@ STEELYARD_API Reply list(std::string_view request, const Surrounding& around = {
 STEELYARD_API Reply call(std::string_view verb, std::string_view request,
                          const Surrounding& around = {}) noexcept;
 
-// A reply as one JSON object, for callers that take a single text: {"status", "document" or "text", "remarks", "files"}.
+// A reply as one JSON object, for callers that take a single text: {"status", "document" or "text", "remarks", "files"}. A
+// file is {"name", "text"}; one that is no UTF-8 (a snapshot is a pickle) is {"name", "base64"} and arrives as it was.
 STEELYARD_API std::string reply_json(const Reply& reply);
 
 // "0.1.0".

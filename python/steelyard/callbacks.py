@@ -18,15 +18,42 @@ class _Watch:
     def __init__(self, folder: Path) -> None:
         self.recording = Recording(folder, GUARD_EVENTS)
         self.torch = self.recording._torch
+        self.attached = False
+        self.watching = False
 
     def start(self) -> None:
         self.recording._start()
+        self.watching = True
         attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
-        if attach is not None:
-            attach(lambda device, alloc, device_alloc, device_free: self.recording._write(None))
+        # An observer cannot be taken back, and a trainer may train more than once.
+        if attach is not None and not self.attached:
+            attach(self.out_of_memory)
+            self.attached = True
+
+    def out_of_memory(self, device: int, tried: int, capacity: int, free: int) -> None:
+        """What PyTorch calls before it raises: the sizes that its message will have are known here, and the message is not."""
+        if not self.watching:
+            return
+        cuda = self.torch.cuda
+        allocated, reserved = cuda.memory_allocated(device), cuda.memory_reserved(device)
+        self.recording.out_of_memory = True
+        self.recording._write(
+            f"CUDA out of memory. Tried to allocate {_size(tried)}. GPU {device} has a total capacity of {_size(capacity)} "
+            f"of which {_size(free)} is free. Of the allocated memory {_size(allocated)} is allocated by PyTorch, and "
+            f"{_size(reserved - allocated)} is reserved by PyTorch but unallocated.\n"
+        )
 
     def stop(self) -> None:
+        self.watching = False
         self.torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def _size(count: int) -> str:
+    """As PyTorch writes it."""
+    for unit, least in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= least:
+            return f"{count / least:.2f} {unit}"
+    return f"{count} bytes"
 
 
 def for_trainer(folder: Path) -> Any:

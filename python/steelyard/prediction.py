@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .answers import Explanation
 
 Verdict = Literal["fits", "tight", "does_not_fit"]
-Phase = Literal["load", "forward", "scoring", "backward", "optimizer", "checkpoint"]
+Phase = Literal["load", "generation", "forward", "scoring", "backward", "optimizer", "checkpoint"]
 
 
 class Piles(Part):

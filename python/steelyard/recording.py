@@ -89,18 +89,20 @@ class Recording:
         self.peak_allocated = int(cuda.max_memory_allocated())
         self.peak_reserved = int(cuda.max_memory_reserved())
         try:
-            if error is None or self.out_of_memory:
-                self._write(error)
+            if error is None:
+                self._write(None)
+            elif self.out_of_memory:
+                self._write(f"{type(error).__module__}.{type(error).__name__}: {error}\n")
         finally:
             cuda.memory._record_memory_history(enabled=None)
 
-    def _write(self, error: BaseException | None) -> None:
+    def _write(self, failure: str | None) -> None:
         self._torch.cuda.memory._dump_snapshot(self.snapshot)
         with open(os.path.join(self.folder, f"memory-rank{self.rank}.txt"), "w", encoding="utf-8") as file:
             file.write(self._torch.cuda.memory_summary())
-        if error is not None:
+        if failure is not None:
             with open(os.path.join(self.folder, f"error-rank{self.rank}.txt"), "w", encoding="utf-8") as file:
-                file.write(f"{type(error).__module__}.{type(error).__name__}: {error}\n")
+                file.write(failure)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ def stand_in(calls):
     torch.cuda = types.SimpleNamespace(
         is_available=lambda: True, memory=memory, synchronize=lambda: None, OutOfMemoryError=OutOfMemoryError,
         reset_peak_memory_stats=lambda: None, max_memory_allocated=lambda: 7 << 30, max_memory_reserved=lambda: 8 << 30,
+        memory_allocated=lambda device: 7 << 30, memory_reserved=lambda device: 8 << 30,
         memory_summary=lambda: "|  PyTorch CUDA memory summary, device ID 0  |\n")
     torch._C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=lambda observer: calls.append(("observer", observer)))
     return torch
@@ -90,10 +91,16 @@ class Recordings(unittest.TestCase):
             self.assertEqual(len(trainer.recording.step_seconds), 1)
             self.assertEqual(os.listdir(self.folder.name), [])
             # What PyTorch calls when an allocation fails.
-            next(observer for kind, observer in self.calls if kind == "observer")(0, 2 << 30, 8 << 30, 0)
+            observe = next(observer for kind, observer in self.calls if kind == "observer")
+            observe(0, 2 << 30, 8 << 30, 0)
             self.assertIn("snapshot-rank0.pickle", os.listdir(self.folder.name))
+            self.assertIn("Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 0 bytes is free",
+                          Path(self.folder.name, "error-rank0.txt").read_text())
             trainer.on_train_end(None, None, None)
             self.assertIsNone(self.calls[-1][0])
+            os.remove(Path(self.folder.name, "error-rank0.txt"))
+            observe(0, 2 << 30, 8 << 30, 0)
+            self.assertNotIn("error-rank0.txt", os.listdir(self.folder.name))
             light = callbacks.for_lightning(self.folder.name)
             light.on_train_start(None, None)
             light.on_train_batch_end(None, None, None, None, 0)

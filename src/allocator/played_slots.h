@@ -81,6 +81,36 @@ struct PlayedSlot {
   mutable std::optional<StateDigest> settled;
 };
 
+// How many events from `first` on appear tensor by tensor.
+inline std::size_t woven_from(std::span<const Event> events, std::size_t first,
+                              const std::vector<PlayedSlot>& slots) {
+  const auto woven_of = [&](const Event& event) {
+    return slots[static_cast<std::size_t>(event.slot)].woven;
+  };
+  const Event& begin = events[first];
+  const std::int32_t woven = woven_of(begin);
+  if (woven == 0 || begin.count <= 0) return 1;
+  std::size_t last = first + 1;
+  while (last < events.size() && woven_of(events[last]) == woven &&
+         events[last].count == begin.count)
+    ++last;
+  return last - first;
+}
+
+// How many events from `first` on are parts of one tensor that appears.
+inline std::size_t joined_from(std::span<const Event> events, std::size_t first,
+                               const std::vector<PlayedSlot>& slots) {
+  const auto joined_of = [&](const Event& event) {
+    return slots[static_cast<std::size_t>(event.slot)].joined;
+  };
+  const std::int32_t joined = joined_of(events[first]);
+  if (joined == 0) return 0;
+  std::size_t last = first;
+  while (last < events.size() && events[last].count > 0 && joined_of(events[last]) == joined)
+    ++last;
+  return last - first;
+}
+
 // Of a program's slots, before anything of them is there.
 inline std::vector<PlayedSlot> played_slots(const Program& program,
                                             const std::vector<SlotTensors>& tensors,

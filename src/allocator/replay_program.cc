@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "allocator/device_lag.h"
+#include "allocator/earlier_steps.h"
 #include "allocator/played_slots.h"
 
 namespace steelyard {
@@ -26,7 +28,7 @@ class Player {
         allocator_(settings, device),
         limits_(limits),
         watcher_(watcher),
-        queue_(queue),
+        lag_(queue),
         // Ages of cached blocks are part of the state where garbage is collected, and never repeat.
         may_skip_(watcher == nullptr &&
                   (!settings.memory_fraction || settings.garbage_collection_threshold == 0)) {
@@ -175,15 +177,15 @@ class Player {
     const std::span<const Event> events = played_->events(tape);
     const std::vector<SlotId>& passed_on = passed_on_by(id, events);
     for (const SlotId slot : passed_on) note_oldest(slot);
-    const std::int64_t before = launched_, launches = launches_of(id);
+    lag_.begin_tape(id);
     for (std::size_t i = 0; i < events.size() && !stopped_;) {
-      if (const std::size_t parts = joined_from(events, i); parts > 0) {
+      if (const std::size_t parts = joined_from(events, i, slots_); parts > 0) {
         free_what_went();
         appear_joined(events.subspan(i, parts), tape.phase);
         i += parts;
         continue;
       }
-      const std::span<const Event> group = events.subspan(i, woven_from(events, i));
+      const std::span<const Event> group = events.subspan(i, woven_from(events, i, slots_));
       const std::int32_t count = group.front().count;
       if (count > 0) free_what_went();
       for (std::int32_t instance = 0; instance < count && !stopped_; ++instance)
@@ -192,63 +194,29 @@ class Player {
       if (watcher_ != nullptr) free_what_went();
       tell(group.front().slot, tape.phase);
       i += group.size();
-      if (launches == 0) continue;
-      launched_ = before + launches * static_cast<std::int64_t>(i) /
-                               static_cast<std::int64_t>(events.size());
-      catch_up();
+      lag_.played(i, events.size(), allocator_);
     }
     for (const SlotId slot : passed_on) played(slot).oldest.reset();
-    launched_ = before + launches;
-    catch_up();
+    lag_.end_tape(allocator_);
     free_what_went();
     leave();
   }
 
   // So far.
-  struct Counted {
-    std::int64_t events = 0, device_changes = 0;
-  };
-  Counted counted() const {
+  EarlierSteps::Counted counted() const {
     const AllocatorStatistics& now = allocator_.statistics();
     return {result_.events, now.device_allocations + now.device_frees + now.retries};
   }
-  // A step after the first one at some of its places, of which every step has the same.
-  struct StepSeen {
-    std::vector<std::pair<StateDigest, Counted>> places;
-    Counted end;
-  };
-
   // Whether everything stands as it stood here in an earlier step: then what follows in this step, and in all steps, is known.
   void compare_with_earlier_steps() {
-    if (!compares_steps_ || steps_.empty() || stopped_) return;
-    const std::size_t place = place_++;
-    StepSeen& here = steps_.back();
-    const std::size_t next = here.places.size();
-    if (steps_.size() == 1) {
-      const std::int64_t before = places_.empty() ? 0 : here.places.back().second.events;
-      if (result_.events - before < first_events_ / kPlacesOfStep) return;
-      places_.push_back(place);
-    } else if (next >= places_.size() || places_[next] != place) {
-      return;
-    }
-    here.places.emplace_back(digest(), counted());
-    for (std::size_t step = 0; step + 1 < steps_.size(); ++step) {
-      const StepSeen& earlier = steps_[step];
-      if (next >= earlier.places.size() ||
-          !(earlier.places[next].first == here.places.back().first))
-        continue;
-      const Counted& then = earlier.places[next].second;
-      const std::int64_t events = earlier.end.events - then.events;
-      // New segments have addresses of their own in every step.
-      if (earlier.end.device_changes != then.device_changes) return;
-      if (result_.events + events > limits_.events) return;
-      result_.played_events = result_.events;
-      result_.events += events;
-      result_.statistics = allocator_.statistics();
-      result_.reserved_after.push_back(result_.reserved_after[step + 1]);
-      result_.settled = stopped_ = true;
-      return;
-    }
+    if (!compares_steps_ || stopped_ || !earlier_steps_.compares_here(result_.events)) return;
+    const auto same = earlier_steps_.same_as(digest(), counted());
+    if (!same || result_.events + same->events_left > limits_.events) return;
+    result_.played_events = result_.events;
+    result_.events += same->events_left;
+    result_.statistics = allocator_.statistics();
+    result_.reserved_after.push_back(result_.reserved_after[same->step]);
+    result_.settled = stopped_ = true;
   }
 
   // Slots that a tape makes and frees alike.
@@ -275,15 +243,10 @@ class Player {
   }
 
   void begin_step(int step) {
-    awaited_.clear();
-    place_ = 0;
-    if (step == 1) first_events_ = result_.events;
-    if (!steps_.empty()) steps_.back().end = counted();
-    if (step > 0) steps_.emplace_back();
+    earlier_steps_.begin_step(step, counted());
     // A stage that nothing is trained on runs backward for none or few of them.
     forwards_ = backwards_ = std::max(forwards_, backwards_);
-    behind_ = step > 0 ? queue_.depth : 0;
-    allocator_.catch_up(kCollectiveStream);
+    lag_.begin_step(step, allocator_);
     if (watcher_ != nullptr) watcher_->begin_step(step);
   }
   void enter(const Node& node, std::int64_t round) {
@@ -301,28 +264,6 @@ class Player {
   PlayedSlot& played(SlotId id) { return slots_[static_cast<std::size_t>(id)]; }
   const PlayedSlot& played(SlotId id) const { return slots_[static_cast<std::size_t>(id)]; }
 
-  // How many events from `first` on appear tensor by tensor.
-  std::size_t woven_from(std::span<const Event> events, std::size_t first) const {
-    const Event& begin = events[first];
-    const std::int32_t woven = played(begin.slot).woven;
-    if (woven == 0 || begin.count <= 0) return 1;
-    std::size_t last = first + 1;
-    while (last < events.size() && played(events[last].slot).woven == woven &&
-           events[last].count == begin.count)
-      ++last;
-    return last - first;
-  }
-
-  // How many events from `first` on are parts of one tensor that appears.
-  std::size_t joined_from(std::span<const Event> events, std::size_t first) const {
-    const std::int32_t joined = played(events[first].slot).joined;
-    if (joined == 0) return 0;
-    std::size_t last = first;
-    while (last < events.size() && events[last].count > 0 &&
-           played(events[last].slot).joined == joined)
-      ++last;
-    return last - first;
-  }
   // The first part's first instance has the block.
   void appear_joined(std::span<const Event> parts, Phase phase) {
     Bytes sum{};
@@ -398,29 +339,13 @@ class Player {
         which =
             slot.oldest && *slot.oldest < live.size() ? *slot.oldest : live.newest_of(micro_batch_);
       const BlockIndex freed = live[which].block;
-      if (freed != kNoBlock && slot.recorded && behind_ > 0)
-        free_later(freed);
+      if (freed != kNoBlock && slot.recorded && lag_.is_behind())
+        lag_.free_later(freed, allocator_);
       else if (freed != kNoBlock)
         went_.push_back(freed);
       live.erase(which);
       ++result_.events;
     }
-  }
-
-  std::int64_t launches_of(NodeId tape) const {
-    const auto index = static_cast<std::size_t>(tape);
-    return queue_.depth > 0 && index < queue_.launches.size() ? queue_.launches[index] : 0;
-  }
-  void free_later(BlockIndex block) {
-    allocator_.record_stream(block, kCollectiveStream);
-    awaited_.push_back({launched_, allocator_.address_of(block)});
-    allocator_.free(block);
-  }
-  void catch_up() {
-    const std::size_t before = awaited_.size();
-    while (!awaited_.empty() && awaited_.front().launched + behind_ <= launched_)
-      awaited_.pop_front();
-    if (awaited_.size() != before) allocator_.catch_up(kCollectiveStream, awaited_.size());
   }
 
   // From the highest address down: so the lists of free blocks grow at their ends.
@@ -475,13 +400,7 @@ class Player {
   StateDigest digest() const {
     StateDigest digest = allocator_.digest();
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) digest.add(digest_of(slot));
-    for (std::size_t place = 0; place < awaited_.size(); ++place) {
-      StateDigest one;
-      one.add(static_cast<std::uint64_t>(awaited_[place].address));
-      one.add(one.second ^ static_cast<std::uint64_t>(launched_ - awaited_[place].launched));
-      one.add(one.second ^ static_cast<std::uint64_t>(place));
-      digest.add(one.second);
-    }
+    lag_.add_to(digest);
     return digest;
   }
 
@@ -494,22 +413,11 @@ class Player {
   ReplayLimits limits_;
   ProgramWatcher* watcher_;
   std::vector<HistoryEvent> history_;  // since it was told last
-  LaunchQueue queue_;
-  // Freed, but the device has not passed: when, in launches, and where. The allocator may have had to wait for them.
-  struct Awaited {
-    std::int64_t launched = 0, address = 0;
-  };
-  std::deque<Awaited> awaited_;
-  std::int64_t launched_ = 0, behind_ = 0;
+  DeviceLag lag_;
   bool may_skip_;
   bool stopped_ = false;
-  // Of a step so many places are compared at most, evenly over its events: a comparison costs as much as some hundred events.
-  static constexpr std::int64_t kPlacesOfStep = 12;
   bool compares_steps_ = false;
-  std::int64_t first_events_ = 0;    // of the first step
-  std::size_t place_ = 0;            // of this step
-  std::vector<std::size_t> places_;  // that are compared
-  std::vector<StepSeen> steps_;      // after the first one
+  EarlierSteps earlier_steps_;
   std::vector<PlayedSlot> slots_;
   std::vector<BlockIndex> went_;  // not yet handed back
   std::unordered_map<NodeId, std::vector<SlotId>> passed_on_;

@@ -131,22 +131,6 @@ Reply list(std::string_view request, const Surrounding& around) noexcept {
   return call("list", request, around);
 }
 
-std::string reply_json(const Reply& reply) {
-  using Json = nlohmann::ordered_json;
-  const auto handler = Json::error_handler_t::replace;
-  std::string text = fmt::format("{{\"status\": {}, ", reply.status);
-  // A document is taken over as it is: parsing it again would cost more than writing it did.
-  if (reply.text.starts_with("{"))
-    text += "\"document\": " + reply.text;
-  else
-    text += "\"text\": " + Json(reply.text).dump(-1, ' ', false, handler);
-  text += ", \"remarks\": " + Json(reply.remarks).dump(-1, ' ', false, handler);
-  Json files = Json::array();
-  for (const NamedText& file : reply.files)
-    files.push_back({{"name", file.name}, {"text", file.text}});
-  return text + ", \"files\": " + files.dump(-1, ' ', false, handler) + "}";
-}
-
 std::string version_text() { return std::string(version()); }
 
 }  // namespace steelyard

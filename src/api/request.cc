@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/flags.h"
+#include "cli/picture_files.h"
 #include "cli/read_invocation.h"
 #include "cli/terminal.h"
 #include "document/edit_distance.h"
@@ -37,8 +38,8 @@ constexpr std::array kWordsOf = {
     WordsOf{"calibrate", "run"},
 };
 
-constexpr std::array<std::string_view, 7> kOfRequest = {"words",  "files", "set", "on",
-                                                        "format", "width", "run"};
+constexpr std::array<std::string_view, 8> kOfRequest = {"words",  "files", "set",           "on",
+                                                        "format", "width", "picture_width", "run"};
 constexpr std::array<std::string_view, 4> kFormats = {"json", "text", "html", "svg"};
 // Flags that only a program has: they read a terminal, or print for another program.
 constexpr std::array<std::string_view, 3> kOfProgram = {"follow", "color", "json"};
@@ -149,6 +150,7 @@ class RequestReader {
     }
     if (member.key == "format") return format(member.value);
     if (member.key == "width") return width(member.value);
+    if (member.key == "picture_width") return picture_width(member.value);
     if (member.key == "set" && command_.run_keys) return set(member.value);
     if (member.key == "on" && command_.run_keys) {
       if (!member.value.is_string())
@@ -201,6 +203,12 @@ class RequestReader {
     if (!value.is_integer() || value.as_integer() < 20 || value.as_integer() > 1000)
       return problem("E005", "\"width\" is a number of columns, 20 to 1000", value.place());
     width_ = static_cast<int>(value.as_integer());
+  }
+
+  void picture_width(const Value& value) {
+    if (!value.is_integer() || value.as_integer() < 240 || value.as_integer() > 4000)
+      return problem("E005", "\"picture_width\" is a number of pixels, 240 to 4000", value.place());
+    into_.invocation.flags[std::string(kPictureWidth)] = {std::to_string(value.as_integer())};
   }
 
   void set(const Value& value) {

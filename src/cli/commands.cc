@@ -107,17 +107,20 @@ const std::vector<Command>& commands() {
       {"import",
        "LAUNCH-FILE [flags]",
        "a launch configuration as a run file, each value with its line",
-       "Reads DeepSpeed JSON, Accelerate YAML, Trainer and TRL arguments, torchtitan TOML, "
-       "Megatron-LM scripts and "
-       "arguments, nanotron, Axolotl, LLaMA-Factory and torchtune YAML, and the shell and sbatch "
-       "scripts that launch "
-       "them. Nothing is executed. Lists what the files do not say. Every other command takes such "
-       "a file in place of a "
-       "run file. --check takes folders and files and prints a line for each: what it is read as, "
-       "and "
-       "which keys that may "
-       "change memory were not read. Exit 0: imported; 1: --check found something; 2: not "
-       "understood.",
+       "Reads what starts a training with Accelerate, Axolotl, DeepSpeed, DeepSpeed-Chat, "
+       "GPT-NeoX, "
+       "LitGPT, LLaMA-Factory, Megatron-LM, Megatron-Bridge, ms-swift, nanotron, NeMo, "
+       "open-instruct, "
+       "OpenRLHF, torchtitan, torchtune, transformers, TRL and verl: their files and flags, shell "
+       "and sbatch "
+       "scripts, Python scripts and notebooks. Nothing is executed. A trainer that is known and "
+       "not "
+       "weighed is refused by name. Lists what the files do not say. Every other command takes "
+       "such a "
+       "file in place of a run file. --check takes folders and files and prints a line for each: "
+       "what "
+       "it is read as, and which keys that may change memory were not read. Exit 0: imported; 1: "
+       "--check found something; 2: not understood.",
        {"steelyard import job.sbatch", "steelyard import --check configs/",
         "steelyard import axolotl.yaml --on 1xrtx-4090 --write run.toml"},
        true,
@@ -216,16 +219,6 @@ const Command* find_command(std::string_view name) {
   for (const Command& command : commands())
     if (command.name == name) return &command;
   return nullptr;
-}
-
-const std::string* Invocation::value(std::string_view flag) const {
-  const auto found = flags.find(flag);
-  return found == flags.end() || found->second.empty() ? nullptr : &found->second.back();
-}
-
-std::size_t Invocation::count(std::string_view flag) const {
-  const auto found = flags.find(flag);
-  return found == flags.end() ? 0 : found->second.size();
 }
 
 }  // namespace steelyard

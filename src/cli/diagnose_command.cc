@@ -108,10 +108,9 @@ int decide_by_results(const Invocation& invocation, ExperimentResults results) {
 
 int answer_diagnosis(const Invocation& invocation, GatheredEvidence gathered,
                      const FoundRun& found) {
-  Incident incident = join_incident(gathered.evidence);
+  join_incident(gathered.evidence);
   DiagnosisQuestion question;
   question.evidence = std::move(gathered.evidence);
-  question.culprits = std::move(incident.culprits);
   if (found.run) hold_against(question, *found.run);
   Diagnosis diagnosis = diagnose(question);
   if (!found.why_not.empty()) diagnosis.notes.push_back(found.why_not);

@@ -42,6 +42,7 @@ bool is_configuration(const std::filesystem::path& path) {
 EvidenceFile::EvidenceFile(EvidenceFile&& other) noexcept
     : name_(std::move(other.name_)),
       text_(std::move(other.text_)),
+      handed_in_(other.handed_in_),
       mapped_(other.mapped_),
       size_(other.size_) {
   other.mapped_ = nullptr;
@@ -86,7 +87,7 @@ tl::expected<EvidenceFile, Diagnostic> EvidenceFile::open(const std::string& pat
   if (handed_in == nullptr && !world().has_machine())
     return tl::unexpected(no_evidence(path, "no such file"));
   if (handed_in != nullptr)
-    file.text_ = *handed_in;
+    file.handed_in_ = handed_in;
   else if (auto problem = file.map(path))
     return tl::unexpected(std::move(*problem));
   if (is_packed(file.bytes())) {
@@ -95,6 +96,7 @@ tl::expected<EvidenceFile, Diagnostic> EvidenceFile::open(const std::string& pat
       return tl::unexpected(no_evidence(path, "its gzip form is damaged"));
     if (file.mapped_ != nullptr) ::munmap(file.mapped_, file.size_);
     file.mapped_ = nullptr;
+    file.handed_in_ = nullptr;
     file.text_ = std::move(text);
     if (file.name_.size() > 3 && file.name_.substr(file.name_.size() - 3) == ".gz")
       file.name_.resize(file.name_.size() - 3);

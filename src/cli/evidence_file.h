@@ -27,7 +27,9 @@ class EvidenceFile {
   ~EvidenceFile();
 
   std::string_view bytes() const {
-    return mapped_ != nullptr ? std::string_view(mapped_, size_) : text_;
+    return mapped_ != nullptr      ? std::string_view(mapped_, size_)
+           : handed_in_ != nullptr ? std::string_view(*handed_in_)
+                                   : text_;
   }
   const std::string& name() const { return name_; }  // without folders
 
@@ -35,6 +37,7 @@ class EvidenceFile {
   EvidenceFile() = default;
   std::optional<Diagnostic> map(const std::string& path);
   std::string name_, text_;
+  const std::string* handed_in_ = nullptr;  // the caller's own, which outlives the call
   char* mapped_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -21,6 +21,11 @@ constexpr std::int64_t kMostPassagesDrawn = 20'000;
 
 }  // namespace
 
+double picture_width(const Invocation& invocation) {
+  const std::string* width = invocation.value(kPictureWidth);
+  return width == nullptr ? Frame{}.width : std::stod(*width);
+}
+
 std::optional<int> refuse_pictures(const Invocation& invocation, std::string_view why_not) {
   if (!invocation.has("svg") && !invocation.has("html")) return std::nullopt;
   return refuse(
@@ -44,7 +49,7 @@ std::optional<int> write_pictures(const Invocation& invocation, int status,
   if (invocation.json && (picture_is_answer || page_is_answer))
     return refuse_words(invocation,
                         "--json and a picture on stdout both want it: give the picture a file");
-  const std::string drawn = svg(report_frame("steelyard"));
+  const std::string drawn = svg(report_frame("steelyard", picture_width(invocation)));
   if (picture != nullptr) {
     if (drawn.empty())
       return refuse(invocation,
@@ -77,16 +82,28 @@ std::string portable_run(const Value& document, const std::string& folder) {
   return line_text(json_of(run));
 }
 
-Report report_of_weighing(const Weighing& weighing, const Value& document,
-                          const std::string& folder, std::string about) {
-  std::optional<StepTrace> trace;
-  if (weighing.prediction.time && trace_passages(weighing.job) <= kMostPassagesDrawn)
-    trace = step_trace(weighing.job);
+std::vector<Derivation> derivations_of(const Weighing& weighing) {
   std::vector<Derivation> derivations;
   for (const BarPart& part : bar_of_peak(weighing.prediction).parts)
     if (Explained explained = explain(weighing.job, part.paint.name); explained.derivation)
       derivations.push_back(std::move(*explained.derivation));
-  Report report = weighing_report(weighing, trace, derivations);
+  return derivations;
+}
+
+std::string about_run(std::string_view name, const Job& job) {
+  return fmt::format("{} on {} x {}, {}, {} tokens a sequence", name,
+                     print_count(job.cluster.devices),
+                     job.cluster.device ? job.cluster.device->name : "?", name_of(job.engine),
+                     print_count(job.training.sequence_length));
+}
+
+Report report_of_weighing(const Weighing& weighing, const std::vector<Derivation>& derivations,
+                          const Value& document, const std::string& folder, std::string about,
+                          double width) {
+  std::optional<StepTrace> trace;
+  if (weighing.prediction.time && trace_passages(weighing.job) <= kMostPassagesDrawn)
+    trace = step_trace(weighing.job);
+  Report report = weighing_report(weighing, trace, derivations, width);
   report.about = std::move(about);
   report.run = portable_run(document, folder);
   report.answer =

@@ -9,12 +9,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "picture/report_page.h"
 #include "plan/sweep.h"
 
 namespace steelyard {
+
+// Of the library's requests alone: how wide charts are, in pixels.
+inline constexpr std::string_view kPictureWidth = "picture-width";
+double picture_width(const Invocation& invocation);
 
 // Refused where what is asked for has no picture: `why_not`, "--jobs", ... Nothing: go on.
 std::optional<int> refuse_pictures(const Invocation& invocation, std::string_view why_not);
@@ -25,9 +30,14 @@ std::optional<int> write_pictures(const Invocation& invocation, int status,
                                   const std::function<std::string(const Frame&)>& svg,
                                   const std::function<Report(const std::string& svg)>& report);
 
-// The report of `weigh`, with the step's trace where one can be drawn.
-Report report_of_weighing(const Weighing& weighing, const Value& document,
-                          const std::string& folder, std::string about);
+// Where the numbers of each pile at the peak come from.
+std::vector<Derivation> derivations_of(const Weighing& weighing);
+// "llama-3.1-8b on 8 x h100-sxm-80gb, fsdp2, 8,192 tokens a sequence"
+std::string about_run(std::string_view name, const Job& job);
+// The report of `weigh`, with the step's trace where one can be drawn. `width`: of its charts, in pixels.
+Report report_of_weighing(const Weighing& weighing, const std::vector<Derivation>& derivations,
+                          const Value& document, const std::string& folder, std::string about,
+                          double width);
 
 // The same for answers that are text: the terminal's words on 96 columns.
 Report report_of_text(const Invocation& invocation, const std::string& text, std::string svg,

@@ -83,14 +83,6 @@ std::string in_style(const Style& style, const std::string& text) {
   return style.ascii ? plain_characters(text) : text;
 }
 
-// "llama-3.1-8b on 8 x h100-sxm-80gb, fsdp2, 8,192 tokens"
-std::string about_run(const RunInput& input, const Job& job) {
-  return fmt::format("{} on {} x {}, {}, {} tokens a sequence", input.name,
-                     print_count(job.cluster.devices),
-                     job.cluster.device ? job.cluster.device->name : "?", name_of(job.engine),
-                     print_count(job.training.sequence_length));
-}
-
 std::string run_text(const RunInput& input, const std::vector<KeyEdit>& edits,
                      const Value& document) {
   return input.toml ? edited_run_file(input.text, input.document, edits) : run_file_text(document);
@@ -215,9 +207,11 @@ int weigh_command(const Invocation& invocation) {
       invocation, status_of(invocation, job, prediction),
       [&](const Frame& frame) { return memory_bar_svg(prediction, frame); },
       [&](const std::string&) {
-        return report_of_weighing({job, prediction, peak_moment(job, peak_rank_index(prediction)),
-                                   asked.suggestions, true, ""},
-                                  asked.document, input->folder, about_run(*input, job));
+        const Weighing shown{
+            job,  prediction, peak_moment(job, peak_rank_index(prediction)), asked.suggestions,
+            true, ""};
+        return report_of_weighing(shown, derivations_of(shown), asked.document, input->folder,
+                                  about_run(input->name, job), picture_width(invocation));
       });
   if (drawn) return *drawn;
   const auto budget = budget_asked(invocation, job, prediction);

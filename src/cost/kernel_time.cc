@@ -54,7 +54,7 @@ double filling(const Arithmetic& attention, std::int64_t multiprocessors, double
   return blocks / (blocks + waves * static_cast<double>(multiprocessors));
 }
 
-FlopsPerSecond peak_rate(const Device& device, ElementType type) {
+FlopsPerSecond peak_rate(const Device& device, ElementType type, bool short_products) {
   const DeviceRates& rates = device.rates;
   const auto first = [](std::initializer_list<std::optional<FlopsPerSecond>> choices) {
     for (const auto& choice : choices)
@@ -70,18 +70,20 @@ FlopsPerSecond peak_rate(const Device& device, ElementType type) {
       break;
   }
   if (bits_of(type) == 8) return first({rates.fp8, rates.bf16, rates.fp16, rates.fp32});
+  if (short_products) return first({rates.tf32, rates.fp32});
   return first({rates.fp32});
 }
 
-KernelClock::KernelClock(const Device& device, Outlook outlook)
+KernelClock::KernelClock(const Device& device, Outlook outlook, bool short_products)
     : device_(device),
       rates_(achieved_rates(device)),
       outlook_(outlook),
-      product_(at(product_of(rates_, device), outlook)) {}
+      product_(at(product_of(rates_, device), outlook)),
+      short_products_(short_products) {}
 
 double KernelClock::start_of(ElementType type) const {
   if (bits_of(type) <= 16) return kInnerStart;
-  return kInnerStart * peak_rate(device_, type).value() /
+  return kInnerStart * peak_rate(device_, type, short_products_).value() /
          peak_rate(device_, ElementType::kBFloat16).value();
 }
 
@@ -115,7 +117,8 @@ Seconds KernelClock::time_of_one(const Kernel& kernel) const {
   const double moving =
       kernel.bytes / (device_.memory_bandwidth.value() * at(rates_.memory, outlook_));
   const double start = rates_.kernel_start.value() * kernel.launches;
-  const double peak = peak_rate(device_, kernel.type).value();
+  const bool product = kernel.kind == Kernel::kProduct;
+  const double peak = peak_rate(device_, kernel.type, product && short_products_).value();
   switch (kernel.kind) {
     case Kernel::kProduct: {
       const double part =

@@ -26,12 +26,13 @@ double tile_fraction(const Arithmetic& product, std::int64_t multiprocessors,
 // The same of attention, whose ends cost `waves`.
 double filling(const Arithmetic& attention, std::int64_t multiprocessors, double waves);
 
-// The peak rate for operands of this type; 8-bit types that the device has no units for run as 16 bits.
-FlopsPerSecond peak_rate(const Device& device, ElementType type);
+// The peak rate for operands of this type; 8-bit types that the device has no units for run as 16 bits. `short_products`: of
+// fp32 factors 10 bits of the mantissa are read (tf32), where the device has units for that.
+FlopsPerSecond peak_rate(const Device& device, ElementType type, bool short_products = false);
 
 class KernelClock {
  public:
-  KernelClock(const Device& device, Outlook outlook);
+  KernelClock(const Device& device, Outlook outlook, bool short_products = false);
   // Of the device, all its times; exchanges take none of it.
   Seconds device_time(const Kernel& kernel) const;
 
@@ -45,6 +46,7 @@ class KernelClock {
   const AchievedRates& rates_;
   Outlook outlook_;
   double product_;  // of the peak rate
+  bool short_products_;
 };
 
 }  // namespace steelyard

@@ -57,6 +57,20 @@ TEST(KernelTime, AProductTakesItsArithmeticOrItsBytes) {
               thin.bytes / (2.039e12 * rates.memory.expected) + rates.kernel_start.value(), 1e-6);
 }
 
+// fp32 products of which 10 bits are read run at the tf32 rate; what is no product has none.
+TEST(KernelTime, ShortProductsRunAtTheirOwnRate) {
+  const Device& device = *find_device("h100-sxm-80gb").device;
+  Kernel large = product(8192, 8192, 8192);
+  large.type = ElementType::kFloat32;
+  const double whole = KernelClock(device, Outlook::kExpected).device_time(large).value();
+  const double shorter = KernelClock(device, Outlook::kExpected, true).device_time(large).value();
+  EXPECT_NEAR(whole / shorter, 494.5 / 67, 0.2);
+  large.kind = Kernel::kTraffic;
+  large.bytes = 1e9;
+  EXPECT_EQ(KernelClock(device, Outlook::kExpected, true).device_time(large).value(),
+            KernelClock(device, Outlook::kExpected).device_time(large).value());
+}
+
 // A loss in pieces: eight products of a few rows take longer than one of all, and each is launched.
 TEST(KernelTime, PiecesAreProductsOfTheirOwn) {
   const Device& device = *find_device("a100-sxm-80gb").device;

@@ -35,7 +35,7 @@ StretchClock stretch_clock(const StepWork& work, const Device& device, const Mac
 PartClock::PartClock(const StepWork& work, const Device& device, const Machine& machine,
                      Outlook outlook, bool splits)
     : work_(work),
-      kernels_(device, outlook),
+      kernels_(device, outlook, work.job.training.precision.short_products),
       exchanges_(device, machine, outlook),
       clock_(stretch_clock(work, device, machine, kernels_, exchanges_, outlook, splits)) {
   const StepWork::Settled* settled = work.settled.get();

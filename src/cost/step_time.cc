@@ -79,8 +79,9 @@ void count_work(const StepWork& work, const std::vector<WorkTime>& parts, const 
   const double tokens = static_cast<double>(job.training.global_batch) *
                         static_cast<double>(job.training.sequence_length.value());
   result.tokens_per_second_per_device = tokens / result.step.value() / devices;
-  const double most =
-      peak_rate(device, job.training.precision.compute).value() * devices * result.step.value();
+  const Precision& precision = job.training.precision;
+  const double most = peak_rate(device, precision.compute, precision.short_products).value() *
+                      devices * result.step.value();
   result.model_flops_utilization = result.model_flops / most;
   result.hardware_flops_utilization = result.executed_flops / most;
 }

@@ -28,6 +28,11 @@ struct AttributedBlock {
   StackRole role = StackRole::kNoFrames;
 };
 
+inline void give(AttributedBlock& one, Pile pile, std::uint8_t rule) {
+  one.pile = pile;
+  one.rule = rule;
+}
+
 // Live blocks of one pile, place and size.
 struct BlockGroup {
   std::optional<Pile> pile;

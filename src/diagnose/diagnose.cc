@@ -4,6 +4,7 @@
 
 #include "diagnose/diagnosis.h"
 #include "diagnose/experiments.h"
+#include "diagnose/highest_readings.h"
 #include "quantity/print.h"
 
 namespace steelyard {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMostFindings = 3;
 constexpr double kWorthNaming = 0.28;
+constexpr std::string_view kFlightRecorder = "flight recorder";
 
 // The first failure in time that is nobody's consequence.
 const MemoryFailure* first_failure(const std::vector<Evidence>& evidence) {
@@ -134,12 +136,13 @@ class Diagnosing {
       of_text = findings_of_failure(result_.failure, question_);
     const bool device =
         !result_.has_failure || result_.failure.kind == MemoryFailure::Kind::kDeviceAllocator;
+    add_other_culprits(of_text);
     if (device) join(result_.findings, std::move(snapshot_findings_), 1);
     join(result_.findings, std::move(of_text), device && has_snapshot_ ? 0.6 : 1);
     join(result_.findings, readings_beside(result_.findings), 1);
-    if (!result_.has_failure && !has_snapshot_) join(result_.findings, findings_of_culprits(), 1);
     decide();
     say_when();
+    result_.highest = highest_reading(question_.evidence);
     compare();
     add_fixes(question_, result_);
     if (result_.verdict != Cause::kHealthy && result_.verdict != Cause::kNotMemory) {
@@ -163,26 +166,22 @@ class Diagnosing {
       return one.certainty >= 0.7 && (one.cause == Cause::kFullCheckpointOnRank0 ||
                                       one.cause == Cause::kEvaluationOrGenerationCache);
     });
+    // A run that ended of something else did not end where it is highest.
+    if (result_.has_failure && result_.failure.kind != MemoryFailure::Kind::kDeviceAllocator)
+      std::erase_if(readings,
+                    [](const Finding& one) { return one.cause == Cause::kPipelineFirstStage; });
     for (Finding& finding : readings)
       if (beside_training && finding.cause == Cause::kLongestBatch) finding.certainty *= 0.6;
     return readings;
   }
 
-  // Ranks that hold the others up: the job hangs, and memory is not why.
-  std::vector<Finding> findings_of_culprits() const {
-    if (question_.culprits.empty()) return {};
-    Finding finding;
-    finding.cause = Cause::kNotMemory;
-    finding.certainty = 0.85;
-    for (const CollectiveCulprit& culprit : question_.culprits) {
-      const bool stuck = culprit.how == CollectiveCulprit::How::kBehind;
-      finding.proof.push_back(
-          {fmt::format("rank {} {} {} of group {}, number {}, where {} others wait", culprit.rank,
-                       stuck ? "does not end" : "has not joined", culprit.operation, culprit.group,
-                       culprit.sequence, culprit.waiting.size()),
-           std::nullopt, culprit.place});
-    }
-    return {finding};
+  // Dumps of all ranks may show several that hold the others up: each is as much the cause as the first.
+  void add_other_culprits(std::vector<Finding>& of_text) const {
+    if (of_text.empty() || result_.failure.backend != kFlightRecorder) return;
+    for (const Evidence& one : question_.evidence)
+      for (const MemoryFailure& failure : one.failures)
+        if (failure.backend == kFlightRecorder && failure.message != result_.failure.message)
+          of_text.front().proof.push_back({failure.message, std::nullopt, failure.place});
   }
 
   void look_at_snapshot() {
@@ -250,8 +249,12 @@ class Diagnosing {
                        [](const Finding& finding) { return finding.certainty < kWorthNaming; }),
         result_.findings.end());
     if (result_.findings.size() > kMostFindings) result_.findings.resize(kMostFindings);
-    const bool died =
-        result_.has_failure || fails_by_name_ || (!result_.findings.empty() && !has_snapshot_);
+    // Without a failure growth alone is one to come; where a run that lives is highest is no fault of it.
+    const bool will_die =
+        !has_snapshot_ &&
+        std::any_of(result_.findings.begin(), result_.findings.end(),
+                    [](const Finding& one) { return one.cause != Cause::kPipelineFirstStage; });
+    const bool died = result_.has_failure || fails_by_name_ || will_die;
     result_.verdict = died && !result_.findings.empty() ? result_.findings[0].cause
                       : died                            ? Cause::kActivations
                                                         : Cause::kHealthy;
@@ -284,6 +287,12 @@ class Diagnosing {
 
   void compare() {
     if (question_.prediction == nullptr || question_.prediction->ranks.empty()) return;
+    if (result_.highest) {
+      const RankPrediction& highest =
+          question_.prediction->ranks[rank_index_of(*question_.prediction, result_.highest->rank)];
+      result_.highest->predicted_allocated = highest.allocated;
+      result_.highest->predicted_reserved = highest.reserved;
+    }
     const RankPrediction& rank =
         question_.prediction->ranks[rank_index_of(*question_.prediction, result_.rank)];
     Phase phase = rank.phase;

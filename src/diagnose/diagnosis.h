@@ -17,9 +17,9 @@
 
 #include "diagnose/attribution.h"
 #include "diagnose/cause.h"
+#include "diagnose/highest_readings.h"
 #include "document/unified_diff.h"
 #include "evidence/evidence.h"
-#include "evidence/flight_recorder.h"
 #include "job/job.h"
 #include "predict/prediction.h"
 #include "predict/suggest.h"
@@ -83,7 +83,8 @@ struct Diagnosis {
   Bytes unaccounted{};
   std::array<Bytes, 9> by_rule{};  // bytes that A1 to A9 gave to their pile
   std::optional<Bytes> slack, runtime;
-  std::vector<BlockGroup> groups;  // largest first
+  std::vector<BlockGroup> groups;         // largest first
+  std::optional<HighestReading> highest;  // of a framework's own lines
   std::optional<PhasePrediction> against;
   std::vector<Growth> growth;
   std::vector<Fix> fixes;
@@ -97,8 +98,7 @@ struct Diagnosis {
 
 struct DiagnosisQuestion {
   std::vector<Evidence> evidence;
-  std::vector<CollectiveCulprit> culprits;  // of all ranks' flight recorders
-  const Job* job = nullptr;                 // with it the four below
+  const Job* job = nullptr;  // with it the four below
   const Prediction* prediction = nullptr;
   Rewritten rewritten;
   Rewritten

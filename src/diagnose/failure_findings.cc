@@ -70,14 +70,15 @@ class FailureRules {
         outside();
         break;
       case Kind::kHost:
-        add(Cause::kHostMemory, 0.9, "the host's memory ran out");
+        add(Cause::kHostMemory, 0.9, "the host's memory ran out" + said());
         break;
       case Kind::kKilled:
         add(Cause::kHostMemory, 0.6,
-            "a process was killed from outside, as the kernel does when host memory runs out");
+            "a process was killed from outside, as the kernel does when host memory runs out" +
+                said());
         break;
       case Kind::kHardware:
-        add(Cause::kHardware, 0.85, "the device reported an error of its own");
+        add(Cause::kHardware, 0.85, "the device reported an error of its own" + said());
         break;
       case Kind::kCollectiveTimeout:
         // Dumps of all ranks name it; a line of the watchdog knows that somebody is missing.
@@ -87,7 +88,7 @@ class FailureRules {
           add(Cause::kNotMemory, 0.7, "a collective waited for a rank that never came");
         break;
       case Kind::kOther:
-        add(Cause::kNotMemory, 0.75, "the first failure is no allocation");
+        add(Cause::kNotMemory, 0.75, "the first failure is no allocation" + said());
         break;
     }
     return std::move(findings_);
@@ -107,6 +108,17 @@ class FailureRules {
       return;
     }
     add(Cause::kNcclOrContext, 0.75, "an allocation beside PyTorch's allocator failed");
+  }
+
+  // The failure's own words, as much of them as a reader needs to find the line.
+  std::string said() const {
+    constexpr std::size_t kMostOfMessage = 120;
+    if (failure_.message.size() <= kMostOfMessage)
+      return failure_.message.empty() ? "" : ": " + failure_.message;
+    std::size_t size = kMostOfMessage;  // not within a character
+    while (size > 0 && (static_cast<unsigned char>(failure_.message[size]) & 0xC0U) == 0x80U)
+      --size;
+    return ": " + failure_.message.substr(0, size) + "...";
   }
 
   Finding& add(Cause cause, double certainty, std::string text,

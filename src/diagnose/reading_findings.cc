@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "diagnose/diagnosis.h"
@@ -11,7 +12,7 @@
 namespace steelyard {
 namespace {
 
-constexpr std::size_t kFewestRanks = 4;
+constexpr std::size_t kFewestRanks = 4, kFewestStages = 4;
 
 std::string of_rank(const std::optional<std::int64_t>& rank) {
   return rank ? fmt::format(" on rank {}", *rank) : std::string();
@@ -103,10 +104,19 @@ PeaksOfRanks peaks_of_ranks(const DiagnosisQuestion& question) {
   return peaks;
 }
 
+// Peaks of the stages: ranks that follow each other and peak alike are of one (its tensor and data ranks).
+std::vector<std::int64_t> peaks_of_stages(const PeaksOfRanks& peaks) {
+  std::vector<std::int64_t> stages;
+  for (const auto& [rank, peak] : peaks.of_rank)
+    if (stages.empty() || std::abs(peak - stages.back()) * 500 > stages.back())
+      stages.push_back(peak);
+  return stages;
+}
+
 // A constant less from stage to stage: micro-batches in flight. The last stage has the head.
 std::optional<Finding> first_stage(const PeaksOfRanks& peaks) {
-  std::vector<std::int64_t> order;
-  for (const auto& [rank, peak] : peaks.of_rank) order.push_back(peak);
+  const std::vector<std::int64_t> order = peaks_of_stages(peaks);
+  if (order.size() < kFewestStages) return std::nullopt;
   std::size_t falls = 0;
   for (std::size_t index = 1; index + 1 < order.size(); ++index)
     falls += order[index] < order[index - 1] ? 1 : 0;

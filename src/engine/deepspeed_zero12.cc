@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "engine/deepspeed.h"
+#include "job/method_choice.h"
 
 namespace steelyard {
 
@@ -137,7 +138,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
       events.push_back({buffers.stepped, 1});
       events.push_back({buffers.joined, -1});
     }
-    events.push_back({buffers.owned, -1});
+    if (!holds_owned_) events.push_back({buffers.owned, -1});
     if (this->clips()) this->norm_.numbers(4, events);  // the factor, with the scale, inverted
   }
   void optimizer(const Stage<N>& stage, Events& events) override {
@@ -146,6 +147,7 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
     const bool casts = this->master_ != this->stored_;
     this->step(buffers.states, events);
     events.push_back({casts ? buffers.stepped : buffers.joined, -1});
+    if (holds_owned_) events.push_back({buffers.owned, -1});
     this->norm_.hold(-2, events);
   }
   HostMemory host(const Stage<N>& stage) const override {
@@ -314,6 +316,8 @@ class DeepSpeedZero12 final : public DeepSpeedModel<N> {
   }
   bool pipeline_ = false, reduces_early_ = false;
   std::int32_t bucket_count_ = 1;
+  // Gradients of all groups of parameters lie in one buffer, which the last group's hold while the others are stepped.
+  const bool holds_owned_ = has_two_groups(this->job_);
   SlotId bucket_ = -1;
   const char* beside_ = nullptr;    // the rule of what a reduction allocates beside computation
   std::vector<SlotId> passing_by_;  // gradients of the head that are larger than the bucket

@@ -80,6 +80,11 @@ class DeepSpeedZero3 final : public Zero3Partitions<N> {
   void load(const Stage<N>& stage, Events& events) override {
     const Buffers* known = this->buffers_.find(stage);
     here_ = known ? *known : this->buffers_.add(stage, this->make_buffers(stage));
+    // A model that scores has an engine without an optimizer: its partitions, and no buffer for gradients.
+    if (this->context_.style.scores) {
+      EngineModel<N>::hold(frozen_shares_, stage, events);
+      return EngineModel<N>::hold(constants_, stage, events);
+    }
     this->hold_kernel_flag(events);
     events.push_back({flags_, this->offloads_states() ? 1 : 2});  // the tracker is on the host then
     if (!this->offloads_parameters()) {

@@ -28,13 +28,15 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   explicit Fsdp2(const EngineContext<N>& context)
       : Fsdp2Groups<N>(context),
         keeps_gathered_(this->job_.parallel.zero_stage == 2 || gathers_once_),
-        reshards_last_(this->job_.wrapping.reshards_last && !keeps_gathered_),
+        runs_head_(this->job_.training.log_probabilities != LogProbabilities::kTiles),
+        reshards_last_(this->job_.wrapping.reshards_last && !keeps_gathered_ && runs_head_),
         hooks_loss_(this->job_.implementation == Implementation::kTransformers &&
-                    !this->job_.wrapping.ends_apart),
+                    !this->job_.wrapping.ends_apart &&
+                    this->job_.training.log_probabilities == LogProbabilities::kNone),
         reduces_once_(gathers_once_ && !this->job_.parallel.sync_each_micro_batch) {}
 
   GradientPolicy gradient_policy(bool first_micro_batch) const override {
-    const bool adds = (reduces_once_ || (waits_ && waiting_.empty())) && !first_micro_batch;
+    const bool adds = (reduces_once_ || waits_) && waiting_.empty() && !first_micro_batch;
     return adds ? GradientPolicy::kAdd : GradientPolicy::kKeep;
   }
   bool differs_in_last() const override { return waits_; }
@@ -62,6 +64,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     if (gathers_once_ && !first) return;  // gathered by the first micro-batch
     stage_ = stage;
     if (gathers_at_start()) return copy_out_all(stage, events);
+    if (stands_whole_ && !ends_apart_) return ends(parameters_, first_ends(), stage, events, 1);
     gather(first_ends(), stage, events);
     copy_out(first_ends(), stage, events);
   }
@@ -80,6 +83,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
   void before_head(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
     if (!ends_apart_ || (gathers_once_ && (!first || gathers_at_start()))) return;
+    if (stands_whole_) return ends(parameters_, Ends::kHead, stage, events, 1);
     gather(Ends::kHead, stage, events);
     copy_out(Ends::kHead, stage, events);
     free_previous_gather(last_unit, events);
@@ -91,25 +95,28 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     last_unit_ = last_unit;
     if (gathers_once_ && (!first || gathers_at_start())) return;  // all is there
     if (!ends_apart_ && reshards_last_) ends(parameters_, Ends::kAll, stage, events, -1);
-    if (ends_apart_ && stage.head)
+    if (ends_apart_ && stage.head && !stands_whole_)
       ends(gathered_, Ends::kHead, stage, events, -1);
     else
       free_previous_gather(last_unit, events);
   }
   // The root's hook stands at what its forward returns: the loss itself, where the model computes it. That of norm and head
-  // stands at the logits.
+  // stands at the logits. A group ends its forward, and is hooked, when all of its modules have run: of a head that is read and
+  // not called it never does (_fsdp_state.py, _post_forward), and backward's first gather is the last layer's own.
   void begin_backward(const Stage<N>& stage, bool, Events& events) override {
     if (hooks_loss_) before_last_backward(stage, events);
   }
   void around_head_product(std::int32_t count, Events& events) const override {
-    if (!hooks_loss_ && count > 0) before_last_backward(stage_, events);
+    if (!hooks_loss_ && runs_head_ && count > 0) before_last_backward(stage_, events);
   }
   void after_head_backward(const Stage<N>& stage, bool first, Events& events) override {
-    if (ends_apart_ && !reduces_once_) after_backward_of(Ends::kHead, stage, first, -1, events);
+    if (ends_apart_ && reduces_once_) return add_to_waiting(Ends::kHead, stage, first, events);
+    if (ends_apart_) after_backward_of(Ends::kHead, stage, first, -1, events);
   }
   void before_backward(const Neighbours& here, bool, Events& events) override {
     if (keeps_gathered_) return;
-    if (here.previous >= 0 || !keeps_last(here.unit)) {  // it has been prefetched
+    if (here.previous >= 0 || !keeps_last(here.unit)) {  // it has been prefetched, or comes now
+      if (here.previous < 0 && !runs_head_) gather(here.unit, events);
       copy_out(here.unit, events);
       one(gathered_, here.unit, -1, events);
     }
@@ -121,9 +128,9 @@ class Fsdp2 final : public Fsdp2Groups<N> {
       gather(Ends::kEmbedding, stage_, events);
   }
   void after_backward(const Neighbours& here, bool first, Events& events) override {
-    if (reduces_once_) return;
     const auto kind = static_cast<std::size_t>(here.unit);
     waiting_.add_to(this->context_.gradients_of_kind[kind], first, events);
+    if (reduces_once_) return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);
     if (!gathers_once_) one(parameters_, here.unit, -1, events);
     if (waits_ && !in_last_)
       return waiting_.keep(this->context_.gradients_of_kind[kind], first, events);
@@ -149,7 +156,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
     ends(gathered_, Ends::kEmbedding, stage, events, -1);
   }
   void end_backward(const Stage<N>& stage, int last_unit, bool first, Events& events) override {
-    if (reduces_once_) return;
+    if (reduces_once_) return add_to_waiting(first_ends(), stage, first, events);
     after_backward_of(first_ends(), stage, first, last_unit, events);
     if (!waits_ || in_last_) ends(reduce_input_, first_ends(), stage, events, -1);
     if (gathers_once_) return;
@@ -279,7 +286,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   void free_previous_gather(int previous, Events& events) const {
     if (previous >= 0)
       one(gathered_, previous, -1, events);
-    else
+    else if (!stands_whole_ || ends_apart_)
       ends(gathered_, first_ends(), stage_, events, -1);
   }
   void free_previous_input(int previous, const Stage<N>& stage, Events& events) const {
@@ -287,6 +294,13 @@ class Fsdp2 final : public Fsdp2Groups<N> {
       one(reduce_input_, previous, -1, events);
     else if (ends_apart_)
       ends(reduce_input_, Ends::kHead, stage, events, -1);
+  }
+  // A pipeline's, until its last micro-batch has run; nothing where gradients wait as they are.
+  void add_to_waiting(Ends which, const Stage<N>& stage, bool first, Events& events) const {
+    for_each_gradient_list(which, stage, [&](const auto& gradients) {
+      waiting_.add_to(gradients, first, events);
+      waiting_.keep(gradients, first, events);
+    });
   }
   // `previous`: the layer that was reduced before; -1: none was.
   void after_backward_of(Ends which, const Stage<N>& stage, bool first, int previous,
@@ -350,6 +364,9 @@ class Fsdp2 final : public Fsdp2Groups<N> {
   }
 
   const bool keeps_gathered_;
+  const bool runs_head_;  // as a module
+  // The trained model scores without its adapters, behind its own forward: what that has left whole is there.
+  const bool stands_whole_ = this->context_.style.scores && this->job_.adapter.has_value();
   const bool reshards_last_;
   const bool hooks_loss_;
   // Unless told, stages of a pipeline reduce gradients once, after the last micro-batch.

@@ -79,7 +79,11 @@ Fsdp2Groups<N>::Fsdp2Groups(const EngineContext<N>& context)
   gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
                           true, Of::kTrained);
   reduction_is_cast_ = reduction != stored_;
-  if (waits_ && reduction != of_gradients) waiting_ = WaitingGradients<N>(context, reduction);
+  // Stages of a pipeline that reduce once have theirs wait in the same way, where backward runs whole.
+  const bool waits_in_pipeline = gathers_once_ && !this->job_.parallel.sync_each_micro_batch &&
+                                 !pipeline_order(this->job_).splits_backward;
+  if ((waits_ || waits_in_pipeline) && reduction != of_gradients)
+    waiting_ = WaitingGradients<N>(context, reduction);
   if (this->offloads_parameters()) {
     arriving_ = arriving_set("parameter shards from the host", compute);
     if (compute != stored_)

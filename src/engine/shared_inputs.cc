@@ -111,8 +111,9 @@ class Inputs {
         return attention->always_masked ||
                (windowed && job_.training.sequence_length > *attention->sliding_window);
       });
-      if (any(masked) && style_.attention == AttentionKernel::kEfficient)
-        add(name, pairs, ElementType::kBool, again_, masked);
+      const bool takes_mask = style_.attention == AttentionKernel::kEfficient ||
+                              style_.attention == AttentionKernel::kCudnn;
+      if (any(masked) && takes_mask) add(name, pairs, ElementType::kBool, again_, masked);
     }
   }
 

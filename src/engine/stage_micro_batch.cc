@@ -72,13 +72,47 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
     decoder_returns(finish);
   else if (stage.embedding)
     for (SlotId slot : embedding_.named) finish.push_back({slot, -1});
-  const bool returns_logits = stage.head && calls_loss();
+  // The autocast context is left with what the model returns, the loss or its logits, and its cache of cast weights with it.
+  const std::array<std::vector<Group>, 2> stacks = stacks_of(groups);
+  const auto leave_autocast = [&] {
+    const auto drop = [&](const Tapes& of, std::int64_t times) {
+      for (SlotId slot : of.lingering) finish.push_back({slot, static_cast<std::int32_t>(-times)});
+    };
+    for (const std::vector<Group>& layers_of_stack : stacks)
+      for (const Group& group : layers_of_stack)
+        for (const Run& run : group.runs) {
+          const bool lowest = &group == &layers_of_stack.front() && &run == &group.runs.front();
+          const bool highest = &group == &layers_of_stack.back() && &run == &group.runs.back();
+          const Edge below{lowest && edge.input, false, false, false};
+          const Edge above{false, highest && edge.gradient, false, highest && stacks_ && !sees()};
+          const std::int64_t layers = run.count * group.times;
+          if (layers == 1) {
+            drop(tapes(run.variant, {below.input, above.gradient, false, above.top}), 1);
+            continue;
+          }
+          const std::int64_t at_edges = (below == Edge{} ? 0 : 1) + (above == Edge{} ? 0 : 1);
+          if (below != Edge{}) drop(tapes(run.variant, below), 1);
+          if (above != Edge{}) drop(tapes(run.variant, above), 1);
+          if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
+        }
+    if (stage.embedding) drop(embedding_, 1);
+    if (stacks_) drop(stacks_->bridge, 1);
+    if (stage.head) drop(head_, 1);
+  };
+  // Of a preference the trainer makes the loss of what it was given.
+  const bool loss_outside = stage.head &&
+                            job_.training.log_probabilities != LogProbabilities::kNone &&
+                            job_.training.log_probabilities != LogProbabilities::kTiles;
+  const bool returns_logits = stage.head && (calls_loss() || loss_outside);
   if (stage.head) {
     const auto logits = head_.forward.begin() + static_cast<std::ptrdiff_t>(head_.logits);
     finish.insert(finish.end(), returns, logits);
     engine_->after_head(stage, finish);
     if (returns_logits) engine_->end_forward(stage, last, first, finish);
-    finish.insert(finish.end(), logits, head_.forward.end());
+    if (loss_outside) leave_autocast();
+    std::vector<Event> of_loss(logits, head_.forward.end());
+    if (loss_outside) hand_out_logits(of_loss);
+    append(finish, of_loss);
   } else if (keeps_outputs_ ? !first && lets_output_go_in_forward(stage)
                             : torch_pipeline_ == chunk.hands_on)
     // Sent, and let go (Megatron's deallocate_pipeline_outputs). torch keeps it; handed over, it takes the place of a
@@ -98,31 +132,7 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
                                              return event.slot == output && event.count > 0;
                                            })),
                     {output, -1});
-  // The autocast context is left with the loss, and its cache of cast weights with it.
-  const auto drop = [&](const Tapes& of, std::int64_t times) {
-    for (SlotId slot : of.lingering) finish.push_back({slot, static_cast<std::int32_t>(-times)});
-  };
-  const std::array<std::vector<Group>, 2> stacks = stacks_of(groups);
-  for (const std::vector<Group>& layers_of_stack : stacks)
-    for (const Group& group : layers_of_stack)
-      for (const Run& run : group.runs) {
-        const bool lowest = &group == &layers_of_stack.front() && &run == &group.runs.front();
-        const bool highest = &group == &layers_of_stack.back() && &run == &group.runs.back();
-        const Edge below{lowest && edge.input, false, false, false};
-        const Edge above{false, highest && edge.gradient, false, highest && stacks_ && !sees()};
-        const std::int64_t layers = run.count * group.times;
-        if (layers == 1) {
-          drop(tapes(run.variant, {below.input, above.gradient, false, above.top}), 1);
-          continue;
-        }
-        const std::int64_t at_edges = (below == Edge{} ? 0 : 1) + (above == Edge{} ? 0 : 1);
-        if (below != Edge{}) drop(tapes(run.variant, below), 1);
-        if (above != Edge{}) drop(tapes(run.variant, above), 1);
-        if (layers > at_edges) drop(tapes(run.variant), layers - at_edges);
-      }
-  if (stage.embedding) drop(embedding_, 1);
-  if (stacks_) drop(stacks_->bridge, 1);
-  if (stage.head) drop(head_, 1);
+  if (!loss_outside) leave_autocast();
   for (const Event& event : of_graph_before) finish.push_back({event.slot, -event.count});
   if (loop_.kept) {
     if (!very_first_) finish.push_back({loss_, -1});
@@ -148,6 +158,18 @@ NodeId StagePrograms<N>::forward_node(const Stage<N>& stage, const Chunk& chunk,
   }
   return program.sequence("forward",
                           {at_start, layers_node(groups, edge, true, first, false), at_end});
+}
+
+// DDP hands out copies of what the model returns, and lets that go (nn/parallel/distributed.py, _DDPSink).
+template <class N>
+void StagePrograms<N>::hand_out_logits(std::vector<Event>& of_loss) {
+  if (job_.engine != Engine::kDdp || job_.parallel.data == 1 || scores()) return;
+  const ElementType type = style_.autocast ? ElementType::kFloat32 : style_.compute;
+  const SlotId copy = book_.slot({"loss", "logits, copied as they are handed out", "ddp.outputs"},
+                                 Pile::kTemporary, sizes_.tokens * sizes_.vocabulary, type);
+  // Under autocast, of what accelerate has widened before.
+  const std::size_t widened = std::min<std::size_t>(style_.autocast ? 2 : 0, of_loss.size());
+  of_loss.insert(of_loss.begin() + static_cast<std::ptrdiff_t>(widened), {{copy, 1}, {copy, -1}});
 }
 
 // Inputs of layers on their way to the host, beside the last one's: training/_activation_offloading.py, max_fwd_stash_size.

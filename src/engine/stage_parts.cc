@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/stage_program.h"
+#include "engine/stage_scoring.h"
 
 namespace steelyard {
 
@@ -48,7 +49,7 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
   for (int turn = 0; turn < later; ++turn) {
     const bool first = turn == 0;
     const auto at = static_cast<std::size_t>(turn);
-    chunk.forward[at] = program.sequence("", {forward_node(stage, chunk, first), scoring_node()});
+    chunk.forward[at] = passage_node(stage, chunk, first);
     const Backward backward = backward_node(stage, chunk, first, BackwardPart::kWhole);
     chunk.backward[at] = whole(backward);
     if (first) {
@@ -66,8 +67,7 @@ void StagePrograms<N>::build_nodes(const Stage<N>& stage, Chunk& chunk) {
     if (first && engine_->learns_from_first()) {
       engine_->in_very_first(true);
       cache_.clear();
-      chunk.first_step_forward =
-          program.sequence("", {forward_node(stage, chunk, first), scoring_node()});
+      chunk.first_step_forward = passage_node(stage, chunk, first);
       chunk.first_step_backward =
           in_first_step(backward_node(stage, chunk, first, BackwardPart::kWhole));
       engine_->in_very_first(false);
@@ -194,9 +194,6 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   if (divides_vocabulary()) build_vocabulary(stage, parts);
   hold_states_of_backward(stage, states);
   Program& program = book_.program;
-  // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
-  parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
-                            : program.tape(Phase::kLoad, "load", load);
   std::vector<Event> forward_workspaces, backward_workspaces, left;
   engine_->hold_forward_workspaces(forward_workspaces);
   engine_->held_from_first_forward(stage, forward_workspaces);
@@ -213,6 +210,14 @@ std::size_t StagePrograms<N>::find_parts(std::int64_t index) {
   const NodeId of_backward = program.tape(Phase::kBackward, "workspaces", backward_workspaces);
   std::vector<Event> of_loop;
   if (loop_.kept) of_loop = {{ids_, 1}, {loss_, 1}};
+  if (scorer_job_ != nullptr && job_.training.reference == Reference::kModel) {
+    // Where the first step is built as later ones are, it is there from the start.
+    std::vector<Event>& of = engine_->learns_from_first() ? of_loop : load;
+    append(of, root_left_whole(scorer_job_->engine, program));
+  }
+  // A stage without layers (nanotron splits so) loads nothing, and has its phase all the same.
+  parts.load = load.empty() ? program.moment(Phase::kLoad, "load")
+                            : program.tape(Phase::kLoad, "load", load);
   parts.held_later = program.sequence(
       "", {of_backward, parts.left, program.tape(Phase::kOptimizer, "first step", of_loop)});
   parts.states = program.tape(engine_->makes_states_at_load() ? Phase::kLoad : Phase::kOptimizer,

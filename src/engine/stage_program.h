@@ -6,7 +6,7 @@
 //     states      moments
 //     step                                                         step
 //       warm-up   F x w               as the order of the          ...
-//       steady    (F B) x (m - w)     schedule says             a preference: F, scoring, B
+//       steady    (F B) x (m - w)     schedule says             a preference: F, scoring, B; completions: generation, scoring, F, B
 //       drain     B x w                                            states
 //       optimizer                                                  optimizer
 //     checkpoint
@@ -174,6 +174,9 @@ class StagePrograms {
   Phase passage() const { return scores() ? Phase::kScoring : Phase::kForward; }
   // A forward of the model that scores, behind which nothing of it is left; the empty node where nothing does.
   NodeId scoring_node();
+  void hand_out_logits(std::vector<Event>& events);
+  // Forward with what scores: beside it, or, of what is generated first, before the first of a step.
+  NodeId passage_node(const Stage<N>& stage, const Chunk& chunk, bool first);
   void load_scorer(std::vector<Event>& events);
   // Where its weights are divided, and gathered all at once: what comes before its forward (1), and goes behind it (-1).
   void gather_scorer(std::int32_t sign, std::vector<Event>& events);

@@ -45,14 +45,21 @@ PipelineWork StagePrograms<N>::work(const Recompute& recompute) {
     if (part + 1 < parts) continue;
     counts.push_back({add("head", static_cast<int>(job_.model->kinds.size()) + 1, head_), 1});
   }
-  if (scorer_) {  // forward alone
-    const PipelineWork scoring = scorer_->work(Recompute{});
-    for (const PipelineWork::Count& count : scoring.parts.front()) {
-      const PipelineWork::Stretch& stretch = scoring.stretches[count.stretch];
+  // KTO's mismatched pairs go through both models once more (trl trainer/kto_trainer.py, _compute_kl_logps); before what vLLM
+  // has generated is learnt from, the policy says how likely it is (grpo_trainer.py, _generate_and_score_completions).
+  const bool mismatched = job_.training.method == Method::kKto && !scores();
+  const bool scores_itself = mismatched || job_.generation.by == Generator::kVllm ||
+                             job_.generation.by == Generator::kElsewhere;
+  const auto add_forwards = [&](const PipelineWork& of, std::int64_t times) {
+    const std::vector<PipelineWork::Count> counts = of.parts.front();
+    for (const PipelineWork::Count& count : counts) {
+      const PipelineWork::Stretch stretch = of.stretches[count.stretch];
       result.stretches.push_back({stretch.label, stretch.unit, stretch.forward, Kernels{}});
-      result.parts.front().push_back({result.stretches.size() - 1, count.times});
+      result.parts.front().push_back({result.stretches.size() - 1, count.times * times});
     }
-  }
+  };
+  if (scores_itself && !scores()) add_forwards(PipelineWork(result), 1);
+  if (scorer_) add_forwards(scorer_->work(Recompute{}), mismatched ? 2 : 1);
   if (divided) {
     const int rows = static_cast<int>(job_.model->kinds.size()) + 2;
     Vocabulary& vocabulary = *graphs_->vocabulary;

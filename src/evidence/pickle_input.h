@@ -34,15 +34,17 @@ class PickleInput {
       stop("the file ends within a value");
       return {};
     }
-    const std::string_view taken = bytes_.substr(at_, static_cast<std::size_t>(length));
+    const std::string_view taken(bytes_.data() + at_, static_cast<std::size_t>(length));
     at_ += taken.size();
     return taken;
   }
+  // Little-endian; 0 where the file ends. The loop is over the constant of the call, which makes it one load.
   std::uint64_t number(int length) {
-    std::uint64_t number = 0;
     const std::string_view taken = take(static_cast<std::uint64_t>(length));
-    for (std::size_t i = 0; i < taken.size(); ++i)
-      number |= static_cast<std::uint64_t>(static_cast<unsigned char>(taken[i])) << (8 * i);
+    if (taken.empty()) return 0;
+    std::uint64_t number = 0;
+    for (int i = 0; i < length; ++i)
+      number |= static_cast<std::uint64_t>(static_cast<unsigned char>(taken.data()[i])) << (8 * i);
     return number;
   }
   std::string_view line();

@@ -54,6 +54,9 @@ class SnapshotBuilder {
     if (bytes > (std::size_t{64} << 20)) events_.reserve(bytes / 72);
   }
 
+  // What is larger is damage.
+  static constexpr std::int64_t kMostDevices = 1024, kLargestSize = std::int64_t{1} << 50;
+
   static Value integer(std::int64_t number) { return {number, 0, Kind::kInteger}; }
   static Value truth(bool yes) { return {yes ? 1 : 0, 0, Kind::kBool}; }
   static Value number(double number);
@@ -62,6 +65,9 @@ class SnapshotBuilder {
   Value dict(const Value& before, std::span<const Value> keys_and_values);
   Value list(const Value& before, std::span<const Value> items);
   Value tuple(std::span<const Value> items);
+
+  // Whether so many more values may stand in lists and dicts; else a fault.
+  bool room_for(std::size_t values);
 
   // Of a text: itself; of anything else "?".
   std::string shown(const Value& value) const;
@@ -94,14 +100,19 @@ class SnapshotBuilder {
   std::int32_t stack_in(const Value& value) const;
   std::int16_t stream_of(std::int64_t stream, std::int64_t pool);
   template <class Take>
-  void each_row(const Value& list, Kind kind, Take take) const;
+  void each_row(const Value& list, Kind kind, Take take) const {
+    if (list.kind != Kind::kRows) return;
+    const Rows& rows = rows_[static_cast<std::size_t>(list.payload)];
+    if (rows.kind != kind) return;
+    for (const auto& [begin, end] : rows.ranges)
+      for (std::int64_t index = begin; index < end; ++index) take(index);
+  }
   const Value* member(const Value& dict, std::string_view key) const;
   void take_segments(const Value& list);
   void take_traces(const Value& list);
   void take_settings(const Value& settings);
   RecordedDevice& device(std::int64_t number);
   void fail(std::string message);
-  bool room_for(std::size_t values);
 
   std::size_t most_values_ = 0, values_ = 0;
   std::string fault_;

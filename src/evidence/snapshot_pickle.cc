@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "evidence/known_stacks.h"
 #include "evidence/pickle_input.h"
 #include "evidence/pickle_machine.h"
 #include "evidence/snapshot_builder.h"
@@ -69,6 +71,7 @@ class SnapshotStack {
     if (has(count)) stack_.resize(stack_.size() - count);
   }
   void mark() {
+    if (takes_known_stack()) return;
     if (marks_.size() >= kMostMarks)
       input_.stop(fmt::format("values are nested deeper than {}", kMostMarks));
     else
@@ -104,6 +107,8 @@ class SnapshotStack {
     if (index >= most_remembered_) return input_.stop("a place of the memo is out of reason");
     if (index >= memo_.size())
       memo_.resize(static_cast<std::size_t>(index) + 1, {0, 0, Row::kUnwritten});
+    else if (memo_[static_cast<std::size_t>(index)].kind != Row::kUnwritten)
+      known_.forget();
     stack_.back().slot = static_cast<std::uint32_t>(index) + 1;
     memo_[static_cast<std::size_t>(index)] = stack_.back();
   }
@@ -169,6 +174,7 @@ class SnapshotStack {
       return input_.stop("an opcode fills a container that is not there");
     const std::size_t at = begin - 1;
     const Row kind = stack_[at].kind;
+    const std::size_t count = stack_.size() - begin;
     const bool is_dict = kind == Row::kEmptyDict || kind == Row::kDict ||
                          (kind >= Row::kEvent && kind <= Row::kPast);
     const bool is_list =
@@ -180,7 +186,18 @@ class SnapshotStack {
     grown(at,
           dict ? builder_.dict(stack_[at], from(begin)) : builder_.list(stack_[at], from(begin)));
     stack_.resize(begin);
+    if (kind == Row::kEmptyList && stack_[at].kind == Row::kStack)
+      known_.learn(input_.at(), stack_[at].payload, count);
     check();
+  }
+  // The frames of a stack that was read before, in place of the fetches that fill it; they stand behind a MARK.
+  bool takes_known_stack() {
+    if (stack_.size() <= bottom() || stack_.back().kind != Row::kEmptyList) return false;
+    const KnownStacks::Known* known = known_.look(input_.bytes(), input_.at());
+    if (known == nullptr || !builder_.room_for(known->frames)) return false;
+    input_.take(known->size);
+    grown(stack_.size() - 1, {known->stack, 0, Row::kStack});
+    return true;
   }
   void check() {
     if (!builder_.fault().empty() && !input_.ended())
@@ -192,6 +209,7 @@ class SnapshotStack {
   std::vector<Value> stack_;
   std::vector<std::size_t> marks_;
   std::vector<Value> memo_;
+  KnownStacks known_;
   std::size_t most_stacked_ = 0, most_remembered_ = 0;
   bool ended_well_ = false;
 };

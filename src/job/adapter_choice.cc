@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
 #include "document/edit_distance.h"
 #include "model/adapt.h"
+#include "model/expert_targets.h"
 #include "model/sequence.h"
 
 namespace steelyard {
@@ -238,30 +238,35 @@ void warn_of_experts_beside(Draft& draft) {
       "\"4.57\" has experts that are quantised; upcast = false leaves them in 16 bits");
 }
 
-// PEFT 0.21 puts adapters beside the stacked tensors of experts that were linear modules before transformers 5, where their
-// modules are meant (peft utils/transformers_weight_conversion.py, _convert_peft_config_moe). Older ones leave them out, as here.
-void warn_of_experts_without_adapters(Draft& draft) {
+// What PEFT refuses, of adapters beside stacked experts (tuners/lora/layer.py, ParamWrapper), and what is not weighed of them.
+void check_adapters_of_experts(Draft& draft, const Adapted& adapted) {
   const Job& job = draft.job();
-  if (!job.adapter->by_peft || job.separate_experts) return;
-  constexpr std::array<std::string_view, 7> kMeant = {
-      "all-linear", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"};
-  const std::vector<std::string>& targets = job.adapter->target_modules;
-  const auto meant = std::find_if(targets.begin(), targets.end(), [&](const std::string& target) {
-    return std::find(kMeant.begin(), kMeant.end(), target) != kMeant.end();
-  });
-  const std::vector<Layer>& layers = job.model->kinds;
-  // Those of gpt-oss (with biases) and Llama 4 were tensors before, too.
-  const bool were_modules = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {
-    const auto* experts = std::get_if<ExpertMlp>(&layer.mlp);
-    return experts != nullptr && experts->gate_up_bias_index < 0 &&
-           !experts->every_expert_runs_every_token;
-  });
-  if (meant == targets.end() || !were_modules) return;
-  draft.warn(KeyId::kAdapterTargets, "E641",
-             fmt::format("\"{}\": no adapters of the routed experts are counted", *meant),
-             "PEFT 0.21 with transformers 5 has them beside the experts' stacked tensors: far more "
-             "is trained and kept than this says",
-             "target_modules = [\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\"] is weighed whole");
+  const Adapter& adapter = *job.adapter;
+  const std::string without =
+      "target_modules = [\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\"] leaves the experts out";
+  const auto refuse = [&](KeyId key, std::string what, std::string why) {
+    draft.refuse(key, "E266", std::move(what), std::move(why), without);
+  };
+  if (!adapted.half_of_experts.empty())
+    refuse(KeyId::kAdapterTargets,
+           fmt::format("\"{}\" alone, of the experts' gate and up", adapted.half_of_experts),
+           "PEFT stops: since transformers 5 both are one tensor, and both need to be named");
+  if (adapter.method == "dora")
+    refuse(KeyId::kAdapterMethod, "dora beside experts",
+           "PEFT stops: it has no DoRA of tensors that are no linear module");
+  if (adapter.dropout > 0)
+    refuse(KeyId::kAdapterDropout, fmt::format("dropout = {} beside experts", adapter.dropout),
+           "PEFT stops: it has no dropout before tensors that are no linear module");
+  if (adapter.stacked_experts)
+    draft.refuse(KeyId::kQuantizeExperts, "E320",
+                 "not weighed yet: adapters beside quantised experts", "known, not in this version",
+                 without);
+  if (job.expert_adapters == ExpertAdapters::kApart)
+    draft.warn(KeyId::kAdapterTargets, "E641",
+               "what PEFT before 0.21 adds to the experts' weights is not counted",
+               "before its sum with the weights it is a tensor as large as they are, in fp32: more "
+               "is needed than this says",
+               "environment.peft = \"0.21\" adds both in one product, which is weighed");
 }
 
 void choose_expert_quantisation(Draft& draft) {
@@ -317,7 +322,9 @@ void refuse_unknown_target(Draft& draft, const Architecture& model, const std::s
 void choose_attention_of_wide_norms(Draft& draft) {
   Job& job = draft.job();
   const bool wide = job.adapter->rest == ElementType::kFloat32 && !job.training.precision.autocast;
-  if (!wide || job.training.attention != AttentionKernel::kFlash) return;
+  if (!wide || job.training.attention == AttentionKernel::kEager ||
+      job.training.attention == AttentionKernel::kEfficient)
+    return;
   if (draft.has(KeyId::kAttention)) {
     draft.refuse(
         KeyId::kAttention, "E220", "flash attention does not compute in fp32",
@@ -373,6 +380,8 @@ void choose_adapter(Draft& draft, const std::optional<StoredQuantisation>& store
   terms.rest = adapter.rest;
   // transformers leaves the head out; Lightning Fabric puts its 4-bit class in every linear module's place.
   terms.separate_experts = job.separate_experts;
+  if (adapter.by_peft && !job.separate_experts && job.expert_adapters != ExpertAdapters::kNone)
+    terms.expert_targets = expert_targets_of(job.model->family);
   terms.stacked_experts = adapter.stacked_experts;
   terms.with_head = job.implementation == Implementation::kLitgpt;
   Adapted adapted = adapt(*job.model, terms);
@@ -386,9 +395,9 @@ void choose_adapter(Draft& draft, const std::optional<StoredQuantisation>& store
                  "target_modules = [\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\"] is weighed");
     return;
   }
+  if (adapted.adapts_experts) check_adapters_of_experts(draft, adapted);
   job.model = std::move(adapted.architecture);
   warn_of_experts_beside(draft);
-  warn_of_experts_without_adapters(draft);
   make_recipe_of_the_adapter(job);
   choose_attention_of_wide_norms(draft);
 }

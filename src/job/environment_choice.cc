@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "document/edit_distance.h"
@@ -252,6 +253,23 @@ void choose_allocator(Draft& draft, const Value& document, const Version& torch,
 
 constexpr int kTwoSlips = 4;  // of edit_distance
 
+// Layers of the gated delta rule are weighed with a kernel that few environments have.
+void choose_delta_kernel(Draft& draft, const Value& document, Diagnostics& problems) {
+  const auto said = said_version(document, "flash-linear-attention", "0.6", problems);
+  const Job& job = draft.job();
+  if (said || job.model == nullptr || job.implementation != Implementation::kTransformers) return;
+  const std::vector<Layer>& layers = job.model->kinds;
+  if (std::none_of(layers.begin(), layers.end(), [](const Layer& layer) {
+        return std::holds_alternative<GatedDelta>(layer.attention);
+      }))
+    return;
+  draft.warn(
+      KeyId::kModel, "E267", "flash-linear-attention is taken for installed",
+      "without it transformers keeps the chunks of its own gated delta rule: 113 KB more for each "
+      "token and such layer of Qwen3.5 0.8B, recorded without checkpoints",
+      "pip install flash-linear-attention, and environment.flash-linear-attention = \"0.6\"");
+}
+
 // A name of the environment that nobody reads: one that was meant to be another, or that changes what is allocated.
 void warn_of_unread(const Value& document, Diagnostics& problems) {
   const Value* table = document.find("environment");
@@ -290,18 +308,25 @@ void peek_at_transformers(Draft& draft, const Value& document) {
   const auto version = said_version(document, "transformers", "4.44", said_later);
   job.separate_experts = job.implementation == Implementation::kTransformers &&
                          version.value_or(newest("transformers")) < Version{5, 0};
+  const Version peft = said_version(document, "peft", "0.18", said_later).value_or(newest("peft"));
+  job.expert_adapters = peft < Version{0, 19}   ? ExpertAdapters::kNone
+                        : peft < Version{0, 21} ? ExpertAdapters::kApart
+                                                : ExpertAdapters::kInOneProduct;
 }
 
 void choose_environment(Draft& draft, const Value& document, Diagnostics& problems) {
   const Version torch = choose_torch(draft, document, problems);
   choose_debug(draft, document, problems);
   choose_transformers(draft, document, problems);
+  said_version(document, "peft", "0.18",
+               problems);  // what it says stands since the adapters were read
   choose_bitsandbytes(draft, document, problems);
   choose_torchtune(draft, document, problems);
   choose_torchtitan(draft, document, problems);
   choose_megatron_core(draft, document, problems);
   choose_flash_attn(draft, document, problems);
   choose_liger(draft, document, torch, problems);
+  choose_delta_kernel(draft, document, problems);
   choose_allocator(draft, document, torch, problems);
   warn_of_unread(document, problems);
 }

@@ -43,7 +43,7 @@ enum class Implementation : std::uint8_t {
   kTorchtune  // pytorch/torchtune
 };
 constexpr std::size_t kImplementations = 7;
-enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash };
+enum class AttentionKernel : std::uint8_t { kEager, kEfficient, kFlash, kCudnn };
 // Fused linear: Liger's, which makes gradients in forward. Cut: Apple's Cut Cross Entropy, which has no logits in memory at all.
 enum class LossKernel : std::uint8_t { kPlain, kChunked, kFusedLinear, kFused, kCut };
 // What Liger's loss with the head does chunk by chunk, by its version. A weight's gradient is made apart, and widened, before it
@@ -99,7 +99,9 @@ enum class Method : std::uint8_t {
 };
 enum class Reference : std::uint8_t { kModel, kAdapter, kPrecomputed, kNone };
 // How the logarithms of the labels' probabilities are made of hidden states (operators/log_probabilities.cc).
-enum class LogProbabilities : std::uint8_t { kNone, kWhole, kTiles };
+enum class LogProbabilities : std::uint8_t { kNone, kWhole, kTiles, kKernel };
+// Who generates what a method learns from: the trained model's own code, an engine on the same device, or one on other devices.
+enum class Generator : std::uint8_t { kTransformers, kVllm, kElsewhere, kNone };
 
 std::string_view name_of(Engine engine);
 std::string_view name_of(Implementation implementation);
@@ -117,6 +119,7 @@ std::string_view name_of(OffloadTarget target);
 std::string_view name_of(CheckpointSave save);
 std::string_view name_of(Method method);
 std::string_view name_of(Reference reference);
+std::string_view name_of(Generator generator);
 
 struct Cluster {
   std::shared_ptr<const Device> device;
@@ -172,6 +175,16 @@ struct Training {
   Reference reference = Reference::kNone;
   Tokens prompt_length{0};  // of a sequence, from which nothing is learnt
   LogProbabilities log_probabilities = LogProbabilities::kNone;
+  bool likelihood_of_chosen = false;  // the loss has the cross entropy of what was chosen, too
+};
+
+// Completions that the trained model makes, and then learns from.
+struct Generation {
+  Generator by = Generator::kNone;
+  double share = 0;            // of the device's memory, that an engine on it takes
+  bool sleeps = false;         // that engine gives it back while the model is trained
+  std::int64_t sequences = 0;  // that a rank generates at once
+  bool on_this_device() const { return by == Generator::kVllm; }
 };
 
 // Sequences of one example: of a preference, what is chosen and what is rejected.
@@ -360,6 +373,8 @@ enum class Shifted : std::uint8_t { kLabels, kLogitsInLoss, kWideLogits, kNarrow
 // of the input before (aten/src/ATen/native/layer_norm.cpp, rms_norm_symint; seen in the graphs of 2.6.0, 2.7.0 and 2.8.0).
 enum class TorchRmsNorm : std::uint8_t { kOneKernel, kWeighedInFloat32, kWeighedNarrow };
 
+enum class ExpertAdapters : std::uint8_t { kNone, kApart, kInOneProduct };
+
 struct Job {
   std::shared_ptr<const Architecture> model;
   Engine engine = Engine::kFsdp2;
@@ -377,6 +392,7 @@ struct Job {
     return adapter.has_value() || !training.frozen.empty() ||
            (model != nullptr && follows_vision(*model) && has_unread_tensor(*model));
   }
+  Generation generation;
   // What scores beside the trained model, all of it frozen; null: nothing does.
   std::shared_ptr<const Architecture> scorer;
   CheckpointSave checkpoint = CheckpointSave::kSharded;
@@ -391,6 +407,8 @@ struct Job {
   std::int32_t foreach_lists = 1;
   // Each expert has linear modules of its own: transformers before 5.
   bool separate_experts = false;
+  // What PEFT trains beside stacked experts: nothing before 0.19, and with more memory before 0.21.
+  ExpertAdapters expert_adapters = ExpertAdapters::kInOneProduct;
   // The distributed optimizer has no buffer of parameters: megatron-core before 0.6.
   bool megatron_before_0_6 = false;
   bool torchtune_before_0_5 = false;

@@ -21,6 +21,46 @@ bool takes_no_flash_attention(const Job& job) {
   return job.model != nullptr && follows_encoder(*job.model);
 }
 
+bool has_heads_of_one_width(const Job& job) {
+  constexpr std::int64_t kWidest = 256;
+  return job.model == nullptr ||
+         std::all_of(job.model->kinds.begin(), job.model->kinds.end(), [](const Layer& layer) {
+           const auto* grouped = std::get_if<GroupedAttention>(&layer.attention);
+           return grouped != nullptr && grouped->head_width <= kWidest;
+         });
+}
+
+// cuDNN's kernel, which torch's scaled_dot_product_attention takes; Megatron's code reaches it through Transformer Engine, whose
+// own rule decides.
+void check_cudnn_attention(Draft& draft) {
+  const Job& job = draft.job();
+  const auto refuse = [&](const char* code, const std::string& message, const char* label,
+                          const char* help) {
+    draft.refuse(KeyId::kAttention, code, message, label, help);
+  };
+  if (job.implementation != Implementation::kTransformers)
+    refuse("E320",
+           fmt::format("not weighed yet: cuDNN attention in {}'s model code",
+                       name_of(job.implementation)),
+           "recorded with transformers' models alone", "attention = \"flash\" is weighed");
+  else if (takes_no_flash_attention(job))
+    refuse("E320", "not weighed yet: cuDNN attention with relative positions",
+           "they are added to the scores", "attention = \"efficient\"");
+  else if (bits_of(job.training.precision.compute) != 16)
+    refuse("E220",
+           fmt::format("cuDNN attention does not compute in {}", job.training.precision.name),
+           "needs bf16 or fp16", "attention = \"efficient\" computes in fp32");
+  else if (job.cluster.device && job.cluster.device->architecture != "sm_90")
+    refuse("E320", fmt::format("not weighed yet: cuDNN attention on {}", job.cluster.device->name),
+           "recorded on Hopper", "attention = \"flash\"");
+  else if (!has_heads_of_one_width(job))
+    refuse("E320", "not weighed yet: cuDNN attention of heads wider than 256 or of two widths",
+           "recorded with 32 to 256", "attention = \"flash\" is weighed");
+  else if (job.parallel.context > 1)
+    refuse("E320", "not weighed yet: cuDNN attention with context", "flash attention is weighed",
+           "attention = \"flash\"");
+}
+
 // megatron-core's transformer_impl = local: DotProductAttention is written out.
 void check_local_layers(Draft& draft) {
   const Job& job = draft.job();
@@ -79,8 +119,10 @@ void choose_attention(Draft& draft) {
     draft.refuse(KeyId::kAttention, "E220",
                  fmt::format("{} has eager attention only", job.model->name),
                  "transformers has no other kernel for it", "attention = \"eager\"");
-  } else if (job.training.attention != AttentionKernel::kFlash) {
+  } else if (job.training.attention == AttentionKernel::kEfficient) {
     return;
+  } else if (job.training.attention == AttentionKernel::kCudnn) {
+    check_cudnn_attention(draft);
   } else if (takes_no_flash_attention(job)) {
     draft.refuse(
         KeyId::kAttention, "E220",
@@ -107,7 +149,7 @@ void choose_attention(Draft& draft) {
 void choose_loss(Draft& draft) {
   Job& job = draft.job();
   // Of a preference the loss is the trainer's (job/method_choice.cc).
-  const auto method = static_cast<Method>(draft.settings().name(KeyId::kMethod).value_or(0));
+  const Method method = job.training.method;
   if (draft.has(KeyId::kLoss) || method == Method::kPretrain || method == Method::kSft)
     job.training.loss =
         draft.name_or(KeyId::kLoss, LossKernel::kPlain, "what the engine computes by itself");

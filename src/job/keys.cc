@@ -113,6 +113,7 @@ constexpr std::array kSynonyms = {
     Synonym{KeyId::kAttention, "flash-attention", "flash"},
     Synonym{KeyId::kAttention, "flash-attention-2", "flash"},
     Synonym{KeyId::kAttention, "flash-attn", "flash"},
+    Synonym{KeyId::kAttention, "cudnn-attention", "cudnn"},
     Synonym{KeyId::kAttention, "memory-efficient", "efficient"},
     Synonym{KeyId::kAttention, "xformers", "efficient"},
     Synonym{KeyId::kAttention, "math", "eager"},

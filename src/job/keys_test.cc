@@ -37,6 +37,7 @@ TEST(Keys, NamesFollowTheEnumerations) {
   EXPECT_EQ(name_of(Implementation::kTorchtune), "torchtune");
   EXPECT_EQ(name_of(KernelLibrary::kMegatron), "megatron");
   EXPECT_EQ(name_of(AttentionKernel::kFlash), "flash");
+  EXPECT_EQ(name_of(AttentionKernel::kCudnn), "cudnn");
   EXPECT_EQ(name_of(LossKernel::kFusedLinear), "fused-linear");
   EXPECT_EQ(name_of(OptimizerForm::kLoop), "loop");
   EXPECT_EQ(name_of(PipelineSchedule::kOneForwardOneBackward), "1f1b");
@@ -48,7 +49,7 @@ TEST(Keys, NamesFollowTheEnumerations) {
   EXPECT_EQ(name_of(CheckpointSave::kFullRankZero), "full-rank0");
   for (const auto& [path, last] : {std::pair{"engine", "scaling"},
                                    {"implementation", "torchtune"},
-                                   {"training.attention", "flash"},
+                                   {"training.attention", "cudnn"},
                                    {"checkpoint.save", "full-rank0"}})
     EXPECT_EQ(find_key_by_path(path)->names.back(), last);
 }

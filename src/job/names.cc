@@ -26,6 +26,9 @@ std::string_view name_of(VocabularyLayers vocabulary) {
 }
 std::string_view name_of(Method method) { return name_in(KeyId::kMethod, method); }
 std::string_view name_of(Reference reference) { return name_in(KeyId::kReference, reference); }
+std::string_view name_of(Generator generator) {
+  return name_in(KeyId::kGenerationEngine, generator);
+}
 std::string_view name_of(ContextMethod method) { return name_in(KeyId::kContextMethod, method); }
 std::string_view name_of(ExpertDispatcher dispatcher) {
   return name_in(KeyId::kExpertDispatcher, dispatcher);

@@ -94,8 +94,10 @@ void check_states(Draft& draft) {
             fmt::format("{} offloads neither optimizer nor parameters", name_of(job.engine)),
             "fsdp1, fsdp2, deepspeed and megatron do", "none");
   }
-  if (optimizer && (job.training.optimizer.fused_into_backward || job.training.optimizer.paged))
-    draft.refuse(KeyId::kOffloadOptimizer, "E213",
+  // FSDP's policy takes the states along with the parameters, whichever of both was said.
+  if (offload.optimizer != OffloadTarget::kNone &&
+      (job.training.optimizer.fused_into_backward || job.training.optimizer.paged))
+    draft.refuse(optimizer ? KeyId::kOffloadOptimizer : KeyId::kOffloadParameters, "E213",
                  fmt::format("{} keeps nothing on the device that could be offloaded",
                              job.training.optimizer.name),
                  "offload is for optimizers with states there", "none");

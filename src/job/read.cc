@@ -131,6 +131,7 @@ ReadJob complete(const Value& document, const JobContext& context) {
   job.assumptions = settings.understood();
 
   const auto model = take_model(draft, context, problems);
+  take_method(draft);
   const auto counted = take_device(draft, context, problems);
   choose_machine(draft, context.read_file, context.folder, problems);
   choose_devices(draft, counted);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "job/engine_rules.h"
+#include "job/method_choice.h"
 
 namespace steelyard {
 namespace {
@@ -35,7 +36,12 @@ void choose_wrapping(Draft& draft) {
   const bool torchtitan = job.implementation == Implementation::kTorchtitan;
   const bool before = job.torchtitan_before_0_2;
   Wrapping& wrapping = job.wrapping;
-  wrapping.ends_apart = !other && (said ? *said == kApart : torchtitan && !before);
+  // accelerate wraps a table apart, and the last norm with the head, where the two are not one (1.14, fsdp2_prepare_model).
+  const bool trainer = has_two_groups(job) && job.model != nullptr && !job.model->tied_head;
+  wrapping.ends_apart =
+      !other && (said ? *said == kApart : (torchtitan && !before) || (trainer && !torchtitan));
+  if (trainer && !torchtitan && !said && !other)
+    draft.assume(KeyId::kWrapEnds, "apart", "accelerate wraps a head of its own so since 1.14");
   if (torchtitan && !said)
     draft.assume(KeyId::kWrapEnds, before ? "root" : "apart",
                  before ? "torchtitan wraps so before 0.2" : "torchtitan wraps so since 0.2");

@@ -1,7 +1,8 @@
 // The piles that memory is sorted into and the phases of a step.
 //
-//   load | forward | scoring | backward | optimizer | checkpoint
-//   (scoring: a forward without gradients, of a second model or of the same one, between forward and backward)
+//   load | generation | forward | scoring | backward | optimizer | checkpoint
+//   (generation: completions that are learnt from, before the first forward; scoring: a forward without gradients, of a
+//   second model or of the same one, between forward and backward)
 //   parameters · gradients · master weights · optimizer moments · activations · temporary · communication   (allocated)
 //   slack (reserved, not allocated) · runtime (outside the allocator)
 #pragma once
@@ -24,8 +25,16 @@ enum class Pile : std::uint8_t {
   kCommunication
 };
 constexpr int kPileCount = 7;
-enum class Phase : std::uint8_t { kLoad, kForward, kScoring, kBackward, kOptimizer, kCheckpoint };
-constexpr int kPhaseCount = 6;
+enum class Phase : std::uint8_t {
+  kLoad,
+  kGeneration,
+  kForward,
+  kScoring,
+  kBackward,
+  kOptimizer,
+  kCheckpoint
+};
+constexpr int kPhaseCount = 7;
 
 constexpr std::string_view name_of(Pile pile) {
   constexpr std::array<std::string_view, kPileCount> names = {
@@ -35,7 +44,7 @@ constexpr std::string_view name_of(Pile pile) {
 }
 constexpr std::string_view name_of(Phase phase) {
   constexpr std::array<std::string_view, kPhaseCount> names = {
-      "load", "forward", "scoring", "backward", "optimizer", "checkpoint"};
+      "load", "generation", "forward", "scoring", "backward", "optimizer", "checkpoint"};
   return names[static_cast<std::size_t>(phase)];
 }
 

@@ -106,7 +106,7 @@ TEST(Communicator, BandsAreInOrderEverywhere) {
 TEST(Context, IsTheDevices) {
   const RuntimeBytes bytes = context_bytes(device("h100"));
   EXPECT_EQ(bytes.low, 450_MiB);
-  EXPECT_EQ(bytes.expected, 525_MiB);
+  EXPECT_EQ(bytes.expected, 767_MiB);
   EXPECT_FALSE(bytes.source.empty());
   EXPECT_EQ(context_bytes(device("a100")).low, 287'047'680_B);
 }

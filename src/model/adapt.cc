@@ -1,6 +1,8 @@
 #include "model/adapt.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <variant>
 
 #include "model/freeze.h"
@@ -59,6 +61,31 @@ std::size_t layers_meant(const std::string& stack, const std::vector<std::int64_
     meant += in ? 1 : 0;
   }
   return meant;
+}
+
+// A part of a layer's experts that PEFT has under a name of its own.
+enum class ExpertPart : std::uint8_t { kGate, kUp, kDown, kRouter };
+constexpr std::size_t kExpertParts = 4;
+
+// How the parts were called as linear modules, of a layer of transformers 5.
+std::array<std::string, kExpertParts> former_modules(const ExpertTargets& names) {
+  const std::string experts = "mlp.experts.";
+  return {experts + std::string(names.gate), experts + std::string(names.up),
+          experts + std::string(names.down), "mlp.gate"};
+}
+
+std::string_view last_of(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+// PEFT takes these names from its list of modules, and nothing else that is called so is adapted.
+bool is_former_expert(std::string_view module, const ExpertTargets& names) {
+  const std::string_view last = last_of(module);
+  return last == names.gate || last == names.up || last == names.down || last == "gate";
+}
+
+// A plain name means a part whatever stands before its end; a pattern, the whole name.
+bool means_part(std::string_view target, std::string_view module) {
+  if (target.find('*') != std::string_view::npos) return matches_pattern(module, target);
+  return target == kAllLinear || last_of(target) == last_of(module);
 }
 
 void give_adapter(Linear& linear, std::vector<ParameterTensor>& tensors,
@@ -152,6 +179,40 @@ std::string module_of_tensor(const ParameterTensor& tensor) {
   return std::string(name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name);
 }
 
+LowRank beside_experts(std::vector<ParameterTensor>& tensors, const std::string& owner,
+                       std::int64_t experts, std::int64_t rank, std::int64_t in, std::int64_t out) {
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
+    return add_tensor(tensors, owner + name, std::move(shape), TensorRole::kMatrix);
+  };
+  LowRank adapter;
+  adapter.rank = rank;
+  adapter.in_weight = true;
+  adapter.down_index = add(".lora_A.weight", {experts * rank, in});
+  adapter.up_index = add(".lora_B.weight", {out, experts * rank});
+  return adapter;
+}
+
+// Gate and up are one tensor, and have an adapter of twice the rank; it lies within that of `down`.
+void give_adapters(ExpertMlp& mlp, std::vector<ParameterTensor>& tensors, const AdapterTerms& terms,
+                   const std::array<bool, kExpertParts>& meant) {
+  const auto is_meant = [&](ExpertPart part) { return meant[static_cast<std::size_t>(part)]; };
+  const std::int64_t hidden = mlp.router.in;
+  const auto of_router = [&] {
+    if (is_meant(ExpertPart::kRouter))
+      mlp.router.adapter =
+          beside_experts(tensors, mlp.router.name, 1, terms.rank, hidden, mlp.experts);
+  };
+  if (!mlp.router_behind_experts) of_router();
+  const bool within = is_meant(ExpertPart::kDown);
+  if (is_meant(ExpertPart::kGate))
+    mlp.gate_up_adapter = beside_experts(tensors, within ? "mlp.experts.base_layer" : "mlp.experts",
+                                         mlp.experts, 2 * terms.rank, hidden, 2 * mlp.width);
+  if (is_meant(ExpertPart::kDown))
+    mlp.down_adapter =
+        beside_experts(tensors, "mlp.experts", mlp.experts, terms.rank, mlp.width, hidden);
+  if (mlp.router_behind_experts) of_router();
+}
+
 // Whether this model's experts are kept as linear modules are; names of them that a target meant.
 void keep_experts(Layer& layer, const AdapterTerms& terms, std::vector<bool>& used,
                   std::string& meant) {
@@ -182,6 +243,7 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
     adapted->head_parameters[static_cast<std::size_t>(adapted->head.weight_index)].stored =
         terms.linear;
   Adapted result;
+  std::size_t half = 0;
   std::vector<bool> used(terms.targets.size(), false);
   // Layers of one kind are adapted alike: an expression that chooses some of them cannot be followed.
   std::vector<bool> chooses(terms.targets.size(), false);
@@ -196,8 +258,31 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
                                    : architecture.encoder_part->decoder_prefix;
     freeze_all(layer.parameters, terms.rest);
     keep_experts(layer, terms, used, result.expert);
+    auto* experts = terms.expert_targets == nullptr ? nullptr : std::get_if<ExpertMlp>(&layer.mlp);
+    std::array<bool, kExpertParts> parts{};
+    const auto modules = terms.expert_targets == nullptr ? std::array<std::string, kExpertParts>{}
+                                                         : former_modules(*terms.expert_targets);
+    for (std::size_t i = 0; experts != nullptr && i < terms.targets.size(); ++i)
+      for (std::size_t part = 0; part < kExpertParts; ++part) {
+        const std::string& target = terms.targets[i];
+        if (is_name_expression(target)
+                ? layers_meant(stack, numbers[kind], modules[part], target) == 0
+                : !means_part(target, modules[part]))
+          continue;
+        used[i] = true;
+        parts[part] = true;
+        result.adapts_experts = true;
+        if (part < 2) half = i;
+      }
+    if (parts[0] != parts[1]) result.half_of_experts = terms.targets[half];
     for (Linear* linear : linears_of(layer)) {
+      if (experts != nullptr && linear->name.starts_with("mlp.")) {  // behind attention
+        give_adapters(*experts, layer.parameters, terms, parts);
+        experts = nullptr;
+      }
       layer.parameters[static_cast<std::size_t>(linear->weight_index)].stored = terms.linear;
+      if (terms.expert_targets != nullptr && is_former_expert(linear->name, *terms.expert_targets))
+        continue;
       bool meant = false;
       for (std::size_t i = 0; i < terms.targets.size(); ++i) {
         if (is_name_expression(terms.targets[i])) {
@@ -218,6 +303,7 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
       }
       if (meant) give_adapter(*linear, layer.parameters, terms);
     }
+    if (experts != nullptr) give_adapters(*experts, layer.parameters, terms, parts);
   }
   for (std::size_t i = 0; i < used.size(); ++i)
     if (!used[i] || chooses[i]) result.unmatched.push_back(terms.targets[i]);
@@ -227,8 +313,14 @@ Adapted adapt(const Architecture& architecture, const AdapterTerms& terms) {
 
 Architecture without_adapters(const Architecture& architecture) {
   Architecture bare = architecture;
-  for (Layer& layer : bare.kinds)
+  for (Layer& layer : bare.kinds) {
     for (Linear* linear : linears_of(layer)) linear->adapter.reset();
+    if (auto* experts = std::get_if<ExpertMlp>(&layer.mlp)) {
+      experts->router.adapter.reset();
+      experts->gate_up_adapter.reset();
+      experts->down_adapter.reset();
+    }
+  }
   bare.adapter_rank = 0;
   return bare;
 }

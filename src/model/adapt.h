@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "model/architecture.h"
+#include "model/expert_targets.h"
 
 namespace steelyard {
 
@@ -28,6 +29,8 @@ struct AdapterTerms {
   ElementType linear = ElementType::kBFloat16;  // how the layers' linear modules are kept
   ElementType rest = ElementType::kBFloat16;    // and all other tensors
   bool with_head = false;                       // the head is kept as linear modules are
+  // What PEFT understands by targets of this family's experts; nullptr: their tensors have no adapters.
+  const ExpertTargets* expert_targets = nullptr;
   // Experts that have linear modules of their own are kept as linear modules, and a target may name them (transformers
   // before 5); those that are one tensor are kept so where a framework sees to it (Axolotl's quantize_moe_experts).
   bool separate_experts = false, stacked_experts = false;
@@ -37,6 +40,9 @@ struct Adapted {
   std::shared_ptr<const Architecture> architecture;
   std::vector<std::string> unmatched;  // targets that name no linear module
   std::string expert;  // a linear module of each expert that a target names; empty: none
+  // A target that means one of gate and up where both are one tensor; empty: none.
+  std::string half_of_experts;
+  bool adapts_experts = false;  // some stacked tensor of experts or a router's has an adapter
 };
 Adapted adapt(const Architecture& architecture, const AdapterTerms& terms);
 

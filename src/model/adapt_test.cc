@@ -40,5 +40,45 @@ TEST(Adapt, ExpertsAreNoLinearModules) {
                                       "self_attn.o_proj"}));
 }
 
+Adapted beside_experts(const char* name, std::vector<std::string> targets) {
+  AdapterTerms terms;
+  terms.targets = std::move(targets);
+  terms.expert_targets = expert_targets_of(preset(name)->family);
+  return adapt(*preset(name), terms);
+}
+
+std::int64_t trained_beside_experts(const char* name, std::vector<std::string> targets) {
+  return count_parameters(*beside_experts(name, std::move(targets)).architecture).trainable;
+}
+
+// Recorded of two layers (truth/records/lora-8-*.json): each layer of the kind has as many.
+TEST(Adapt, StackedExpertsHaveAdaptersWherePeftKnowsTheirFormerNames) {
+  EXPECT_EQ(trained_beside_experts("mixtral-8x7b", {"all-linear"}), 11'239'552 / 2 * 32);
+  EXPECT_EQ(trained_beside_experts("mixtral-8x7b", {"w1", "w2", "w3"}), 10'747'904 / 2 * 32);
+  EXPECT_EQ(trained_beside_experts("mixtral-8x7b", {"q_proj", "w2"}), 2'490'368 / 2 * 32);
+  EXPECT_EQ(trained_beside_experts("mixtral-8x7b", {"q_proj", "gate"}), 196'736 / 2 * 32);
+  EXPECT_EQ(trained_beside_experts("qwen3-30b-a3b", {"all-linear"}), 20'760'576 / 2 * 48);
+}
+
+// The names mean the experts alone then: one dense layer and 26 with shared experts have adapters beside attention.
+TEST(Adapt, SharedExpertsAndDenseLayersLoseTheirsToTheRoutedOnes) {
+  const std::int64_t attention = 131'584, experts = 6'750'208, router = 16'896;
+  EXPECT_EQ(trained_beside_experts("deepseek-v2-lite", {"all-linear"}),
+            27 * attention + 26 * (experts + router));
+  EXPECT_EQ(trained_beside_experts("deepseek-v2-lite", {"gate_proj", "up_proj", "down_proj"}),
+            26 * experts);
+}
+
+TEST(Adapt, GateAndUpOfExpertsAreOneTensor) {
+  EXPECT_EQ(beside_experts("mixtral-8x7b", {"w1", "w2"}).half_of_experts, "w1");
+  EXPECT_EQ(beside_experts("mixtral-8x7b", {"w1", "w3"}).half_of_experts, "");
+  EXPECT_FALSE(beside_experts("mixtral-8x7b", {"q_proj"}).adapts_experts);
+}
+
+TEST(Adapt, PeftLeavesOtherFamiliesExpertsAlone) {
+  for (const char* name : {"gpt-oss-20b", "qwen1.5-moe-a2.7b", "qwen3.5-35b-a3b", "llama-3-8b"})
+    EXPECT_EQ(expert_targets_of(preset(name)->family), nullptr) << name;
+}
+
 }  // namespace
 }  // namespace steelyard

@@ -63,6 +63,7 @@ struct LowRank {
   std::int64_t rank = 0;
   int down_index = -1, up_index = -1;  // A and B, into the owner's `parameters`
   int magnitude_index = -1;            // DoRA: a length for each output, [out] (arXiv 2402.09353)
+  bool in_weight = false;  // their product is added to the weight, and the product reads the sum
 };
 
 // A dense matrix product y = x W^T (+ bias).
@@ -161,6 +162,8 @@ struct GroupedAttention {
   bool widens_rotary_products = false;
   // qwen3_5: the query's projection makes a gate of the same width, whose sigmoid multiplies the output
   bool output_gate = false;
+  // bert: attention that is written out takes the softmax of its scores as they are, not of an fp32 copy
+  bool softmax_as_given = false;
 };
 
 // DeepSeek's multi-head latent attention.
@@ -239,6 +242,8 @@ struct ExpertMlp {
   int gate_index = -1, up_index = -1;       // per-expert tensors (copies = experts)
   int up_bias_index = -1;                   // of experts without a gate
   int gate_up_bias_index = -1, down_bias_index = -1;
+  // Beside the stacked tensors, for all experts at once: A [E x rank, in], B [out, E x rank] (PEFT's ParamWrapper).
+  std::optional<LowRank> gate_up_adapter, down_adapter;
   // llama4 in transformers: every expert runs over every token (its scores are zero where it was
   // not chosen).
   bool every_expert_runs_every_token = false;

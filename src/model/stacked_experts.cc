@@ -30,13 +30,21 @@ ParameterTensor stacked(const ParameterTensor& one, const char* name, std::int64
 // What stands behind a tensor that is gone is one place nearer.
 void close_gap(Layer& layer, int gone) {
   const auto nearer = [gone](int& index) { index -= index > gone ? 1 : 0; };
+  const auto both_nearer = [&](std::optional<LowRank>& adapter) {
+    if (!adapter) return;
+    nearer(adapter->down_index);
+    nearer(adapter->up_index);
+    nearer(adapter->magnitude_index);
+  };
+  if (auto* experts = std::get_if<ExpertMlp>(&layer.mlp)) {
+    both_nearer(experts->router.adapter);
+    both_nearer(experts->gate_up_adapter);
+    both_nearer(experts->down_adapter);
+  }
   for (Linear* linear : linears_of(layer)) {
     nearer(linear->weight_index);
     nearer(linear->bias_index);
-    if (!linear->adapter) continue;
-    nearer(linear->adapter->down_index);
-    nearer(linear->adapter->up_index);
-    nearer(linear->adapter->magnitude_index);
+    both_nearer(linear->adapter);
   }
   for (Norm& norm : layer.norms) {
     nearer(norm.weight_index);

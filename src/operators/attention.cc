@@ -137,6 +137,7 @@ ValueId Composer<N>::attention(ValueId x, const GroupedAttention& attention) {
   how.softcap = attention.score_softcap.has_value();
   if (attention.sinks) how.sinks_index = attention.sinks_index;
   how.scores_in_float32 = attention.scores_in_float32 && transformers;
+  how.softmax_as_given = attention.softmax_as_given && transformers;
   how.query_by_head = transformers && rotary_on && attention.rotary_width < attention.head_width;
   ValueId mixed =
       core_attention(q, k, v, heads, attention.always_repeats_key_value ? heads : key_value_heads,

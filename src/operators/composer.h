@@ -27,6 +27,7 @@ struct CoreAttention {
   bool scores_in_float32 = false;   // q and k are widened before their product
   bool one_key_value_head = false;  // the products themselves broadcast k and v
   bool query_by_head = false;  // q was joined from parts, head by head: so the output is laid out
+  bool softmax_as_given = false;  // the softmax in the scores' own type
   // Numbers added to the scores, the same for every sequence; heads have keys of their own then.
   ValueId bias = kNoValue;
 };
@@ -150,6 +151,7 @@ class Composer {
 
   // The expert that every token visits, with its gate.
   ValueId shared_expert(ValueId x, const ExpertMlp& mlp, const N& tokens);
+  ValueId gated_shared_expert(ValueId x, ValueId shared, const ExpertMlp& mlp, const N& tokens);
 
   // Of a matrix product, which autocast computes in 16 bits: its gradient is cast to the weight's own type.
   int parameter(int index, const N& elements) { return parameter_of(index, elements, true); }
@@ -190,15 +192,32 @@ class Composer {
   } stack;
   // Tensors of a module that lies within the owner's: its own indices count from there.
   int first_parameter = 0;
+  // Llama 4 in transformers (operators/every_expert.cc).
+  ValueId every_expert(ValueId x, const ExpertMlp& mlp);
+  ValueId scores_of_every_expert(ValueId logits, const N& experts, const N& chosen);
+  ValueId batched_product(ValueId x, int weight_index, const char* name, const N& in, const N& out,
+                          const N& experts, const N& tokens);
   // A router's choice: weights and experts for each token and place.
   struct Routed {
-    ValueId weights = kNoValue, indices = kNoValue;
+    ValueId weights = kNoValue, indices = kNoValue, logits = kNoValue;
   };
   Routed route(ValueId x, const ExpertMlp& mlp);  // operators/router.cc
   // --- adapters and quantised weights (operators/adapter.cc, operators/quantised.cc)
   // y = x W^T, and what the adapter of `linear` adds to it.
   ValueId adapted(ValueId x, ValueId y, const Linear& linear, const N& rows, const N& in,
                   const N& out);
+  // What is added to a stack of experts' weights, and the sum (operators/expert_adapter.cc).
+  struct ExpertFactors {
+    const char* owner = "";
+    ValueId up = kNoValue, down = kNoValue;
+    N whole{}, of_up{};  // elements
+    ElementType type{};
+    Arithmetic arithmetic;
+  };
+  ExpertFactors expert_factors(const char* owner, const LowRank& adapter, const N& experts,
+                               const N& in, const N& out, ElementType type);
+  ValueId with_expert_factors(const ExpertFactors& factors);
+  ValueId router_with_adapter(const Linear& router, const N& in, const N& out);
   // A product with a weight of 4 or 8 bits (bitsandbytes).
   ValueId quantised_product(ValueId x, const Linear& linear, ElementType stored, const N& rows,
                             const N& in, const N& out);
@@ -211,6 +230,8 @@ class Composer {
   Few<BackwardStep, 14> attention_workspaces(const N& heads, const N& key_value_heads,
                                              const N& query_width, const N& value_width,
                                              const N& queries, const N& keys);
+  N cudnn_workspace(const N& heads, const N& key_value_heads, const N& query_width,
+                    const N& value_width, const N& queries, const N& keys);
   N efficient_workspace(const N& heads, const N& head_width, const N& queries, const N& keys);
   // What a product keeps for its weight's gradient: x, or, inside layers with 8-bit products, a copy in 8 bits.
   void keep_input(Operator& operation, ValueId x, const char* owner);
@@ -337,6 +358,9 @@ class Composer {
                           const N& key_value, const N& heads);
   ValueId low_rank(ValueId x, const Linear& linear, const N& rows, const N& in, const N& out,
                    ValueId* narrow = nullptr);
+  ValueId expert_factor(const char* owner, const char* name, int index, const N& elements,
+                        ElementType type, bool by_column);
+  SlotId laid_out_factor(const ExpertFactors& factors);
   ValueId with_magnitude(ValueId x, ValueId base, const Linear& linear, const N& rows, const N& in,
                          const N& out);
   bool comes_back_as_fp16(ElementType stored) const {

@@ -1,6 +1,7 @@
 // softmax(q k^T) v, as one kernel or written out.
 //
 //   flash      keeps q, k, v, out and one fp32 log-sum-exp per head and token
+//   cudnn      the same; backward has one workspace for what flash has in parts
 //   efficient  the same, k and v repeated to all heads, log-sum-exp padded to 32 tokens
 //   eager      keeps q, k, v repeated to all heads, the fp32 softmax and its 16-bit copy: s x s for every head
 #include <algorithm>
@@ -36,7 +37,7 @@ ValueId Composer<N>::core_attention(ValueId q, ValueId k, ValueId v, const N& he
   // The kernel's output lies in memory as the query does (empty_like): `transpose(1, 2).contiguous()` is then a copy.
   // What torch joins from the steps of a ring lies by heads.
   const bool joined_by_head = style.context > 1 && style.context_code == ContextCode::kTorch;
-  if (joined_by_head || (how.query_by_head && style.attention == AttentionKernel::kFlash))
+  if (joined_by_head || (how.query_by_head && style.attention != AttentionKernel::kEfficient))
     out = copy(out, {kOwner, "output, in token order", "op.attention.transposed-copy"});
   if (recomputed.core_attention) recompute_from(begin);
   return out;
@@ -64,14 +65,18 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
                                      const N& value_width, const N& sequence,
                                      const CoreAttention& how) {
   const bool efficient = style.attention == AttentionKernel::kEfficient;
+  const bool cudnn = style.attention == AttentionKernel::kCudnn;
   const bool grouped = plain(heads) != plain(key_value_heads);
+  const bool given_mask =
+      (efficient || cudnn) && how.masked && style.implementation == Implementation::kTransformers;
+  const bool repeated = grouped && (efficient || given_mask);
   const ElementType type = style.compute;
   const N tokens = sizes.batch * sequence;
   // no grouped form in this kernel: transformers repeats k and v (integrations/sdpa_attention.py)
-  if (efficient && grouped && plain(key_value_heads) == 1) {
+  if (repeated && plain(key_value_heads) == 1) {
     k = viewed("expand", k, tokens * query_width);
     v = viewed("expand", v, tokens * value_width);
-  } else if (efficient && grouped) {
+  } else if (repeated) {
     repeat_to_all_heads(k, v, query_width, value_width);
   }
   cast_for_kernel(v, "v, cast");
@@ -83,11 +88,13 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   const ValueId log_sum = graph.tensor({kOwner, "log-sum-exp", "op.attention.saved-log-sum-exp"},
                                        rows, ElementType::kFloat32, false);
   Operator operation;
-  operation.label = efficient ? "efficient attention" : "flash attention";
+  operation.label = efficient ? "efficient attention"
+                    : cudnn   ? "cuDNN attention"
+                              : "flash attention";
   operation.inputs = {q, k, v};
   operation.outputs = {out, log_sum};
   operation.saved = {q, k, v, out, log_sum};
-  if (efficient && how.masked && style.implementation == Implementation::kTransformers) {
+  if (given_mask) {
     // The mask of truths becomes one of numbers, which the kernel keeps (attention.cpp, convert_boolean_attn_mask).
     const ValueId bias = graph.tensor({kOwner, "mask, as numbers", "op.efficient-attention.mask"},
                                       tokens * sequence, type, false);
@@ -97,7 +104,7 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (!efficient) {
     // random-number state, on the device even without dropout: two blocks
     const ValueId state = graph.tensor({kOwner, "random state", "op.flash-attention.random-state"},
-                                       N(2), ElementType::kInt64, false);
+                                       N(cudnn ? 1 : 2), ElementType::kInt64, false);
     const ValueId offset =
         graph.tensor({kOwner, "random offset", "op.flash-attention.random-state"}, N(1),
                      ElementType::kInt64, false);
@@ -107,8 +114,8 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
     operation.saved.push_back(offset);
   }
   operation.backward = {kGradient0, kGradient1, kGradient2};
-  for (const BackwardStep& step :
-       attention_workspaces(heads, key_value_heads, query_width, value_width, sequence, sequence))
+  for (const BackwardStep& step : attention_workspaces(
+           heads, repeated ? heads : key_value_heads, query_width, value_width, sequence, sequence))
     operation.backward.push_back(step);
   operation.arithmetic = {Arithmetic::kAttention,           plain(sequence),
                           plain(query_width / heads),       plain(sequence),
@@ -146,6 +153,12 @@ Few<BackwardStep, 14> Composer<N>::attention_workspaces(const N& heads, const N&
               ElementType::kFloat32);
     return steps;
   }
+  if (style.attention == AttentionKernel::kCudnn) {
+    temporary("workspace", "op.cudnn-attention.backward",
+              cudnn_workspace(heads, key_value_heads, query_width, value_width, queries, keys),
+              ElementType::kInt8);
+    return steps;
+  }
   const N padded = sizes.batch * round_up(queries, N(128));
   const N padded_width =
       plain(head_width) <= 128 ? round_up(head_width, N(32)) : round_up(head_width, N(64));
@@ -160,6 +173,19 @@ Few<BackwardStep, 14> Composer<N>::attention_workspaces(const N& heads, const N&
               style.compute);
   }
   return steps;
+}
+
+// Bytes, as cuDNN 9.19's plans ask for them on an H100 (truth/on-a-gpu/h100-attention-kernels.json, every 16-bit row): the
+// gradient of the queries and a sum for each of their rows in fp32, keys' and values' gradients for all heads where they are
+// grouped, and 256 bytes of its own.
+template <class N>
+N Composer<N>::cudnn_workspace(const N& heads, const N& key_value_heads, const N& query_width,
+                               const N& value_width, const N& queries, const N& keys) {
+  constexpr std::int64_t kOwn = 256, kWide = 4, kNarrow = 2;
+  N bytes = sizes.batch * queries * (query_width + heads) * N(kWide) + N(kOwn);
+  if (plain(heads) != plain(key_value_heads))
+    bytes = bytes + sizes.batch * keys * (query_width + value_width) * N(kNarrow);
+  return bytes;
 }
 
 // aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h, Params::workspace_size: blocks of queries by
@@ -251,7 +277,7 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
   if (how.sinks_index >= 0) {
     columns = sizes.tokens * heads * (sizes.sequence + N(1));
     scores = with_sinks(scores, columns, sizes.tokens * heads, how.sinks_index, heads);
-  } else if (!scaling || style.older_norms) {
+  } else if (how.softmax_as_given ? style.autocast : !scaling || style.older_norms) {
     scores = cast(scores, ElementType::kFloat32, {kOwner, "fp32 scores", "op.softmax.fp32-input"});
   }
   ValueId probabilities =
@@ -267,13 +293,15 @@ ValueId Composer<N>::eager_attention(ValueId q, ValueId k, ValueId v, const N& h
     graph.add(drop);
     probabilities = without;
   }
-  probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
+  if (!how.softmax_as_given)
+    probabilities = cast(probabilities, type, {kOwner, "probabilities", "op.softmax.cast-back"});
   if (!how.scores_in_float32) graph.hold(masked);  // until its name passes to the probabilities
   probabilities = dropout(probabilities, how.dropout, kOwner);
   if (transformers) attention_weights = probabilities;
   cast_for_kernel(v, "v, cast");
   if (by_head && plain(heads) == plain(key_value_heads))
     v = laid_out(v, {kOwner, "v, by head", "op.attention.by-head"});
+  if (how.softmax_as_given) cast_for_kernel(probabilities, "probabilities, cast");
   const ValueId mixed = weighted_values(probabilities, v, heads, value_width, type);
   if (how.scores_in_float32)
     for (ValueId local : {wide_query, wide_key}) graph.hold(local);

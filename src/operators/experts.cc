@@ -13,22 +13,42 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   const N tokens = sizes.shard_tokens;
   const int begin = position();
   if (style.implementation == Implementation::kMegatron) return dispatched_experts(x, mlp);
-  const auto [weights, indices] = route(x, mlp);
+  if (style.implementation == Implementation::kTransformers && mlp.every_expert_runs_every_token) {
+    const ValueId sum = every_expert(x, mlp);
+    if (recomputed.mlp) recompute_from(begin);
+    return sum;
+  }
+  // Behind a gate of its own the shared expert comes first, and the gate last (transformers, *SparseMoeBlock of Qwen's).
+  const bool shared_first =
+      style.implementation == Implementation::kTransformers && mlp.shared_gate.has_value();
+  const ValueId shared = shared_first ? this->mlp(x, *mlp.shared) : kNoValue;
+  const auto [weights, indices, logits] = route(x, mlp);
   ValueId sum = style.implementation == Implementation::kTransformers
                     ? grouped_experts(x, weights, indices, mlp)
                 : style.implementation == Implementation::kTorchtitan
                     ? exchanged_experts(x, weights, indices, mlp)
                     : sorted_experts(x, weights, indices, mlp);
-  if (mlp.shared) sum = add(sum, shared_expert(x, mlp, tokens), {"mlp", "output", "op.add"});
+  // The block has names for what its router gave until it returns.
+  if (style.implementation == Implementation::kTransformers)
+    for (const ValueId given : {weights, indices, logits}) graph.hold(given);
+  if (shared_first)
+    sum = add(sum, gated_shared_expert(x, shared, mlp, tokens), {"mlp", "output", "op.add"});
+  else if (mlp.shared)
+    sum = add(sum, shared_expert(x, mlp, tokens), {"mlp", "output", "op.add"});
   if (recomputed.mlp) recompute_from(begin);
   return sum;
 }
 
 template <class N>
 ValueId Composer<N>::shared_expert(ValueId x, const ExpertMlp& mlp, const N& tokens) {
-  const N& hidden = sizes.hidden;
   const ValueId shared = this->mlp(x, *mlp.shared);
-  if (!mlp.shared_gate) return shared;
+  return mlp.shared_gate ? gated_shared_expert(x, shared, mlp, tokens) : shared;
+}
+
+template <class N>
+ValueId Composer<N>::gated_shared_expert(ValueId x, ValueId shared, const ExpertMlp& mlp,
+                                         const N& tokens) {
+  const N& hidden = sizes.hidden;
   const ValueId score = linear(x, *mlp.shared_gate, tokens, hidden, N(1));
   const ValueId gate =
       pointwise("sigmoid", score, {"mlp.shared_expert_gate", "sigmoid", "op.sigmoid.saved-output"},

@@ -69,7 +69,11 @@ void Graph<N>::find_savers() {
       Storage& storage = storages_[at(values_[at(value)].storage)];
       const int made_in = region_at(storage.made_by);
       if (here >= 0) {
-        if (made_in == here) keep(storage.rerun_first_saver, i);
+        // The nodes of the first run are those that run backward, and what they have as attributes stays theirs.
+        if (operation.saved_by_node && !regions_[at(here)].reentrant)
+          keep(storage.first_saver, i);
+        else if (made_in == here)
+          keep(storage.rerun_first_saver, i);
       } else if (made_in >= 0 && regions_[at(made_in)].discards_output &&
                  is_recorded(regions_[at(made_in)])) {
         keep(storage.rerun_first_saver, i);
@@ -88,7 +92,8 @@ void Graph<N>::plan_reruns() {
     rerun.trigger = region.end - 1;
     // A checkpoint that is not reentrant runs again when backward first asks for something kept, if only a weight.
     const auto asks = [&](const Operator& operation) {
-      return operation.recorded && (!operation.saved.empty() || operation.arithmetic.some());
+      return operation.recorded && !operation.saved_by_node &&
+             (!operation.saved.empty() || operation.arithmetic.some());
     };
     while (region.early_stop && rerun.trigger > region.begin &&
            !asks(operators_[at(rerun.trigger)]))
@@ -97,7 +102,8 @@ void Graph<N>::plan_reruns() {
     for (int i = 0; i < size(); ++i) {
       const Operator& operation = operators_[at(i)];
       if (!operation.recorded) continue;
-      if (region_at(i) == static_cast<int>(r) && !operation.saved.empty())
+      if (region_at(i) == static_cast<int>(r) && !operation.saved.empty() &&
+          !operation.saved_by_node)
         rerun.end = std::max(rerun.end, i + 1);
       if (!region.discards_output || region_at(i) == static_cast<int>(r)) continue;
       for (ValueId value : operation.saved) {

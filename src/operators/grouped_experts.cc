@@ -7,6 +7,7 @@
 // are fp32, what they multiply is widened until the sum is cast back.
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "operators/composer.h"
 
@@ -36,6 +37,13 @@ class GroupedExperts {
 
   ValueId write(ValueId x, ValueId weights, ValueId indices) {
     const N& hidden = c_.sizes.hidden;
+    // The adapter of the last product lies around that of the first.
+    if (mlp_.down_adapter)
+      down_factors_ =
+          c_.expert_factors(kOwner, *mlp_.down_adapter, experts_, width_, hidden, type_);
+    if (mlp_.gate_up_adapter)
+      gate_up_factors_ =
+          c_.expert_factors(kOwner, *mlp_.gate_up_adapter, experts_, hidden, N(2) * width_, type_);
     sorted_ = integers("experts in order", indices);
     const ValueId permutation = integers("order of the pairs", indices);
     const ValueId token = integers("token of each pair", permutation);
@@ -57,7 +65,8 @@ class GroupedExperts {
     const ValueId down_biases = biases(mlp_.down_bias_index, hidden);
     if (biases_ != kNoValue) graph_.hold(biases_);
     const ValueId output =
-        masked(biased(product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs_ * hidden),
+        masked(biased(product(inner, {mlp_.down_index}, {matrix}, "expert output", pairs_ * hidden,
+                              adapted(down_factors_)),
                       down_biases),
                "expert output, masked");
 
@@ -72,7 +81,9 @@ class GroupedExperts {
     weigh.label = "weigh";
     weigh.inputs = {output, weight};
     weigh.outputs = {weighted};
-    weigh.saved = {output, weight};
+    // Of a first layer beside adapters: nobody asks for the gradient of either.
+    if (graph_.needs_gradient(weight)) weigh.saved.push_back(output);
+    if (graph_.needs_gradient(output)) weigh.saved.push_back(weight);
     weigh.backward = {
         {BackwardStep::kTemporary, 0, graph_.temporary(unreduced, elements, weighted_type)}};
     if (weighted_type != graph_.type(output)) {
@@ -98,11 +109,27 @@ class GroupedExperts {
     graph_.add(add_up);
     const ValueId sum =
         c_.cast(total, graph_.type(x), {kOwner, "sum over experts, cast", "op.experts.sum"});
-    for (ValueId local : {sorted_, unsorted, total, narrow, counted, offsets_}) graph_.hold(local);
+    // Names of the function's own, until it returns; of experts that train most of them are kept anyway.
+    for (ValueId local : {sorted_, unsorted, total, narrow, counted, offsets_, permutation, input,
+                          weight, mask_, output, back})
+      graph_.hold(local);
+    for (ValueId whole : adapted_) graph_.hold(whole);
+    for (const auto* factors : {&gate_up_factors_, &down_factors_})
+      if (*factors) {
+        graph_.hold((*factors)->up);
+        graph_.hold((*factors)->down);
+      }
     return sum;
   }
 
  private:
+  // Weights with what an adapter adds to them, until the outermost adapter has run.
+  ValueId adapted(const std::optional<typename Composer<N>::ExpertFactors>& factors) {
+    if (!factors) return kNoValue;
+    adapted_.push_back(c_.with_expert_factors(*factors));
+    return adapted_.back();
+  }
+
   // act(gate) · up, or the activation alone.
   ValueId feed(ValueId input) {
     const N& hidden = c_.sizes.hidden;
@@ -114,7 +141,7 @@ class GroupedExperts {
                               packed ? Few<int, 2>{mlp_.gate_up_index}
                                      : Few<int, 2>{mlp_.gate_index, mlp_.up_index},
                               packed ? Few<N, 2>{N(2) * matrix} : Few<N, 2>{matrix, matrix},
-                              "gate and up", pairs_ * N(2) * width_),
+                              "gate and up", pairs_ * N(2) * width_, adapted(gate_up_factors_)),
                       biases_),
                "gate and up, masked");
     if (mlp_.activation == Activation::kClampedSwiglu)
@@ -250,7 +277,7 @@ class GroupedExperts {
   }
 
   ValueId product(ValueId x, const Few<int, 2>& weight_indices, const Few<N, 2>& weight_elements,
-                  const char* name, const N& elements) {
+                  const char* name, const N& elements, ValueId adapted_weight) {
     const ValueId y = graph_.tensor({kOwner, name, "op.linear.output"}, elements, type_, true);
     Operator operation;
     operation.label = "grouped product";
@@ -267,7 +294,13 @@ class GroupedExperts {
       use_whole(operation, weight_elements);
     else if (quantised)
       use_one_by_one(operation, weight_elements);
-    bool trains = false;
+    bool trains = adapted_weight != kNoValue;
+    if (trains) {
+      operation.inputs.push_back(adapted_weight);
+      operation.saved.push_back(x);
+      if (graph_.needs_gradient(x)) operation.saved.push_back(adapted_weight);
+      operation.backward.push_back(kGradient2);
+    }
     for (std::size_t i = 0; i < weight_indices.size(); ++i) {
       const int gradient = c_.uncast_parameter(weight_indices[i], weight_elements[i]);
       if (gradient < 0) continue;
@@ -313,6 +346,8 @@ class GroupedExperts {
   N experts_, pairs_, width_;
   ValueId sorted_ = kNoValue, offsets_ = kNoValue, mask_ = kNoValue, biases_ = kNoValue;
   SlotId workspace_ = -1;
+  std::optional<typename Composer<N>::ExpertFactors> gate_up_factors_, down_factors_;
+  std::vector<ValueId> adapted_;
 };
 
 template <class N>

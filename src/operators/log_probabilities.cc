@@ -166,16 +166,32 @@ ValueId LossWriter<N>::picked_by_log_sum(ValueId row) {
 }
 
 template <class N>
-ValueId LossWriter<N>::probabilities_of_logits(ValueId x, const N& width) {
+ValueId LossWriter<N>::probabilities_of_logits(ValueId x, ValueId labels, const N& width) {
   const Sizes<N>& sizes = c_.sizes;
   ValueId logits = capped(project(x, width));
   graph_.hold(x);
+  if (c_.style.log_probabilities == LogProbabilities::kWhole && c_.style.loss == LossKernel::kFused)
+    return picked_written_over(logits);
+  c_.head_operators_to_logits = c_.position();
   // accelerate widens what a model returns under autocast.
   if (c_.style.autocast)
     logits = c_.cast(logits, ElementType::kFloat32, {"loss", "fp32 logits", kOfLogits});
+  const ValueId likelihood =
+      c_.style.likelihood_of_chosen ? likelihood_of_chosen(logits, labels) : kNoValue;
   const bool wide = graph_.type(logits) == ElementType::kFloat32;
+  const bool by_kernel = c_.style.log_probabilities == LogProbabilities::kKernel;
   const ValueId before_last =
       c_.viewed("slice", logits, sizes.batch * (sizes.sequence - N(1)) * sizes.vocabulary);
+  const ValueId picked = by_kernel ? picked_by_kernel(before_last) : picked_of(before_last, wide);
+  // The trainer has a name for them until its loss is there.
+  if (!by_kernel && (!wide || c_.style.scores)) graph_.outlive(logits);
+  graph_.hold(logits);
+  return likelihood == kNoValue ? picked : both_losses(picked, likelihood);
+}
+
+template <class N>
+ValueId LossWriter<N>::picked_of(ValueId before_last, bool wide) {
+  const Sizes<N>& sizes = c_.sizes;
   ValueId loss = kNoValue;
   const auto add = [&](ValueId picked) {
     if (loss == kNoValue) return void(loss = picked);
@@ -193,7 +209,7 @@ ValueId LossWriter<N>::probabilities_of_logits(ValueId x, const N& width) {
   if (wide) {
     const ValueId picked = graph_.tensor({"loss", "logits of the labels", kOfTokens},
                                          sizes.batch * (sizes.sequence - N(1)),
-                                         ElementType::kFloat32, graph_.needs_gradient(logits));
+                                         ElementType::kFloat32, graph_.needs_gradient(before_last));
     Operator gather;
     gather.label = "gather";
     gather.inputs = {before_last};
@@ -204,15 +220,12 @@ ValueId LossWriter<N>::probabilities_of_logits(ValueId x, const N& width) {
   }
   for (const ValueId row : rows_of(before_last, plain(sizes.batch)))
     add(wide ? picked_by_log_sum(row) : picked_by_log_softmax(row));
-  // The trainer has a name for them until its loss is there.
-  if (!wide || c_.style.scores) graph_.outlive(logits);
-  graph_.hold(logits);
   return loss;
 }
 
 #define INSTANTIATE(N)                                                       \
   template ValueId LossWriter<N>::probabilities_in_tiles(ValueId, const N&); \
-  template ValueId LossWriter<N>::probabilities_of_logits(ValueId, const N&);
+  template ValueId LossWriter<N>::probabilities_of_logits(ValueId, ValueId, const N&);
 INSTANTIATE(Checked)
 INSTANTIATE(Traced)
 #undef INSTANTIATE

@@ -53,10 +53,11 @@ ValueId LossWriter<N>::write(ValueId x, ValueId labels, ValueId ids) {
 
 template <class N>
 ValueId LossWriter<N>::loss_of(ValueId x, ValueId labels, const N& width) {
+  if (c_.style.rewards) return reward(x, width);
   if (c_.style.log_probabilities == LogProbabilities::kTiles)
     return probabilities_in_tiles(x, width);
-  if (c_.style.log_probabilities == LogProbabilities::kWhole)
-    return probabilities_of_logits(x, width);
+  if (c_.style.log_probabilities != LogProbabilities::kNone)
+    return probabilities_of_logits(x, labels, width);
   const bool whole_vocabulary_here = c_.style.tensor == 1;
   if (c_.style.loss == LossKernel::kFusedLinear && whole_vocabulary_here)
     return fused_linear(x, labels, width);

@@ -6,6 +6,7 @@
 //                    ├─ torchtune's, whole and in chunks            operators/torchtune_loss.h
 //   x ─ norm ────────┼─ head and loss in chunks, never whole        operators/loss_in_chunks.cc
 //                    ├─ logarithms of the labels' probabilities     operators/log_probabilities.cc
+//                    ├─ one score of a sequence, of whole logits what was chosen     operators/preference_loss.cc
 //                    └─ in one kernel, without a logit in memory     operators/cut_cross_entropy.cc
 //
 // Each file says how many bytes a token of a vocabulary V it takes.
@@ -69,10 +70,18 @@ class LossWriter {
 
   // --- operators/log_probabilities.cc
   ValueId probabilities_in_tiles(ValueId x, const N& width);
-  ValueId probabilities_of_logits(ValueId x, const N& width);
+  ValueId probabilities_of_logits(ValueId x, ValueId labels, const N& width);
+  ValueId picked_of(ValueId logits, bool wide);
   std::vector<ValueId> rows_of(ValueId logits, std::int64_t rows);
   ValueId picked_by_log_softmax(ValueId row);
   ValueId picked_by_log_sum(ValueId row);
+
+  // --- operators/preference_loss.cc
+  ValueId reward(ValueId x, const N& width);
+  ValueId likelihood_of_chosen(ValueId logits, ValueId labels);
+  ValueId both_losses(ValueId preference, ValueId likelihood);
+  ValueId picked_by_kernel(ValueId logits);
+  ValueId picked_written_over(ValueId logits);
 
   // --- operators/prediction_loss.cc
   ValueId of_all_depths(ValueId x, ValueId labels, ValueId ids, const N& width);

@@ -135,7 +135,9 @@ ValueId Composer<N>::quantised_product(ValueId x, const Linear& linear, ElementT
       graph.temporary({owner, "weight, dequantised", "quantised.dequantised-weight"}, in * out,
                       eight_bits ? given : type)};
   if (eight_bits) {
+    // An attribute of its node: a checkpoint, which sees what is saved for backward, does not let it go.
     operation.saved = {x};
+    operation.saved_by_node = true;
     const char* rule = "quantised.int8-product";
     const auto slot = [&](const char* name, const N& elements, ElementType of) {
       return graph.temporary({owner, name, rule}, elements, of);

@@ -32,7 +32,7 @@ class RouterWriter {
       weights = c_.pointwise("softmax", weights,
                              {kOwner, "softmax of the chosen", "op.softmax.saved-output"},
                              {.output = true});
-      return {weights, indices};
+      return {weights, indices, logits};
     }
     const ValueId wide =
         c_.cast(logits, ElementType::kFloat32, {kOwner, "fp32 logits", "op.softmax.fp32-input"});
@@ -40,18 +40,19 @@ class RouterWriter {
         "scores", wide, {kOwner, "probabilities", "op.softmax.saved-output"}, {.output = true});
     choose(probabilities, transformers_ ? ElementType::kFloat32 : c_.style.compute, weights,
            indices);
-    if (!transformers_) return {weights, indices};
+    if (!transformers_) return {weights, indices, logits};
     if (routing.divided_by_sum) weights = divide_by_sum(weights);
     if (routing.scaled) weights = c_.scale(weights, {kOwner, "weights, scaled", "op.scale"});
     if (routing.in_type_of_logits)
       weights = c_.cast(weights, graph_.type(logits),
                         {kOwner, "weights, cast back", "op.softmax.cast-back"});
     graph_.hold(logits);  // the first of the router's results
-    return {weights, indices};
+    return {weights, indices, logits};
   }
 
  private:
   ValueId score(ValueId x) {
+    if (mlp_.router.adapter) return score_with_adapter(x);
     if (transformers_ && !mlp_.router_in_float32)
       return c_.linear(x, mlp_.router, tokens_, c_.sizes.hidden, experts_);
     ValueId input = x;
@@ -90,6 +91,30 @@ class RouterWriter {
       route.backward.push_back(
           {BackwardStep::kParameterGradient, c_.parameter(mlp_.router.bias_index, experts_), -1});
     graph_.add(route);
+    return logits;
+  }
+
+  // The weight with its adapter is a tensor that asks for its gradient.
+  ValueId score_with_adapter(ValueId x) {
+    const ValueId weight = c_.router_with_adapter(mlp_.router, c_.sizes.hidden, experts_);
+    ValueId input = x, factor = weight;
+    const auto both_as = [&](ElementType type, const char* rule) {
+      input = c_.cast(input, type, {kOwner, "hidden states, cast", rule});
+      factor = c_.cast(factor, type, {kOwner, "weight, cast", rule});
+    };
+    if (mlp_.router_in_float32) both_as(ElementType::kFloat32, "op.router.fp32-input");
+    if (c_.style.autocast) both_as(c_.style.compute, "autocast.input-cast");
+    const ValueId logits = graph_.tensor({kOwner, "logits", "op.linear.output"}, tokens_ * experts_,
+                                         graph_.type(input), true);
+    Operator route;
+    route.label = "router";
+    route.inputs = {input, factor};
+    route.outputs = {logits};
+    route.saved = {input};
+    if (graph_.needs_gradient(input)) route.saved.push_back(factor);
+    route.backward = {kGradient1, kGradient0};
+    graph_.add(route);
+    graph_.hold(weight);
     return logits;
   }
 

@@ -70,11 +70,14 @@ OperatorStyle style_of(const Job& job) {
   style.attention = job.training.attention;
   if (style.attention == AttentionKernel::kEfficient || job.first_flash_attention)
     style.attention_code = AttentionCode::kFirstFlash;
-  else if (job.implementation == Implementation::kMegatron)
+  else if (job.implementation == Implementation::kMegatron ||
+           style.attention == AttentionKernel::kCudnn)
     style.attention_code = AttentionCode::kCudnn;  // Transformer Engine's choice
   style.loss = job.training.loss;
   style.loss_chunks = job.training.loss_chunks;
   style.log_probabilities = job.training.log_probabilities;
+  style.likelihood_of_chosen = job.training.likelihood_of_chosen;
+  style.rewards = job.training.method == Method::kRewardModel;
   style.is_scored_beside = job.scorer != nullptr;
   style.prompt_tokens = job.training.prompt_length;
   style.shifted = job.shifted;

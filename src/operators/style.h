@@ -42,7 +42,9 @@ struct OperatorStyle {
   LossKernel loss = LossKernel::kPlain;
   std::int64_t loss_chunks = 8;
   LogProbabilities log_probabilities = LogProbabilities::kNone;
-  std::int64_t prompt_tokens = 0;  // of a sequence, that do not count there
+  bool likelihood_of_chosen = false;  // the loss of pairs has the cross entropy of their first, too
+  bool rewards = false;               // the head gives one score
+  std::int64_t prompt_tokens = 0;     // of a sequence, that do not count there
   Shifted shifted = Shifted::kLabels;
   // torch.compile: pointwise operators become one kernel, and what they make is made again in backward rather than kept:
   // the partitioner cuts the graph where the fewest bytes cross (torch/_functorch/partitioners.py).

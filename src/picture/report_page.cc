@@ -227,7 +227,7 @@ std::string without_end(std::string text) {
 
 }  // namespace
 
-Frame report_frame(std::string prefix) { return {std::move(prefix), 720, true}; }
+Frame report_frame(std::string prefix, double width) { return {std::move(prefix), width, true}; }
 
 std::string report_page(const Report& report) {
   std::string html = fmt::format(
@@ -265,7 +265,7 @@ std::string report_page(const Report& report) {
 }
 
 Report weighing_report(const Weighing& weighing, const std::optional<StepTrace>& trace,
-                       const std::vector<Derivation>& derivations) {
+                       const std::vector<Derivation>& derivations, double width) {
   const Prediction& prediction = weighing.prediction;
   const Scale scale = scale_of(prediction, Units::kBinary);
   Style unbroken;
@@ -281,26 +281,26 @@ Report weighing_report(const Weighing& weighing, const std::optional<StepTrace>&
                           ? weighing.moment->where
                           : std::string(name_of(prediction.peak.phase));
   report.sections.push_back(
-      {"At the peak: " + where,
-       figure_of(memory_bar_svg(prediction, report_frame("bar"))) + piles_html(prediction, scale)});
+      {"At the peak: " + where, figure_of(memory_bar_svg(prediction, report_frame("bar", width))) +
+                                    piles_html(prediction, scale)});
   if (!weighing.suggestions.empty())
     report.sections.push_back({"Ways out", figure_of(ladder_svg(prediction, weighing.suggestions,
-                                                                report_frame("ladder"))) +
+                                                                report_frame("ladder", width))) +
                                                suggestions_html(weighing, scale)});
   if (trace)
     report.sections.push_back(
         {"One step", figure_of(timeline_svg(*trace, prediction.peak.pipeline, prediction,
-                                            report_frame("timeline")))});
+                                            report_frame("timeline", width)))});
   report.sections.push_back(
-      {"Phases", figure_of(phases_svg(prediction, rank, report_frame("phases")))});
+      {"Phases", figure_of(phases_svg(prediction, rank, report_frame("phases", width)))});
   if (prediction.ranks.size() > 1)
     report.sections.push_back(
-        {"Ranks",
-         figure_of(ranks_svg(prediction, weighing.job.parallel.pipeline, report_frame("ranks"))) +
-             ranks_html(prediction, scale)});
+        {"Ranks", figure_of(ranks_svg(prediction, weighing.job.parallel.pipeline,
+                                      report_frame("ranks", width))) +
+                      ranks_html(prediction, scale)});
   if (trace && trace->ranks.size() > 1)
     report.sections.push_back(
-        {"Schedule", figure_of(schedule_svg(*trace, report_frame("schedule")))});
+        {"Schedule", figure_of(schedule_svg(*trace, report_frame("schedule", width)))});
   if (prediction.time) report.sections.push_back({"Time", time_html(*prediction.time)});
   if (!prediction.warnings.empty())
     report.sections.push_back({"Warnings", list_of(prediction.warnings)});

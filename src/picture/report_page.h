@@ -41,7 +41,7 @@ std::string report_page(const Report& report);
 
 // Of `weigh`. `trace`: of a device whose times are known and a step that is not too long; `derivations`: of the piles.
 Report weighing_report(const Weighing& weighing, const std::optional<StepTrace>& trace,
-                       const std::vector<Derivation>& derivations);
+                       const std::vector<Derivation>& derivations, double width);
 // Of the others: a chart, and the answer as the terminal prints it.
 Report text_report(std::string command, const std::string& text, std::string svg);
 
@@ -49,8 +49,8 @@ Report text_report(std::string command, const std::string& text, std::string svg
 std::optional<std::string> run_in_report(std::string_view html);
 std::optional<std::string> answer_in_report(std::string_view html);
 
-// The report's charts as their frames: the width of a printed page.
-Frame report_frame(std::string prefix);
+// The frame of a report's chart.
+Frame report_frame(std::string prefix, double width);
 
 // A fragment for a notebook: the verdict line, the bar and a table, colours of its own, no script.
 std::string notebook_fragment(const Weighing& weighing);

@@ -105,7 +105,8 @@ Move selective_recompute() {
   return {"recompute.mode = selective", "recompute", "core attention runs twice", 1,
           [](const Job& job) -> Proposed {
             if (job.recompute.mode != RecomputeMode::kNone ||
-                job.training.attention == AttentionKernel::kFlash)
+                job.training.attention == AttentionKernel::kFlash ||
+                job.training.attention == AttentionKernel::kCudnn)
               return std::nullopt;
             return RunEdits{{"recompute.mode", "none", "selective"}};
           }};

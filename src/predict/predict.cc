@@ -51,9 +51,9 @@ RootReading read_replay(const Program& program, NodeId root) {
   return reading;
 }
 
-// Of a run without a scorer there is no such phase.
+// Of a run where nothing scores, or generates, there is no such phase.
 bool occurs(const RootReading& reading, Phase phase) {
-  return phase != Phase::kScoring ||
+  return (phase != Phase::kScoring && phase != Phase::kGeneration) ||
          reading.phases[static_cast<std::size_t>(phase)].peak != kNoPeak;
 }
 
@@ -77,8 +77,8 @@ PhasePrediction phase_of(const RootReading& reading, Phase phase, Bytes reserved
 
 FirstStep first_step_of(const RootReading& reading, const StageReserve& reserve, Bytes runtime) {
   FirstStep step;
-  for (const Phase phase :
-       {Phase::kForward, Phase::kScoring, Phase::kBackward, Phase::kOptimizer}) {
+  for (const Phase phase : {Phase::kGeneration, Phase::kForward, Phase::kScoring, Phase::kBackward,
+                            Phase::kOptimizer}) {
     if (!occurs(reading, phase)) continue;
     step.reserved = reserve.first[static_cast<std::size_t>(phase)];
     step.phases.push_back(phase_of(reading, phase, step.reserved, runtime));
@@ -122,6 +122,24 @@ struct BuiltStage {
 Bytes most_that_fits(const StageNeed& need, const ErrorBand& observed, const RuntimeBytes& runtime,
                      Bytes usable) {
   return usable - observed.needed({runtime.low, runtime.high}, need.piles).high;
+}
+
+// While an engine that sleeps in between generates, the trainer holds what stands between two steps: it has given its cached
+// memory back (trl generation/vllm_generation.py, generate).
+void wake_generator(const RuntimeBytes& generator, const RuntimeBytes& runtime,
+                    RankPrediction& rank) {
+  for (PhasePrediction& phase : rank.phases) {
+    if (phase.phase != Phase::kGeneration) continue;
+    phase.reserved = phase.allocated;
+    phase.slack = Bytes{};
+    phase.runtime = runtime.expected + generator.expected;
+    const Bytes device = phase.reserved + phase.runtime;
+    if (device <= rank.device) return;
+    rank.phase = Phase::kGeneration;
+    rank.allocated = phase.allocated;
+    rank.reserved = phase.reserved;
+    rank.device = device;
+  }
 }
 
 struct BuiltStages {
@@ -248,6 +266,16 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
       // The allocator gives nothing back between phases: in the steady state what one phase reserved stays reserved.
       const Bytes reserved = phase == Phase::kLoad ? reserve.first[index] : rank.reserved;
       rank.phases.push_back(phase_of(reading, phase, reserved, runtime.expected));
+    }
+    if (job.generation.sleeps) {
+      const RuntimeBytes generator = generator_bytes(job);
+      const Bytes held(reading.phases[static_cast<std::size_t>(Phase::kGeneration)].peak);
+      const Band awake = observed.needed(
+          {held + runtime.low + generator.low, held + runtime.high + generator.high}, need.piles);
+      peak.low = std::max(peak.low, awake.low);
+      peak.high = std::max(peak.high, awake.high);
+      if (certain_high != nullptr) *certain_high = std::max(*certain_high, awake.high);
+      wake_generator(generator, runtime, rank);
     }
     rank.first_step =
         first_step_of(read(stages.program(), built.first_step), reserve, runtime.expected);

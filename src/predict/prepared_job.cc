@@ -47,9 +47,16 @@ LayoutNeed PreparedJob::need(bool only_if_it_fits) {
     const Piles piles = piles_at(crest);
     const LaterReserve reserve =
         estimated_later_reserve(crest.height, crest.change, job_.graphs.of);
-    const Bytes device = std::max(reserve.expected, Bytes(crest.height)) + runtime_.expected;
+    Bytes device = std::max(reserve.expected, Bytes(crest.height)) + runtime_.expected;
     const Band ends{reserve.least + runtime_.low, reserve.most + runtime_.high};
     need.high = std::max(need.high, observed_.needed(ends, piles).high);
+    if (job_.generation.sleeps) {
+      const RuntimeBytes generator = generator_bytes(job_);
+      const Bytes held(crest.change);
+      device = std::max(device, held + runtime_.expected + generator.expected);
+      const Band awake{held + runtime_.low + generator.low, held + runtime_.high + generator.high};
+      need.high = std::max(need.high, observed_.needed(awake, piles).high);
+    }
     if (stage > 0 && device <= need.device) return;
     need.device = device;
     need.pipeline = stage;

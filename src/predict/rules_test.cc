@@ -99,6 +99,10 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 4, "context_method": "ring"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "training": {"sequence_length": 512, "method": "dpo"})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "method": "dpo", "loss": "plain"})",
+      R"("model": "llama-3.1-8b", "engine": "fsdp2", "training": {"sequence_length": 512, "micro_batch": 2, "method": "orpo"})",
+      R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "method": "rm"})",
+      R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "method": "cpo"})",
+      R"("model": "llama-3.1-8b", "engine": "fsdp1", "training": {"sequence_length": 512, "method": "grpo", "loss": "fused"}, "generation": {"engine": "elsewhere"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"context": 2}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "megatron", "parallel": {"context": 4, "context_method": "allgather"}, "training": {"sequence_length": 512})",
@@ -129,6 +133,8 @@ void add_named(std::vector<Job>& jobs) {
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "loss": "cut"})",
       R"("model": "qwen3-30b-a3b", "engine": "ddp", "adapter": {"rank": 8, "base": "nf4", "quantize_experts": true, "target_modules": ["q_proj", "v_proj"]}, "training": {"sequence_length": 512, "precision": "bf16-autocast"})",
       R"("model": "llama-3.1-8b", "engine": "ddp", "training": {"sequence_length": 512, "optimizer": "adamw-paged"})",
+      R"("model": "mixtral-8x7b", "engine": "ddp", "adapter": {"rank": 8}, "training": {"sequence_length": 512, "precision": "bf16-autocast"})",
+      R"("model": "llama-4-scout-17b-16e", "engine": "ddp", "training": {"sequence_length": 512, "precision": "bf16-pure", "attention": "efficient"})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "parallel": {"sync_each_micro_batch": false}, "training": {"sequence_length": 512, "precision": "bf16-mixed-fp32-gradients", "gradient_accumulation": 4})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"parameters": "cpu"}, "training": {"sequence_length": 512})",
       R"("model": "llama-3.1-8b", "engine": "fsdp2", "offload": {"activations": "cpu"}, "training": {"sequence_length": 512})",
@@ -189,9 +195,10 @@ std::vector<Job> spread() {
           return list[(turn / step + turn) % list.size()];
         };
         const std::string precision = pick(kPrecisions, 5);
-        const char* attention = variant % 3 == 0
-                                    ? "eager"
-                                    : (precision == "fp32" || variant == 1 ? "efficient" : "flash");
+        const char* attention = variant % 3 == 0                      ? "eager"
+                                : precision == "fp32" || variant == 1 ? "efficient"
+                                : variant == 5 && turn % 12 == 5      ? "cudnn"
+                                                                      : "flash";
         const bool divided = engine.divides && variant % 2 == 0;
         const std::string text = fmt::format(
             R"({{"model": "{}", "engine": "{}", "cluster": {{"device": "h100-sxm-80gb", "devices": {}}},

@@ -46,6 +46,19 @@ RuntimeBytes piece_buffers(const Job& job) {
 
 }  // namespace
 
+// vLLM takes a share of the device's whole memory for weights, activations and cache (v1/worker/utils.py, request_memory), and
+// fills what is left of it with cache (v1/worker/gpu_worker.py, determine_available_memory).
+RuntimeBytes generator_bytes(const Job& job) {
+  const Generation& generation = job.generation;
+  if (!generation.on_this_device()) return {};
+  const double capacity = static_cast<double>(job.cluster.device->capacity.value().value());
+  const Bytes bytes(static_cast<std::int64_t>(capacity * generation.share));
+  return {
+      bytes, bytes, bytes,
+      fmt::format("{:.0f} % of the device for {}", generation.share * 100, name_of(generation.by)),
+      "vllm-project/vllm vllm/v1/worker/utils.py, request_memory (generation.memory_fraction)"};
+}
+
 RuntimeBytes runtime_bytes(const Job& job) {
   const Device& device = *job.cluster.device;
   const Parallel& parallel = job.parallel;
@@ -89,6 +102,7 @@ RuntimeBytes runtime_bytes(const Job& job) {
         whole_gradients ? CommunicatorUse::kAllReduce : CommunicatorUse::kGatherScatter);
   group(parallel.pipeline, parallel.tensor * data, CommunicatorUse::kNeighbours);
   if (job.overlap_tensor) add(sum, piece_buffers(job));
+  if (!job.generation.sleeps) add(sum, generator_bytes(job));
   return sum;
 }
 

@@ -17,6 +17,7 @@ Precision read_precision(const Fact& fact) {
   precision.master = fact.optional_element_type("master");
   precision.autocast = fact.flag_or("autocast", false);
   precision.loss_scaling = fact.flag_or("loss_scaling", false);
+  precision.short_products = fact.flag_or("short_products", false);
   precision.float8_recipe = fact.text_or("float8_recipe", "");
   precision.moments = fact.optional_element_type("moments");
   if (fact.has("float8_copies")) {

@@ -26,8 +26,9 @@ struct Precision {
   std::optional<ElementType> accumulated_gradients;  // a second, persistent set: 20 bytes in all
   ElementType reduction = ElementType::kFloat32;
   std::optional<ElementType> master;
-  bool autocast = false;      // fp32 weights are cast for each matrix product, the casts are kept
-  bool loss_scaling = false;  // fp16
+  bool autocast = false;        // fp32 weights are cast for each matrix product, the casts are kept
+  bool loss_scaling = false;    // fp16
+  bool short_products = false;  // tf32: products of fp32 factors read 10 bits of their mantissa
   std::string float8_recipe;  // empty, or delayed, tensorwise, rowwise, blockwise, mxfp8, nanotron
   std::optional<ElementType> moments;  // narrower than what is stepped; absent: not narrower
   // Bytes of 8-bit copies for each weight of a matrix product, alive from its forward to its

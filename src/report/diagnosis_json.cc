@@ -74,6 +74,23 @@ Json bytes_by_rule(const Diagnosis& diagnosis) {
   return json;
 }
 
+// The highest of a framework's own lines, and the least of the ranks beside it.
+Json highest_of(const Diagnosis& diagnosis) {
+  if (!diagnosis.highest) return nullptr;
+  const HighestReading& highest = *diagnosis.highest;
+  return {{"allocated_bytes", bytes_or_null(highest.allocated)},
+          {"reserved_bytes", bytes_or_null(highest.reserved)},
+          {"device_bytes", bytes_or_null(highest.device_used)},
+          {"rank", whole_or_null(highest.rank)},
+          {"step", whole_or_null(highest.step)},
+          {"ranks", highest.ranks},
+          {"least_rank", whole_or_null(highest.least_rank)},
+          {"least_bytes", bytes_or_null(highest.least)},
+          {"predicted_allocated_bytes", bytes_or_null(highest.predicted_allocated)},
+          {"predicted_reserved_bytes", bytes_or_null(highest.predicted_reserved)},
+          {"source", {{"file", highest.place.file}, {"at", highest.place.at}}}};
+}
+
 Json against_of(const Diagnosis& diagnosis) {
   if (!diagnosis.against) return nullptr;
   Json json;
@@ -126,6 +143,7 @@ Json json_of(const Diagnosis& diagnosis) {
     json["piles"]["unaccounted"] = number(diagnosis.unaccounted);
   }
   json["rules"] = bytes_by_rule(diagnosis);
+  json["highest"] = highest_of(diagnosis);
   json["against"] = against_of(diagnosis);
   for (const Finding& finding : diagnosis.findings)
     for (const Proof& proof : finding.proof) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "document/printable.h"
 #include "quantity/print.h"
@@ -16,6 +17,37 @@ namespace steelyard {
 namespace {
 
 constexpr std::size_t kMostScreenLines = 20;
+
+// What is left out first where a screen is too small: `kMore`.
+enum class Worth : std::uint8_t { kAlways, kFirst, kSecond, kMore };
+
+// One screen of whole sentences: where they are more, those that are worth least go, the last of them first. All is in --json.
+class Screen {
+ public:
+  void add(Worth worth, std::string text) { parts_.push_back({worth, std::move(text)}); }
+  std::string text() && {
+    for (int worth = static_cast<int>(Worth::kMore); worth > 0; --worth)
+      for (std::size_t part = parts_.size(); part-- > 0 && lines() > kMostScreenLines;)
+        if (static_cast<int>(parts_[part].worth) == worth)
+          parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(part));
+    std::string text;
+    for (const Part& part : parts_) text += part.text;
+    return text;
+  }
+
+ private:
+  struct Part {
+    Worth worth;
+    std::string text;
+  };
+  std::size_t lines() const {
+    std::size_t lines = 0;
+    for (const Part& part : parts_)
+      lines += static_cast<std::size_t>(std::count(part.text.begin(), part.text.end(), '\n'));
+    return lines;
+  }
+  std::vector<Part> parts_;
+};
 
 // "1.96 GiB requested; 1.02 free of 79.11; 1.67 outside PyTorch's allocator"
 std::string failure_line(const Diagnosis& diagnosis) {
@@ -47,8 +79,7 @@ std::string when_line(const Diagnosis& diagnosis) {
   return line;
 }
 
-void add_piles(const Diagnosis& diagnosis, const Style& style, std::string& text) {
-  if (!diagnosis.has_piles) return;
+std::string piles_table(const Diagnosis& diagnosis, const Style& style) {
   struct Row {
     std::string name;
     Bytes measured, predicted;
@@ -81,7 +112,7 @@ void add_piles(const Diagnosis& diagnosis, const Style& style, std::string& text
     }
     table.add(cells);
   }
-  text += "\n" + table.text(style);
+  return "\n" + table.text(style);
 }
 
 std::string largest_line(const Diagnosis& diagnosis) {
@@ -96,16 +127,64 @@ constexpr std::size_t kMostLinesOfFix = 2;  // all are in --json, and in `export
 
 constexpr int kFixIndent = 5;  // under "fix: "
 
-void add_lines_of(const Fix& fix, const Style& style, std::string& text) {
+std::string fix_text(const Fix& fix, const Style& style) {
+  std::string line = "fix: " + fix.change;
+  if (fix.saves) line += fmt::format(", {} less", print(*fix.saves));
+  if (fix.costs) line += fmt::format(", step {}", print_signed(*fix.costs));
+  if (!fix.verdict.empty())
+    line +=
+        fix.verdict == name_of(Verdict::kDoesNotFit) ? ", not enough alone" : ", " + fix.verdict;
+  std::string text = wrapped(style, line, 5) + "\n";
   std::size_t shown = 0;
   Style narrow = style;
   narrow.width = style.width - kFixIndent;
-  for (const FixLine& line : fix.lines) {
+  for (const FixLine& one : fix.lines) {
     if (shown++ == kMostLinesOfFix) break;
-    std::string words = printable(fix_line_text(line));
+    std::string words = printable(fix_line_text(one));
     if (shown == kMostLinesOfFix && fix.lines.size() > shown)
       words += fmt::format(" (and {} more)", fix.lines.size() - shown);
     text += std::string(kFixIndent, ' ') + wrapped(narrow, words, kFixIndent + 4) + "\n";
+  }
+  return text;
+}
+
+// "19.5 GiB allocated, 23.1 GiB reserved, rank 0, step 1; of 63 ranks the least is rank 41 with 15.1 GiB"
+std::string highest_line(const HighestReading& highest) {
+  std::string line;
+  const auto say = [&line](const std::string& words) {
+    line += (line.empty() ? "" : ", ") + words;
+  };
+  if (highest.allocated) say(print(*highest.allocated) + " allocated");
+  if (highest.reserved) say(print(*highest.reserved) + " reserved");
+  if (highest.device_used) say(print(*highest.device_used) + " of the device in use");
+  if (highest.rank) say(fmt::format("rank {}", *highest.rank));
+  if (highest.step) say("step " + print_count(Checked(*highest.step)));
+  if (highest.least && highest.least_rank)
+    line += fmt::format("; of {} ranks the least is rank {} with {}", highest.ranks,
+                        *highest.least_rank, print(*highest.least));
+  if (highest.predicted_allocated && highest.predicted_reserved)
+    line += fmt::format("; predicted {} allocated, {} reserved",
+                        print(*highest.predicted_allocated), print(*highest.predicted_reserved));
+  return line;
+}
+
+void add_findings(const Diagnosis& diagnosis, const Style& style, Screen& screen) {
+  for (const Finding& finding : diagnosis.findings) {
+    const bool main = finding.cause == diagnosis.verdict;
+    const std::string lead =
+        main ? "  because "
+             : fmt::format("  {} {} ({}): ",
+                           diagnosis.verdict == Cause::kHealthy ? "highest point:" : "also",
+                           facts_of(finding.cause).title, print_percent(finding.certainty));
+    std::size_t shown = 0;
+    for (const Proof& proof : finding.proof) {
+      if (shown == (main ? 2U : 1U)) break;
+      screen.add(main && shown == 0 ? Worth::kAlways
+                 : main             ? Worth::kMore
+                                    : Worth::kSecond,
+                 wrapped(style, lead + printable(proof.text), 4) + "\n");
+      ++shown;
+    }
   }
 }
 
@@ -124,65 +203,46 @@ std::string experiment_words(const Experiment& experiment) {
 }  // namespace
 
 std::string diagnosis_text(const Diagnosis& diagnosis, const Style& style) {
-  const CauseFacts& facts = facts_of(diagnosis.verdict);
-  std::string text =
-      painted(style, diagnosis.verdict == Cause::kHealthy ? Ink::kGood : Ink::kBad, facts.title);
+  Screen screen;
+  std::string title = painted(style, diagnosis.verdict == Cause::kHealthy ? Ink::kGood : Ink::kBad,
+                              facts_of(diagnosis.verdict).title);
   const bool has_main =
       !diagnosis.findings.empty() && diagnosis.findings.front().cause == diagnosis.verdict;
   if (has_main)
-    text += fmt::format("   {} sure", print_percent(diagnosis.findings.front().certainty));
+    title += fmt::format("   {} sure", print_percent(diagnosis.findings.front().certainty));
   // Its name in the JSON, where the title has other words.
-  text += facts.name == facts.title ? "\n" : fmt::format("   ({})\n", facts.name);
+  if (const CauseFacts& facts = facts_of(diagnosis.verdict); facts.name != facts.title)
+    title += fmt::format("   ({})", facts.name);
+  screen.add(Worth::kAlways, title + "\n");
   if (const std::string line = failure_line(diagnosis); !line.empty())
-    text += wrapped(style, "  " + line, 2) + "\n";
+    screen.add(Worth::kAlways, wrapped(style, "  " + line, 2) + "\n");
   if (const std::string line = when_line(diagnosis); !line.empty())
-    text += wrapped(style, "  when: " + line, 8) + "\n";
-  std::size_t number = 0;
-  for (const Finding& finding : diagnosis.findings) {
-    const bool main = finding.cause == diagnosis.verdict;
-    std::size_t shown = 0;
-    for (const Proof& proof : finding.proof) {
-      if (shown++ >= (main ? 2U : 1U)) break;
-      const std::string lead =
-          main ? "  because "
-               : fmt::format("  {} {} ({}): ",
-                             diagnosis.verdict == Cause::kHealthy ? "highest point:" : "also",
-                             facts_of(finding.cause).title, print_percent(finding.certainty));
-      text += wrapped(style, lead + printable(proof.text), 4) + "\n";
-    }
-    ++number;
-  }
-  add_piles(diagnosis, style, text);
+    screen.add(Worth::kFirst, wrapped(style, "  when: " + line, 8) + "\n");
+  add_findings(diagnosis, style, screen);
+  // A failure's own numbers are later ones.
+  if (diagnosis.highest && !diagnosis.has_piles && !diagnosis.failure.allocated)
+    screen.add(Worth::kFirst,
+               wrapped(style, "  highest: " + highest_line(*diagnosis.highest), 4) + "\n");
+  if (diagnosis.has_piles) screen.add(Worth::kAlways, piles_table(diagnosis, style));
   if (const std::string line = largest_line(diagnosis); !line.empty())
-    text += wrapped(style, "  " + line, 4) + "\n";
+    screen.add(Worth::kMore, wrapped(style, "  " + line, 4) + "\n");
   for (const Evidence& one : diagnosis.evidence)
     if (one.trace != nullptr)
       if (const std::string line = trace_shares_line(printable(one.file), *one.trace);
           !line.empty())
-        text += wrapped(style, "  " + line, 4) + "\n";
-  for (const Fix& fix : diagnosis.fixes) {
-    std::string line = "fix: " + fix.change;
-    if (fix.saves) line += fmt::format(", {} less", print(*fix.saves));
-    if (fix.costs) line += fmt::format(", step {}", print_signed(*fix.costs));
-    if (!fix.verdict.empty())
-      line +=
-          fix.verdict == name_of(Verdict::kDoesNotFit) ? ", not enough alone" : ", " + fix.verdict;
-    text += wrapped(style, line, 5) + "\n";
-    add_lines_of(fix, style, text);
-  }
+        screen.add(Worth::kSecond, wrapped(style, "  " + line, 4) + "\n");
+  bool first = true;
+  for (const Fix& fix : diagnosis.fixes)
+    screen.add(std::exchange(first, false) ? Worth::kFirst : Worth::kMore, fix_text(fix, style));
   if (!diagnosis.experiments.empty())
-    text +=
-        wrapped(style, "to decide: " + experiment_words(diagnosis.experiments.front()), 5) + "\n";
+    screen.add(
+        Worth::kSecond,
+        wrapped(style, "to decide: " + experiment_words(diagnosis.experiments.front()), 5) + "\n");
+  first = true;
   for (const std::string& note : diagnosis.notes)
-    text += wrapped(style, "note: " + printable(note), 6) + "\n";
-  // One screen: what is below it is in --json.
-  std::size_t lines = 0;
-  for (std::size_t at = 0; at < text.size(); ++at)
-    if (text[at] == '\n' && ++lines == kMostScreenLines) {
-      text.resize(at + 1);
-      break;
-    }
-  return text;
+    screen.add(std::exchange(first, false) ? Worth::kFirst : Worth::kSecond,
+               wrapped(style, "note: " + printable(note), 6) + "\n");
+  return std::move(screen).text();
 }
 
 std::string experiments_text(const Diagnosis& diagnosis, const Style& style) {

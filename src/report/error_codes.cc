@@ -65,7 +65,8 @@ const std::vector<ErrorCode>& error_codes() {
       {"E263", "a variable that changes memory is not weighed", "It is known to change what is allocated, and the answer leaves it out. It is carried, and written again on export."},
       {"E264", "few bits reach a part of the weights alone", "bitsandbytes puts its classes in the place of torch.nn.Linear. Since transformers 5 the experts of a layer are two tensors and no linear modules: they stay as they are, and prepare_model_for_kbit_training even makes fp32 of them."},
       {"E265", "the checkpoint has few bits itself", "transformers loads quantised weights as they are stored, whatever the script asks for. Of bitsandbytes' 4 and 8 bits the bytes are known; those of other methods are not guessed."},
-      {"E266", "adapters of experts are not weighed", "Before transformers 5 each expert has linear modules, and a target that names them gives every expert an adapter. Leaving those out would answer for another run."},
+      {"E266", "adapters of experts that are not weighed, or that PEFT refuses", "Before transformers 5 each expert has linear modules, and a target that names them gives every expert an adapter. Leaving those out would answer for another run. Beside the stacked tensors of transformers 5 PEFT has no DoRA and no dropout, and asks for gate and up together."},
+      {"E267", "a kernel is taken for installed", "transformers takes a package's kernel where it finds it, and its own code elsewhere, which keeps more. The answer is for the kernel."},
       // Models.
       {"E301", "unknown model family", "The tensors of a model follow from its family (model_type). A family that is not known is never guessed at."},
       {"E302", "a size is missing from the config", "The size of a model is never guessed from its family."},

@@ -116,8 +116,10 @@ Json stacks_json(const PlanQuestion& question, const PlanAnswer& answer) {
       for (const SearchedStack& searched : question.target.stacks)
         if (stack->runs(searched.engine, searched.implementation) && !searched.target.empty())
           entry["export"] = searched.target;
+      // The run stands once, beside the layout.
       entry["layout"] = json_of(*row);
-      entry["run"] = json_of(row->run);
+      entry["run"] = std::move(entry["layout"]["run"]);
+      entry["layout"].erase("run");
     }
     list.push_back(std::move(entry));
   };

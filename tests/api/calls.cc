@@ -53,6 +53,20 @@ int main() {
   expect(broken.status == 2 && holds(broken.text, "steelyard.error/1"), "broken JSON", broken);
   const auto passwd = steelyard::weigh(R"({"run": "/etc/passwd"})");
   expect(passwd.status == 2 && !holds(passwd.text, "root:"), "no machine", passwd);
+  // As one text: a file that is no UTF-8 arrives as it was, one that is stays readable.
+  steelyard::Reply written;
+  written.files = {{"oom.pickle", std::string("\x80\x04\x00\xff.", 5)},
+                   {"run.toml", "model = \"7b\"\n"}};
+  expect(
+      holds(
+          steelyard::reply_json(written),
+          R"({"name": "oom.pickle", "base64": "gAQA/y4="}, {"name": "run.toml", "text": "model = \"7b\"\n"})"),
+      "files of a reply", written);
+  const auto narrow = steelyard::weigh(
+      R"({"run": "llama-3.1-8b", "on": "8xh100-sxm-80gb", "format": "svg", "picture_width": 320})");
+  expect(holds(narrow.text, "viewBox=\"0 0 320 "), "narrow picture", narrow);
+  const auto no_width = steelyard::weigh(R"({"run": "7b", "picture_width": 12})");
+  expect(no_width.status == 2 && holds(no_width.text, "240 to 4000"), "no width", no_width);
   std::vector<steelyard::Reply> replies(4);
   std::vector<std::thread> threads;
   for (auto& reply : replies)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAPER = ROOT / "paper"
-PARTS = {"libcuda.so.1": ("properties.c", "memory.c", "values.c", "runtime.c", "driver.c", "libraries.c", "table.c"),
-         "libnvidia-ml.so.1": ("nvml.c",)}  # by the name under which PyTorch finds it
+PARTS = {"libcuda.so.1": ("properties.c", "memory.c", "values.c", "runtime.c", "driver.c", "libraries.c", "collectives.c", "table.c"),
+         "libnvidia-ml.so.1": ("nvml.c",), "libpaper_collectives.so": ("collectives.c", "collectives_alone.c")}  # by the name under which PyTorch finds it
 _loaded = None
 
 
@@ -28,9 +28,11 @@ def build(called="libcuda.so.1"):
     if not library.exists():
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "devices_table.h").write_text(table.stdout)
+            rows = (PAPER / "answered.def").read_text().splitlines(keepends=True)
+            (Path(folder) / "collectives.def").write_text("".join(row for row in rows if row.startswith("SUCCEEDS(nccl")))
             part = library.with_suffix(f".{os.getpid()}")
             subprocess.run(
-                [os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", f"-I{PAPER}", f"-I{folder}", f"-Wl,-soname,{called}",
+                [os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{PAPER}", f"-I{folder}", f"-Wl,-soname,{called}",
                  "-o", str(part), *(str(PAPER / name) for name in PARTS[called]), "-ldl", "-lpthread"],
                 check=True)
             part.replace(library)
@@ -51,6 +53,12 @@ def load(device_bytes=None, devices=1, processes=False):
         if processes:
             ctypes.CDLL(str(build("libnvidia-ml.so.1")), mode=ctypes.RTLD_GLOBAL)
     return _loaded
+
+
+def load_collectives():
+    """Beside a real device: only NCCL is on paper, so that one process can be one rank of many that are not there."""
+    assert "torch" not in sys.modules and _loaded is None
+    ctypes.CDLL(str(build("libpaper_collectives.so")), mode=ctypes.RTLD_GLOBAL)
 
 
 def count(elements):

@@ -55,8 +55,10 @@ class Phase:
 
 
 class Recorder:
-    def __init__(self, run, frames=False, note=None, snapshot=None):
-        """`snapshot`: a file for the allocator's snapshot (torch.cuda.memory._dump_snapshot) at the end of the steady step."""
+    def __init__(self, run, frames=False, note=None, snapshot=None, shares_device=False):
+        """`snapshot`: a file for the allocator's snapshot (torch.cuda.memory._dump_snapshot) at the end of the steady step.
+        `shares_device`: other processes use it too, so that what is outside the allocator is not this one's."""
+        self.shares_device = shares_device
         self.run, self.note, self.frames, self.snapshot = run, note, frames, snapshot
         self.phases = []
         self.step = "load"
@@ -237,7 +239,7 @@ class Recorder:
             "phases": phases_of([self.phase_record(p, largest) for p in kept]),
             "saved_after_forward": self.saved_record(),
         }
-        if paper.is_loaded():
+        if paper.is_loaded() or self.shares_device:
             record["outside_allocator_bytes"] = None
         else:
             record["outside_allocator_bytes"] = self.phases[-1].device_used

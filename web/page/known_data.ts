@@ -1,7 +1,7 @@
 // What the build asks the program: the names and keys that the page offers, and its worked answer.
 //
 //   STEELYARD=../../build/release/steelyard   the program
-//   STEELYARD_CORE=../../build/wasm/web       steelyard.js and steelyard.wasm
+//   STEELYARD_CORE=../../build/wasm/web       steelyard.js and steelyard.wasm, steelyard-first.js and .wasm
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -39,6 +39,7 @@ case ${1:-build} in
   test)
     shift
     npx playwright test "$@"
+    node tests/firefox.mjs
     ;;
   screenshot)
     node screenshot.mjs "$2"

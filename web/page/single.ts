@@ -55,7 +55,7 @@ export async function writeSingle(outside: string, core: string, known: Known, c
   const html = readFileSync(path.join(outside, "index.html"), "utf8")
     .replace(/(http-equiv="Content-Security-Policy" content=")[^"]*/, (_all, head: string) => head + SECURITY)
     .replace(/<script type="module"[^>]*><\/script>/, "")
-    .replace(/<link rel="stylesheet"[^>]*>/g, "")
+    .replace(/<link rel="(?:stylesheet|preload)"[^>]*>/g, "")
     .replace("</head>", () => `<style>${style.includes("--sy-ink") ? "" : charts}${style}</style></head>`)
     .replace(
       "</body>",

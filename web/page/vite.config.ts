@@ -1,7 +1,7 @@
 // Static files in ../../build/page: index.html with the worked answer in it, a script, a style sheet, the worker and the core.
 
 import { createHash } from "node:crypto";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { defineConfig, type Plugin } from "vite";
 import { cardsHtml, headHtml, partsOf, styleOf } from "./src/answer";
@@ -33,6 +33,24 @@ function holdOffline(): void {
   writeFileSync(script, text);
 }
 
+// The style sheet into the page itself, so that the first paint waits for nothing but the page. The policy names it by its hash.
+function inlineStyle(): void {
+  const assets = path.join(outside, "assets");
+  const file = path.join(outside, "index.html");
+  const html = readFileSync(file, "utf8");
+  const link = /<link rel="stylesheet"[^>]*href="\.\/assets\/([^"]+)"[^>]*>/.exec(html);
+  if (!link?.[1]) throw new Error("the page has no style sheet");
+  const style = readFileSync(path.join(assets, link[1]), "utf8").trim();
+  const hash = createHash("sha256").update(style).digest("base64");
+  writeFileSync(
+    file,
+    html
+      .replace(link[0], () => `<style>${style}</style>`)
+      .replace("style-src 'self'", `style-src 'self' 'sha256-${hash}'`),
+  );
+  rmSync(path.join(assets, link[1]));
+}
+
 async function steelyard(): Promise<Plugin> {
   const known = readKnown();
   const first = presets[0];
@@ -46,6 +64,8 @@ async function steelyard(): Promise<Plugin> {
   }
   const report = workedReport(words);
   const parts = partsOf(report);
+  // Tables that nobody sees before they are opened: the script brings them, and the first paint need not read them.
+  const shown = { ...parts, sections: parts.sections.filter((one) => !/^(What was alive|Where each number)/.test(one.title)) };
   return {
     name: "steelyard",
     resolveId: (id) => (id === "virtual:steelyard" || id === "virtual:charts.css" ? `\0${id}` : undefined),
@@ -61,14 +81,15 @@ async function steelyard(): Promise<Plugin> {
           .replace("%CSP%", SECURITY)
           .replace("%PRESETS%", presets.map((one, i) => `<option value="${i}">${escaped(one.words)}</option>`).join(""))
           .replace("%HEAD%", () => headHtml(parts))
-          .replace("%CARDS%", () => cardsHtml(parts, false))
+          .replace("%CARDS%", () => cardsHtml(shown, false))
           .replace("%FORM%", () => formHtml(known, state.model as string, deviceWords(state.keys), state.keys)),
     },
     closeBundle: async () => {
       mkdirSync(path.join(outside, "core"), { recursive: true });
-      for (const file of ["steelyard.js", "steelyard.wasm"])
+      for (const file of ["steelyard-first.js", "steelyard-first.wasm", "steelyard.js", "steelyard.wasm"])
         copyFileSync(path.join(core, file), path.join(outside, "core", file));
       await writeSingle(outside, core, known, styleOf(report));
+      inlineStyle();
       holdOffline();
     },
   };

@@ -86,9 +86,11 @@ void say_step(ScriptFlags& flags) {
     flags.unweighed(
         program, "dpo of DeepSpeed-Chat",
         "a reference stands beside the policy, and both make whole logits in its own way");
-  } else if (has_flag(flags.all(), {"num_padding_at_beginning"}) || stands_in("reward_model"))
+  } else if (has_flag(flags.all(), {"num_padding_at_beginning"}) || stands_in("reward_model")) {
     flags.say("training.method", "rm", program);
-  else
+    flags.unweighed(program, "rm of DeepSpeed-Chat",
+                    "its pairs are scored token by token in its own way; TRL's is weighed");
+  } else
     flags.otherwise("training.method", Value::string("sft"), "step 1 trains the next token");
 }
 

@@ -140,6 +140,11 @@ void conclude(Launch& launch) {
   const std::string load = launch.load.is_null() ? "float32" : word_of(launch.load);
   const bool halves = load == "bfloat16" || load == "torch.bfloat16" || load == "bf16";
   const bool whole = engine == "ddp";
+  // Without autocast nothing widens them, and no precision of a run file says so.
+  if (mixed == "no" && engine != "deepspeed" &&
+      (load == "float16" || load == "torch.float16" || load == "fp16"))
+    return reading.unweighed(launch.load, "weights in float16 without mixed precision",
+                             "they are computed with and stepped as they are");
   // Beside quantised weights PEFT keeps the rest in fp32, and autocast narrows it.
   const bool narrow = halves && !reading.has("adapter.base");
   std::string precision = "fp32";

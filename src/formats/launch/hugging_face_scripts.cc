@@ -298,11 +298,11 @@ std::string method_word(std::string_view name) {
 }
 
 constexpr std::string_view kMethods =
-    "sft=sft|dpo=dpo|simpo=cpo|ipo=dpo|cpo=cpo|orpo=orpo|bco=kto|kto=kto|grpo=grpo|rloo=grpo|ppo="
-    "ppo|"
-    "reward=rm|rm=rm|prm=rm";
+    "sft=sft|dpo=dpo|simpo=cpo|ipo=dpo|cpo=cpo|orpo=orpo|kto=kto|grpo=grpo|ppo=ppo|reward=rm|rm="
+    "rm";
 // Losses with models beside the trained one that no method of the run file stands for.
-constexpr std::string_view kOthers[] = {"gkd", "gold", "xpo", "nash", "online", "distill", "rlhf"};
+constexpr std::string_view kOthers[] = {"gkd",     "gold", "xpo", "nash", "online",
+                                        "distill", "rlhf", "bco", "rloo", "prm"};
 
 }  // namespace
 

@@ -2,9 +2,13 @@
 // Names and defaults: transformers/training_args.py, trl/trainer/sft_config.py, trl/trainer/model_config.py.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "formats/launch/formats.h"
 #include "formats/launch/fsdp_keys.h"
 #include "formats/launch/hugging_face.h"
+#include "formats/launch/trl_methods.h"
 #include "formats/launch/unweighed_keys.h"
 
 namespace steelyard {
@@ -105,6 +109,23 @@ void read_method_by_keys(ConfigReader& reading) {
       return reading.say("training.method", method, *value);
 }
 
+// A new model has its config's own vocabulary; run_clm.py then resizes it to the tokenizer, in some releases always, in others where that
+// is larger. GPT-2 with GPT-2's tokenizer is the same either way.
+void say_own_vocabulary(ConfigReader& reading, const std::string& type, Value& model) {
+  constexpr std::int64_t kOfGpt2 = 50257;
+  constexpr std::string_view kTokenizers[] = {"gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl",
+                                              "openai-community/gpt2"};
+  const Value* tokenizer = reading.theirs().find("tokenizer_name");
+  if (type != "gpt2" || model.member("vocab_size") != nullptr || tokenizer == nullptr) return;
+  if (std::find(std::begin(kTokenizers), std::end(kTokenizers), word_of(*tokenizer)) ==
+      std::end(kTokenizers))
+    return;
+  model.members().push_back({"vocab_size", tokenizer->mark(), Value::integer(kOfGpt2)});
+  model.members().back().value.set_mark(tokenizer->mark());
+  reading.into().unsaid.push_back({"model.vocab_size", std::to_string(kOfGpt2),
+                                   "GPT2Config's own, and as many as the tokenizer has"});
+}
+
 // A model without a checkpoint: run_clm.py --model_type gpt2 --config_overrides n_embd=1024,n_head=16,n_layer=24.
 void read_new_model(ConfigReader& reading) {
   const Value* type = reading.theirs().find("model_type");
@@ -128,6 +149,7 @@ void read_new_model(ConfigReader& reading) {
     model.members().back().value.set_mark(sizes->mark());
   }
   for (const char* key : {"model_type", "config_overrides"}) reading.take(key);
+  say_own_vocabulary(reading, word_of(*type), model);
   reading.say("model", std::move(model), *sizes);
 }
 
@@ -161,19 +183,14 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   if (const Value* model = reading.take("model_name_or_path")) say_model(reading, *model);
   if (!reading.has("model")) read_new_model(reading);
   read_method_by_keys(reading);
-  if (const Value* method = launch.into.run.at("training.method");
-      method != nullptr && word_of(*method) == "dpo") {
-    if (const Value* before = reading.on("precompute_ref_log_probs"))
-      reading.say("training.reference", "precomputed", *before);
-    else if (const Value* second = reading.on("force_use_ref_model"))
-      reading.say("training.reference", "model", *second);
-  }
+  read_trl_method(reading);
   const bool trl =
       launch.trl || document.at("max_length") != nullptr || document.at("use_peft") != nullptr;
   if (trl && document.at("per_device_train_batch_size") == nullptr)
     reading.take_default("training.micro_batch", Value::integer(8), "Trainer's default");
   reading.rows(kBatch);
-  if (reading.said("training.sequence_length") == nullptr) {
+  if (reading.said("training.sequence_length") == nullptr &&
+      !reading.is_asked("training.sequence_length")) {
     if (trl)
       reading.take_default("training.sequence_length", Value::integer(1024), "SFTConfig's default");
     else
@@ -204,7 +221,9 @@ void read_hugging_face(const Value& document, Launch& launch, std::string_view f
   read_liger(reading);
   // Packed or not, no sequence is longer.
   if (trl) reading.take("packing");
-  if (trl)
+  const Value* method = reading.said("training.method");
+  const std::string trains = method == nullptr ? "sft" : word_of(*method);
+  if (trl && (trains == "sft" || trains == "pretrain" || trains == "dpo"))
     reading.take_default("training.loss", Value::string("plain"),
                          "whole logits; TRL's SFT since 1.15 makes them in tiles, and needs less");
   read_adapter(reading);

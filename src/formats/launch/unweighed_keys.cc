@@ -129,11 +129,11 @@ std::span<const UnweighedKey> unweighed_of_deepspeed() { return kOfDeepspeed; }
 
 void refuse_preferences_of(ConfigReader& reading, std::string_view trainer, const Value& at) {
   const Value* method = reading.into().run.at("training.method");
-  if (method == nullptr || word_of(*method) != "dpo") return;
-  reading.unweighed(
-      at, fmt::format("dpo of {}", trainer),
-      "a reference stands beside the policy, and this trainer makes logits in its own "
-      "way; TRL's is weighed");
+  if (method == nullptr) return;
+  const std::string name = word_of(*method);
+  if (name == "pretrain" || name == "sft" || name == "ppo") return;
+  reading.unweighed(at, fmt::format("{} of {}", name, trainer),
+                    "this trainer makes its models and losses in its own way; TRL's is weighed");
 }
 
 }  // namespace steelyard

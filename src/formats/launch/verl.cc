@@ -3,8 +3,8 @@
 //   torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=Qwen/Qwen2.5-7B data.max_length=4096
 //   python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen3-8B ...
 //
-// Fine-tuning is weighed. PPO and its kin are read as far as they say a model, devices and a layout, and refused when they are
-// weighed: the engine that generates holds memory that no rule here gives.
+// Fine-tuning is weighed, and the actor of GRPO and its kin on FSDP, beside a vLLM that takes the share of the device that it is
+// told. PPO is read, and refused when it is weighed: a critic has states of its own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -301,6 +301,127 @@ constexpr Row kActor[] = {
     {"actor_rollout_ref.actor.megatron.expert_tensor_parallel_size", "parallel.expert_tensor"},
 };
 
+constexpr UnweighedKey kOfActor[] = {
+    {"actor_rollout_ref.model.use_fused_kernels", "another loss, made of the hidden states"},
+    {"actor_rollout_ref.model.enable_activation_offload", "inputs of layers wait on the host"},
+    {"actor_rollout_ref.actor.use_fused_kernels", "another loss, made of the hidden states"},
+    {"actor_rollout_ref.actor.calculate_entropy", "the entropy of each token's logits"},
+    {"actor_rollout_ref.actor.fsdp_config.offload_policy", "weights and states wait on the host"},
+    {"actor_rollout_ref.actor.fsdp_config.param_offload",
+     "weights leave the device while vLLM generates: weighed as if they stayed", true},
+    {"actor_rollout_ref.actor.fsdp_config.optimizer_offload",
+     "states leave the device while vLLM generates: weighed as if they stayed", true},
+};
+
+// workers/fsdp_workers.py: a share of the device for vLLM, which gives it back unless told to keep it (free_cache_engine).
+void read_rollout(ConfigReader& reading) {
+  const Value* engine = reading.take("actor_rollout_ref.rollout.name");
+  const Value* share = reading.take("actor_rollout_ref.rollout.gpu_memory_utilization");
+  const Value* frees = reading.take("actor_rollout_ref.rollout.free_cache_engine");
+  if (engine != nullptr && word_of(*engine) != "vllm") {
+    reading.take_default("generation.engine", Value::string("elsewhere"), "its share is not known");
+    return reading.unweighed(*engine, fmt::format("rollout by {}", word_of(*engine)),
+                             "what it holds of the device is not known here; vLLM's share is");
+  }
+  if (engine != nullptr)
+    reading.say("generation.engine", "vllm", *engine);
+  else
+    reading.take_default("generation.engine", Value::string("vllm"), "verl's rollout.name is vllm");
+  if (share != nullptr)
+    reading.say("generation.memory_fraction", *share, *share);
+  else
+    reading.take_default("generation.memory_fraction", Value::number(0.5),
+                         "verl's rollout.gpu_memory_utilization");
+  if (frees != nullptr && truth_of(*frees))
+    reading.say("generation.sleep", Value::boolean(*truth_of(*frees)), *frees);
+  else
+    reading.take_default("generation.sleep", Value::boolean(true),
+                         "verl's rollout.free_cache_engine");
+}
+
+// Samples are laid end to end up to a number of tokens, or a number of them is padded away.
+void read_actor_batch(ConfigReader& reading) {
+  const Value* dynamic = reading.take("actor_rollout_ref.actor.use_dynamic_bsz");
+  const Value* tokens = reading.take("actor_rollout_ref.actor.ppo_max_token_len_per_gpu");
+  if (dynamic == nullptr || !truth_of(*dynamic).value_or(false)) return;
+  reading.take("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+  if (tokens != nullptr)
+    reading.say("training.sequence_length", *tokens, *tokens);
+  else
+    reading.take_default("training.sequence_length", Value::integer(16'384),
+                         "verl's ppo_max_token_len_per_gpu");
+  reading.say("training.micro_batch", Value::integer(1), *dynamic);
+  reading.take_default("training.gradient_accumulation", Value::integer(2),
+                       "a step has several such micro-batches: the data decide how many");
+}
+
+// workers/fsdp_workers.py: a step takes ppo_mini_batch_size prompts with all of their completions.
+void read_mini_batch(ConfigReader& reading) {
+  const Value* prompts = reading.take("actor_rollout_ref.actor.ppo_mini_batch_size");
+  const Value* each = reading.take("actor_rollout_ref.rollout.n");
+  if (reading.has("training.gradient_accumulation")) return;
+  const std::int64_t of_each = each == nullptr ? 1 : count_of(*each).value_or(0);
+  const std::int64_t count = prompts == nullptr ? 256 : count_of(*prompts).value_or(0);
+  if (count < 1 || of_each < 1 || count > 1'000'000'000 || of_each > 1'000'000)
+    return reading.lacks("training.global_batch", "ppo_mini_batch_size and rollout.n decide");
+  if (prompts != nullptr)
+    reading.say("training.global_batch", Value::integer(count * of_each), *prompts);
+  else
+    reading.take_default("training.global_batch", Value::integer(count * of_each),
+                         "verl's ppo_mini_batch_size, with rollout.n completions each");
+}
+
+// The reference waits on the host in every case (CPUOffload); what a step on the device holds is the actor's.
+void read_actor(ConfigReader& reading) {
+  read_rollout(reading);
+  // Of all devices together, as it was before each had its own.
+  const Value* of_all = reading.take("actor_rollout_ref.actor.ppo_micro_batch_size");
+  const Value* devices = reading.said("cluster.devices");
+  if (of_all != nullptr && devices != nullptr && !reading.has("training.micro_batch")) {
+    const std::int64_t all = count_of(*of_all).value_or(0), among = count_of(*devices).value_or(0);
+    if (all > 0 && among > 0 && all % among == 0)
+      reading.say("training.micro_batch", Value::integer(all / among), *of_all);
+  }
+  if (!reading.has("training.micro_batch"))
+    reading.lacks("training.micro_batch", "verl needs ppo_micro_batch_size_per_gpu");
+  if (const Value* padded = reading.take("actor_rollout_ref.model.use_remove_padding");
+      padded != nullptr && !truth_of(*padded).value_or(true))
+    reading.unweighed(*padded, "use_remove_padding false", "logits of padded sequences are cut");
+  if (const Value* parts = reading.take("actor_rollout_ref.actor.entropy_coeff");
+      parts != nullptr && !(parts->is_number() && parts->as_number() == 0))
+    reading.unweighed(*parts, "entropy_coeff", "the entropy of each token's logits");
+  reading.take_default("training.loss", Value::string("fused"),
+                       "verl takes flash-attention's cross entropy of whole logits");
+  reading.take_default("training.reference", Value::string("none"),
+                       "verl's reference waits on the host, and scores before the actor trains");
+  reading.take_default("training.attention", Value::string("flash"),
+                       "verl loads models with flash_attention_2");
+  reading.take_default("training.optimizer", Value::string("adamw"), "verl's AdamW is torch's");
+  reading.take_default("training.optimizer_form", Value::string("foreach"),
+                       "verl's AdamW is torch's");
+  reading.take_default("recompute.mode", Value::string("full"),
+                       "verl's model.enable_gradient_checkpointing");
+  reading.take_default("recompute.reentrant", Value::boolean(false),
+                       "verl checkpoints without reentrance");
+  read_mini_batch(reading);
+  read_clip(reading, "actor_rollout_ref.actor.grad_clip", true);
+  say_ulysses(reading, "actor_rollout_ref.actor.ulysses_sequence_parallel_size");
+  const Value* rank = reading.take("actor_rollout_ref.model.lora_rank");
+  if (rank != nullptr && count_of(*rank).value_or(0) > 0) {
+    reading.say("adapter.method", "lora", *rank);
+    reading.say("adapter.rank", *rank, *rank);
+    reading.take_default("adapter.target_modules", Value::string("all-linear"),
+                         "verl's target_modules is all-linear");
+  }
+  read_fsdp_types(reading, "actor_rollout_ref.actor.fsdp_config.model_dtype");
+  reading.take_default("parallel.zero_stage", Value::integer(3), "verl divides everything");
+  reading.unweighed(kOfActor);
+  // Of what is generated, and of the reference on the host: nothing of it is in the actor's memory.
+  reading.idle({"data.train_batch_size", "actor_rollout_ref.actor.use_kl_loss",
+                "actor_rollout_ref.rollout.tensor_model_parallel_size",
+                "actor_rollout_ref.ref.fsdp_config.param_offload"});
+}
+
 void read_reinforcement(const Value& document, Launch& launch) {
   ConfigReader reading(document, "verl", launch.into);
   launch.into.formats.emplace_back("verl configuration");
@@ -317,19 +438,21 @@ void read_reinforcement(const Value& document, Launch& launch) {
     reading.take_default("engine", Value::string(megatron ? "megatron" : "fsdp1"),
                          "the actor's own, by its keys");
   }
+  read_actor_batch(reading);
   reading.rows(kActor);
   const Value* prompt = reading.take("data.max_prompt_length");
   const Value* answer = reading.take("data.max_response_length");
   if (prompt != nullptr && answer != nullptr) {
     const auto both = std::pair{count_of(*prompt), count_of(*answer)};
-    if (both.first && both.second && *both.first > 0 && *both.second > 0 &&
-        *both.first < 1'000'000'000 && *both.second < 1'000'000'000)
+    if (!reading.has("training.sequence_length") && both.first && both.second && *both.first > 0 &&
+        *both.second > 0 && *both.first < 1'000'000'000 && *both.second < 1'000'000'000)
       reading.say("training.sequence_length", Value::integer(*both.first + *both.second), *answer);
   }
   const Value* estimator = reading.take("algorithm.adv_estimator");
   const bool critic = estimator == nullptr || word_of(*estimator) == "gae";
   reading.say("training.method", critic ? "ppo" : "grpo",
               estimator != nullptr ? *estimator : document);
+  if (!critic && !megatron) read_actor(reading);
   reading.carry_rest();
 }
 

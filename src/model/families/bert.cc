@@ -59,6 +59,7 @@ Architecture read_encoder(Config& config, const std::string& prefix, const HeadN
                      .output_bias = true,
                      .dropout = config.fraction_or("attention_probs_dropout_prob", 0.1)});
   attention.causal = false;
+  attention.softmax_as_given = true;
   layer.attention = std::move(attention);
   const Norm attention_norm =
       add_norm(layer.parameters, "attention.output.LayerNorm", NormKind::kLayerNorm, shape.hidden);

@@ -8,8 +8,9 @@
 // changes that fit, then the verdicts along the sequence slider. Newer questions take the place of waiting ones.
 
 import { cardsHtml, headHtml, lineHtml, type Parts, partsOf, verdictWords } from "./answer";
-import { Lane, type Problem, type Reply, Stopped } from "./core";
+import { Lane, type Problem, type Reply, Stopped, textOf } from "./core";
 import { all, at, make } from "./dom";
+import { drawn, onOtherWidth } from "./drawn";
 import { Form } from "./form_view";
 import { fragmentOf, LONGEST_LINK, runOf, type State, stateOf } from "./state";
 
@@ -24,7 +25,8 @@ export interface Settled {
 const SETTLE = 90;
 
 export class App {
-  readonly quick = new Lane("quick");
+  // The first module answers until the whole core is there.
+  readonly quick = new Lane("quick", "first");
   readonly slow = new Lane("slow");
   state: State;
   settled?: Settled;
@@ -41,6 +43,14 @@ export class App {
     this.form = new Form(this);
     addEventListener("popstate", () => void this.restore());
     addEventListener("hashchange", () => void this.restore());
+    onOtherWidth(() => this.again());
+  }
+
+  // The same question once more.
+  private again(): void {
+    this.serial += 1;
+    delete document.body.dataset["idle"];
+    void this.settle(this.serial);
   }
 
   onSettled(listener: (settled: Settled) => void): void {
@@ -86,17 +96,15 @@ export class App {
     this.state = state;
     dispatchEvent(new CustomEvent("steelyard-tab", { detail: state.tab }));
     this.form.show(state);
-    this.serial += 1;
-    delete document.body.dataset["idle"];
-    void this.settle(this.serial);
+    this.again();
   }
 
   private async estimate(serial: number): Promise<void> {
     const reply = await this.quick
-      .newest("estimate", "estimate", { ...runOf(this.state), svg: "bar.svg" })
+      .newest("estimate", "estimate", { ...runOf(this.state), ...drawn(), svg: "bar.svg" })
       .catch(() => undefined);
     if (!reply?.document?.verdict || serial < this.serial - 3) return;
-    const bar = reply.files.find((file) => file.name === "bar.svg")?.text ?? "";
+    const bar = textOf(reply, "bar.svg");
     // The sentence that stands for the picture begins with the verdict: "Does not fit: needs 148.6 GiB (...), usable 79.1. The ..."
     const line = /aria-label="[^:"]*: ([^"]*?)\. /.exec(bar)?.[1];
     at("#head").classList.remove("old");
@@ -118,6 +126,7 @@ export class App {
     try {
       reply = await this.quick.newest("weigh", "weigh", {
         ...request,
+        ...drawn(),
         no_suggestions: true,
         html: "report.html",
         write: "run.toml",
@@ -128,12 +137,12 @@ export class App {
     }
     if (!reply || serial !== this.serial) return;
     if (reply.document?.problems) return this.refuse(reply.document.problems);
-    const report = reply.files.find((file) => file.name === "report.html")?.text ?? "";
+    const report = textOf(reply, "report.html");
     const settled: Settled = {
       state: asked,
       document: reply.document,
       report,
-      run: reply.files.find((file) => file.name === "run.toml")?.text ?? "",
+      run: textOf(reply, "run.toml"),
     };
     this.settled = settled;
     const parts = partsOf(report);
@@ -170,14 +179,14 @@ export class App {
 
   private async search(serial: number, settled: Settled): Promise<void> {
     const reply = await this.slow
-      .newest("ways", "weigh", { ...runOf(settled.state), html: "report.html" })
+      .newest("ways", "weigh", { ...runOf(settled.state), ...drawn(), html: "report.html" })
       .catch((fault: Error) => {
         if (!(fault instanceof Stopped)) console.error(fault);
         return undefined;
       });
     if (!reply || serial !== this.serial || !reply.document?.verdict) return;
     settled.document = reply.document;
-    settled.report = reply.files.find((file) => file.name === "report.html")?.text ?? settled.report;
+    settled.report = textOf(reply, "report.html") || settled.report;
     this.searched = settled;
     const ways = make("div");
     ways.innerHTML = cardsHtml(partsOf(settled.report), false);
@@ -186,8 +195,21 @@ export class App {
     if (waiting && card) waiting.replaceWith(card);
     else if (waiting) waiting.remove();
     else if (card) at("#cards").prepend(card);
+    this.takeDerivations(ways);
     at("#cards").style.minHeight = "";
     document.body.dataset["idle"] = String(this.serial);
+    // All that is asked from here on may need the whole core.
+    void this.quick.grow().catch((fault: Error) => console.error(fault));
+  }
+
+  // The first module's report has none: the whole core's brings them.
+  private takeDerivations(whole: HTMLElement): void {
+    const behind = document.querySelector("#behind");
+    const open = behind ? all<HTMLDetailsElement>("details", behind).map((one) => one.open) : [];
+    const next = whole.querySelector("#behind");
+    if (!behind || !next || all("details", next).length === open.length) return;
+    all<HTMLDetailsElement>("details", next).forEach((one, i) => (one.open = open[i] ?? false));
+    behind.replaceWith(next);
   }
 
   apply(index: number): void {

@@ -1,4 +1,5 @@
-// Where the core lies in the single file: in two scripts of the page itself.
+// Where the core lies in the single file: in two scripts of the page itself. There is nothing to wait for, so every lane has the
+// whole of it.
 
 import type { CoreFiles } from "./core";
 import { at } from "./dom";
@@ -14,6 +15,7 @@ async function unpack(): Promise<ArrayBuffer> {
 }
 
 export const files: CoreFiles = {
+  hasFirst: false,
   makeWorker: () =>
     new Worker(
       URL.createObjectURL(new Blob([at("#core-worker").textContent ?? ""], { type: "text/javascript" })),

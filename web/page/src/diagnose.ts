@@ -3,8 +3,9 @@
 
 import { partsOf } from "./answer";
 import type { App } from "./app";
-import { type HeldFile, Stopped } from "./core";
+import { type HeldFile, Stopped, textOf } from "./core";
 import { all, at, make } from "./dom";
+import { drawn } from "./drawn";
 
 const EXAMPLE = `[rank3]: Traceback (most recent call last):
 [rank3]:   File "/opt/env/lib/python3.11/site-packages/transformers/loss/loss_utils.py", line 36, in ForCausalLMLoss
@@ -64,8 +65,7 @@ export class Diagnose {
     this.last = () => this.files(files);
     const total = files.reduce((sum, file) => sum + file.size, 0);
     this.say(`reading ${files.map((file) => file.name).join(", ")} (${(total / 2 ** 20).toFixed(1)} MiB) …`);
-    const held: HeldFile[] = [];
-    for (const file of files) held.push({ name: file.name, bytes: await bytesOf(file) });
+    const held: HeldFile[] = files.map((file) => ({ name: file.name, file }));
     await this.ask(files.map((file) => file.name), {}, held);
   }
 
@@ -76,7 +76,7 @@ export class Diagnose {
   private async ask(evidence: string[], texts: Record<string, string>, held: HeldFile[]): Promise<void> {
     const serial = ++this.count;
     const files = { ...texts };
-    const request: Record<string, unknown> = { evidence, files, html: "diagnosis.html" };
+    const request: Record<string, unknown> = { evidence, files, ...drawn(), html: "diagnosis.html" };
     if (at<HTMLInputElement>("#against").checked && this.app.settled) {
       files["run.toml"] = this.app.settled.run;
       request["against"] = "run.toml";
@@ -84,7 +84,7 @@ export class Diagnose {
     try {
       const reply = await this.app.slow.ask("diagnose", request, held);
       if (serial !== this.count) return;
-      const report = reply.files.find((file) => file.name === "diagnosis.html")?.text ?? "";
+      const report = textOf(reply, "diagnosis.html");
       if (reply.document?.schema === "steelyard.error/1")
         this.say(reply.document.problems.map((one: { message: string; help?: string }) => `${one.message}. ${one.help ?? ""}`).join(" "));
       else this.show(reply.document, report);
@@ -129,12 +129,4 @@ export class Diagnose {
     );
     for (const svg of all("#diagnosis svg")) svg.setAttribute("preserveAspectRatio", "xMinYMin meet");
   }
-}
-
-// What is packed is unpacked here: the core in the page has no zlib.
-async function bytesOf(file: File): Promise<ArrayBuffer> {
-  const start = new Uint8Array(await file.slice(0, 2).arrayBuffer());
-  if (start[0] === 0x1f && start[1] === 0x8b)
-    return new Response(file.stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
-  return file.arrayBuffer();
 }

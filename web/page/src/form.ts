@@ -173,6 +173,10 @@ ${groups
       `<div class="group"${group.title === "How it is split" ? ' data-group="split"' : ""}><h2>${escaped(group.title)}</h2>${group.fields.map((field) => row(known, field, values)).join("")}</div>`,
   )
   .join("")}
-<details class="group more" id="more"><summary>more <span class="quiet">${more} keys</span></summary><input id="more-find" type="search" placeholder="find a key" aria-label="find a key"><div id="more-fields"></div></details>
-${datalist("models", known.models)}${datalist("devices", known.devices.flatMap((one) => [{ name: `8x${one.name}`, words: one.words }, { name: `1x${one.name}`, words: "" }]))}`;
+<details class="group more" id="more"><summary>more <span class="quiet">${more} keys</span></summary><input id="more-find" type="search" placeholder="find a key" aria-label="find a key"><div id="more-fields"></div></details>`;
+}
+
+// What the combo boxes offer. Hundreds of rows that nobody sees at first: the script adds them.
+export function listsHtml(known: Known): string {
+  return `${datalist("models", known.models)}${datalist("devices", known.devices.flatMap((one) => [{ name: `8x${one.name}`, words: one.words }, { name: `1x${one.name}`, words: "" }]))}`;
 }

@@ -3,7 +3,7 @@
 import type { App } from "./app";
 import type { Problem } from "./core";
 import { all, at } from "./dom";
-import { idOf, isFold, moreHtml, position } from "./form";
+import { idOf, isFold, listsHtml, moreHtml, position } from "./form";
 import { known } from "./known";
 import { deviceWords, setDevice, type State } from "./state";
 
@@ -21,6 +21,7 @@ export class Form {
 
   constructor(private app: App) {
     const form = at<HTMLFormElement>("#form");
+    form.insertAdjacentHTML("beforeend", listsHtml(known));
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", (event) => this.input(event.target as Control));
     form.addEventListener("change", (event) => this.changed(event.target as Control));

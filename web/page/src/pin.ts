@@ -2,7 +2,9 @@
 
 import type { App, Settled } from "./app";
 import { partsOf } from "./answer";
+import { textOf } from "./core";
 import { at, make, say } from "./dom";
+import { drawn } from "./drawn";
 
 export class Pin {
   private held?: { run: string; words: string };
@@ -40,10 +42,11 @@ export class Pin {
       before: "pinned.toml",
       after: "now.toml",
       files: { "pinned.toml": held.run, "now.toml": settled.run },
+      ...drawn(),
       html: "compare.html",
     });
     if (!reply || this.held !== held) return;
-    const report = reply.files.find((file) => file.name === "compare.html")?.text;
+    const report = textOf(reply, "compare.html");
     const parts = report ? partsOf(report) : undefined;
     const figure = make("figure");
     figure.innerHTML = parts?.sections.find((one) => one.figure)?.figure ?? "";

@@ -3,8 +3,9 @@
 
 import { partsOf } from "./answer";
 import type { App } from "./app";
-import { Lane, Stopped } from "./core";
+import { Lane, Stopped, textOf } from "./core";
 import { at, make, table } from "./dom";
+import { drawn } from "./drawn";
 import { count, gib, percent, seconds } from "./format";
 import { runOf, stateFromRun } from "./state";
 
@@ -75,11 +76,11 @@ export class Plan {
     if (this.lane.busy) this.lane.stop();
     this.waiting();
     this.lane
-      .ask("plan", { ...request, html: "plan.html" })
+      .ask("plan", { ...request, ...drawn(), html: "plan.html" })
       .then((reply) => {
         if (this.asked !== wanted) return;
         if (reply.document?.problems) this.refuse(reply.document.problems);
-        else this.show(reply.document, reply.files.find((file) => file.name === "plan.html")?.text ?? "");
+        else this.show(reply.document, textOf(reply, "plan.html"));
       })
       .catch((fault: Error) => {
         if (fault instanceof Stopped || this.asked !== wanted) return;

@@ -1,6 +1,7 @@
 // What leaves with the user: a link, the shortest command that gives this answer, files for other programs.
 
 import type { App } from "./app";
+import type { Reply } from "./core";
 import { all, at, copy, download, make, say } from "./dom";
 import { known } from "./known";
 import { deviceWords, LONGEST_LINK, runOf, type State } from "./state";
@@ -53,6 +54,12 @@ async function pngOf(svg: SVGSVGElement): Promise<Blob> {
   );
 }
 
+// A file that is no text comes as base64.
+function contentOf(file: Reply["files"][number]): string | Blob {
+  if (file.base64 === undefined) return file.text ?? "";
+  return new Blob([Uint8Array.from(atob(file.base64), (character) => character.charCodeAt(0))]);
+}
+
 export class TakeAway {
   constructor(private app: App) {
     at("#away-body").replaceChildren(
@@ -81,7 +88,7 @@ export class TakeAway {
       button("SVG", () => this.svg()),
       button("PNG", async () => download("memory.png", await pngOf(at<SVGSVGElement>("#bar svg")))),
       button("Perfetto trace", () => this.file("trace", "step.json"), "for ui.perfetto.dev"),
-      button("memory snapshot", () => this.file("snapshot", "snapshot.json"), "for pytorch.org/memory_viz"),
+      button("memory snapshot", () => this.file("snapshot", "snapshot.pickle"), "for pytorch.org/memory_viz"),
     ];
   }
 
@@ -107,7 +114,7 @@ export class TakeAway {
       format: "text",
     });
     if (reply.document?.problems) throw new Error(reply.document.problems[0].message);
-    for (const file of reply.files) download(file.name, file.text);
+    for (const file of reply.files) download(file.name, contentOf(file));
     if (reply.text) download(`launch-${engine ?? "run"}.sh`, reply.text);
   }
 
@@ -116,7 +123,7 @@ export class TakeAway {
     if (reply.document?.problems) throw new Error(reply.document.problems[0].message);
     const file = reply.files.find((one) => one.name === name);
     if (!file) throw new Error("the core wrote no file");
-    download(file.name, file.text, "application/json");
+    download(file.name, contentOf(file), file.base64 === undefined ? "application/json" : "application/octet-stream");
   }
 
   private svg(): void {

@@ -1,6 +1,7 @@
 // Keyboard, contrast, narrow screens, both themes, no network.
 
 import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
 import { expect, open, settled, test, verdict } from "./page";
 
 const TABS = ["weigh", "plan", "diagnose", "learn"];
@@ -57,6 +58,34 @@ for (const [words, width, height] of [
     }
     await context.close();
   });
+
+// Text of a chart as it stands on the screen: its height, and whether the chart's frame cuts it.
+function labelsOf(page: Page): Promise<{ words: string; size: number; cut: boolean }[]> {
+  return page.evaluate(() =>
+    [...document.querySelectorAll<SVGTextElement>("main svg.sy-chart text")]
+      .filter((one) => one.checkVisibility())
+      .map((one) => {
+        const scale = one.getScreenCTM()?.a ?? 0;
+        const [box, frame] = [one.getBoundingClientRect(), (one.ownerSVGElement as SVGSVGElement).getBoundingClientRect()];
+        const size = Number.parseFloat(getComputedStyle(one).fontSize) * scale;
+        return { words: one.textContent ?? "", size, cut: box.left < frame.left - 1 || box.right > frame.right + 1 };
+      }),
+  );
+}
+
+test("labels of the charts can be read on 320 pixels", async ({ browser, baseURL }) => {
+  const context = await browser.newContext({ viewport: { width: 320, height: 640 } });
+  const page = await context.newPage();
+  for (const run of ["m=llama-3.1-8b&on=8xh100-sxm-80gb&seq=16384&gbs=64", "m=llama-3.1-70b&on=64xh100-sxm-80gb&engine=megatron&seq=8192&gbs=128&tp=8&pp=4&zero=1"]) {
+    await page.goto("about:blank");
+    await page.goto(`${baseURL}#${run}`);
+    await settled(page);
+    const labels = await labelsOf(page);
+    expect(labels.length).toBeGreaterThan(30);
+    expect(labels.filter((one) => one.size < 10 || one.cut)).toEqual([]);
+  }
+  await context.close();
+});
 
 test("after the first visit it works without a network", async ({ browser, baseURL }) => {
   const context = await browser.newContext();

@@ -3,7 +3,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { expect, open, settled, test } from "./page";
+import type { Page } from "@playwright/test";
+import { expect, open, settled, test, verdict } from "./page";
+import { snapshotParts } from "./snapshots";
 
 const built = process.env["STEELYARD_PAGE"] ?? path.resolve(import.meta.dirname, "../../../build/page");
 const kB = (bytes: number): string => `${(bytes / 1000).toFixed(0)} kB`;
@@ -17,10 +19,52 @@ test("sizes: the page with its worked answer, the script, the core", () => {
   const html = size("index.html");
   const assets = readdirSync(path.join(built, "assets")).map((name) => size(`assets/${name}`).gzip);
   const script = assets.reduce((sum, one) => sum + one, 0);
+  const first = size("core/steelyard-first.wasm");
   const core = size("core/steelyard.wasm");
-  console.log(`page ${kB(html.gzip)} gzip · script and style ${kB(script)} gzip · core ${kB(core.gzip)} gzip, ${kB(core.brotli)} brotli`);
+  console.log(
+    `page ${kB(html.gzip)} gzip · script and style ${kB(script)} gzip · first module ${kB(first.brotli)} brotli · whole core ${kB(core.brotli)} brotli`,
+  );
   expect(html.gzip).toBeLessThan(40_000);
+  expect(first.brotli).toBeLessThan(600_000);
   expect(script).toBeLessThan(40_000);
+});
+
+async function dropSnapshot(page: Page, name: string, bytes: number): Promise<number> {
+  const parts = snapshotParts(bytes);
+  const start = Date.now();
+  await page.evaluate(
+    ([called, head, block, tail, blocks]) => {
+      const part = new Uint8Array(block as number[]);
+      const all = [new Uint8Array(head as number[]), ...Array.from({ length: blocks as number }, () => part), new Uint8Array(tail as number[])];
+      const data = new DataTransfer();
+      data.items.add(new File(all, called as string));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+    },
+    [name, parts.head, parts.block, parts.tail, parts.blocks] as const,
+  );
+  await expect(page.locator("#diagnosis")).not.toContainText("reading", { timeout: 150_000 });
+  return Date.now() - start;
+}
+
+test("a snapshot of 100 MB is read", async ({ page }) => {
+  await open(page);
+  await dropSnapshot(page, "warm.pickle", 1e6);
+  const took = await dropSnapshot(page, "large.pickle", 1e8);
+  console.log(`100 MB snapshot: ${took} ms`);
+  await expect(page.locator("#diagnosis")).toContainText("In the terminal's words");
+});
+
+test("a snapshot of a gigabyte is read or refused in words, and the tab lives on", async ({ page }) => {
+  test.setTimeout(240_000);
+  await open(page);
+  const took = await dropSnapshot(page, "huge.pickle", 2 ** 30);
+  const said = (await page.locator("#diagnosis").innerText()).split("\n").slice(0, 2).join(" ");
+  console.log(`1 GiB snapshot: ${took} ms: ${said}`);
+  expect(said).toMatch(/\d/);
+  await page.getByRole("tab", { name: "Weigh" }).click();
+  await page.locator("#k-training-micro-batch").fill("2");
+  await settled(page);
+  expect(await verdict(page)).toContain("needs");
 });
 
 test("times at a quarter of this machine's speed", async ({ page }) => {

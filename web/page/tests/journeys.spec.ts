@@ -1,6 +1,8 @@
 // What people come for, from the first look to the file they leave with.
 
-import { expect, open, settled, test, verdict } from "./page";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { drop, expect, open, settled, test, verdict } from "./page";
 
 test("the worked answer stands in the page before any script, and is the same after it", async ({ browser, baseURL }) => {
   const silent = await browser.newContext({ javaScriptEnabled: false });
@@ -52,16 +54,66 @@ test("an out-of-memory text that is dropped is diagnosed, and its change is laid
   await open(page);
   const text =
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.83 GiB. GPU 3 has a total capacity of 79.11 GiB of which 4.52 GiB is free. Including non-PyTorch memory, this process has 74.58 GiB memory in use. Of the allocated memory 71.20 GiB is allocated by PyTorch, and 1.86 GiB is reserved by PyTorch but unallocated.\n";
-  await page.evaluate((words) => {
-    const data = new DataTransfer();
-    data.items.add(new File([words], "train.log", { type: "text/plain" }));
-    window.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
-  }, text);
+  await drop(page, "train.log", text);
   await expect(page.locator("#diagnosis .asked")).toContainText("logits");
   await page.getByRole("button", { name: "training.loss = chunked" }).click();
   await expect(page.locator("#tab-weigh")).toHaveAttribute("aria-selected", "true");
   await settled(page);
   expect(page.url()).toContain("loss=chunked");
+});
+
+test("a log of megabytes that is pasted is read to its end", async ({ page }) => {
+  await open(page, "#tab=diagnose&m=llama-3.1-8b&on=8xh100-sxm-80gb&seq=4096");
+  const lines = Array.from({ length: 40_000 }, (_one, i) => `step ${i} | loss 2.1 | lr 1e-5 | grad norm 0.8 | tokens/s 9000`);
+  const died =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.83 GiB. GPU 3 has a total capacity of 79.11 GiB of which 4.52 GiB is free. Including non-PyTorch memory, this process has 74.58 GiB memory in use. Of the allocated memory 71.20 GiB is allocated by PyTorch, and 1.86 GiB is reserved by PyTorch but unallocated.";
+  const log = [...lines, died, ""].join("\n");
+  expect(log.length).toBeGreaterThan(2_000_000);
+  await page.evaluate((text) => {
+    const box = document.querySelector<HTMLTextAreaElement>("#oom") as HTMLTextAreaElement;
+    box.value = text;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  }, log);
+  await expect(page.locator("#diagnosis .asked")).toContainText("logits", { timeout: 20_000 });
+});
+
+test("a snapshot of PyTorch that is dropped is diagnosed: its piles, and what was requested", async ({ page }) => {
+  await open(page);
+  const snapshot = readFileSync(path.resolve(import.meta.dirname, "../../../fuzz/corpus/evidence/llama-expandable.pickle"));
+  await drop(page, "oom.pickle", snapshot);
+  await expect(page.locator("#tab-diagnose")).toHaveAttribute("aria-selected", "true");
+  await expect(page.locator("#diagnosis figure svg [data-pile]").first()).toBeVisible({ timeout: 20_000 });
+  await expect(page.locator("#diagnosis")).toContainText("In the terminal's words");
+});
+
+test("the snapshot that is taken away is a pickle, and comes back as the run's own piles", async ({ page }) => {
+  await open(page, "#m=qwen3-0.6b&on=1xrtx-4090&seq=1024&mbs=1");
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "memory snapshot" }).click(),
+  ]);
+  expect(download.suggestedFilename()).toBe("snapshot.pickle");
+  const bytes = readFileSync(await download.path());
+  expect(bytes.length).toBeGreaterThan(10_000);
+  expect([...bytes.subarray(0, 1), ...bytes.subarray(-1)]).toEqual([0x80, 0x2e]);
+  await drop(page, "snapshot.pickle", bytes);
+  await expect(page.locator('#diagnosis figure svg [data-pile="parameters"]').first()).toBeVisible({ timeout: 20_000 });
+});
+
+test("lay out 64 devices: progress, then the fastest layout becomes the run", async ({ page }) => {
+  await open(page, "#m=llama-3.1-70b&on=64xh100-sxm-80gb&seq=4096&gbs=256");
+  const start = Date.now();
+  await page.getByRole("tab", { name: "Plan" }).click();
+  await expect(page.locator("#plan-progress")).toContainText("of at most", { timeout: 20_000 });
+  console.log(`64 devices: first progress after ${Date.now() - start} ms`);
+  await expect(page.locator("#plan-head .asked")).toContainText("a step", { timeout: 50_000 });
+  console.log(`64 devices: answered after ${Date.now() - start} ms`);
+  await expect(page.locator("#plan-figure svg")).toBeVisible();
+  const row = page.locator("#plan tbody tr", { has: page.locator(".verdict.fits") }).first();
+  const peak = await row.locator("td").nth(11).innerText();
+  await row.getByRole("button", { name: "use" }).click();
+  await settled(page);
+  expect(await verdict(page)).toContain(`needs ${peak} GiB`);
 });
 
 test("lay out eight devices: the fastest layout that fits becomes the run", async ({ page }) => {

@@ -36,4 +36,18 @@ export async function verdict(page: Page): Promise<string> {
   return (await page.locator("#head .line").innerText()).replace(/\s+/g, " ");
 }
 
+// A file as a hand would drop it.
+export async function drop(page: Page, name: string, content: string | Buffer): Promise<void> {
+  const base64 = Buffer.from(content).toString("base64");
+  await page.evaluate(
+    ([called, text]) => {
+      const bytes = Uint8Array.from(atob(text as string), (character) => character.charCodeAt(0));
+      const data = new DataTransfer();
+      data.items.add(new File([bytes], called as string));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+    },
+    [name, base64],
+  );
+}
+
 export { expect };
