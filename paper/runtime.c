@@ -1,6 +1,7 @@
 // Kernels, streams, events and graphs of the CUDA runtime: registered, asked about, never run, always done.
 
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 API const char* cudaGetErrorName(int code) { return code == kOutOfMemory ? "cudaErrorMemoryAllocation" : "paper"; }
 API const char* cudaGetErrorString(int code) {
   if (code == kOutOfMemory) return "out of memory";
+  if (code == 98 || code == 209) return "no kernel image is available for execution on the device";
   if (code == 101) return "invalid device ordinal";
   return code == kSuccess ? "no error" : "a device on paper has no such error";
 }
@@ -17,7 +19,64 @@ API const char* cudaGetErrorString(int code) {
 // ---- kernels -----------------------------------------------------------------------------------------------------------------
 
 static void* a_handle;
-API void** __cudaRegisterFatBinary(void* binary) { (void)binary; return &a_handle; }
+
+// Which of a library's kernels the device would run: of those that were compiled for its generation the newest that it can, as 8.6 on
+// an 8.9; else what is compiled from PTX. CUB refuses to start where a kernel's version is none that it was compiled for.
+typedef struct { const void* library; int version; } Compiled;
+enum { kMostLibraries = 512 };
+static Compiled compiled[kMostLibraries];
+static int libraries;
+
+static const void* library_of(const void* address) {
+  Dl_info found;
+  return dladdr(address, &found) ? found.dli_fbase : NULL;
+}
+
+// A fat binary is a header and entries, each with its kind, its sizes and the generation that it is for.
+static int version_in(const char* data) {
+  const DeviceKind* kind = device_kind();
+  const int here = kind->major * 10 + kind->minor;
+  uint32_t magic;
+  memcpy(&magic, data, sizeof magic);
+  if (magic != 0xBA55ED50) return 0;
+  uint16_t header;
+  uint64_t bytes;
+  memcpy(&header, data + 6, sizeof header);
+  memcpy(&bytes, data + 8, sizeof bytes);
+  int of_code = 0, of_ptx = 0;
+  for (const char *at = data + header, *end = at + bytes; at + 32 < end;) {
+    uint16_t what;
+    uint32_t head, version;
+    uint64_t size;
+    memcpy(&what, at, sizeof what);
+    memcpy(&head, at + 4, sizeof head);
+    memcpy(&size, at + 8, sizeof size);
+    memcpy(&version, at + 28, sizeof version);
+    const int of = (int)version;
+    if (what == 2 && of / 10 == here / 10 && of <= here && of > of_code) of_code = of;
+    if (what == 1 && of <= here && of > of_ptx) of_ptx = of;
+    if (!head && !size) break;
+    at += head + size;
+  }
+  return of_code ? of_code : of_ptx;
+}
+
+typedef struct { int magic, version; const char* data; void* file; } FatBinary;
+API void** __cudaRegisterFatBinary(const FatBinary* binary) {
+  const void* library = library_of(binary);
+  if (library && libraries < kMostLibraries && (!libraries || compiled[libraries - 1].library != library)) {
+    const int version = version_in(binary->data);
+    if (version) compiled[libraries++] = (Compiled){library, version};
+  }
+  return &a_handle;
+}
+
+static int version_of(const void* function) {
+  const void* library = library_of(function);
+  for (int i = libraries - 1; library && i >= 0; --i)
+    if (compiled[i].library == library) return compiled[i].version;
+  return device_kind()->major * 10 + device_kind()->minor;
+}
 API char __cudaInitModule(void** module) { (void)module; return 0; }
 API int __cudaGetKernel(void** kernel, const void* function) { *kernel = (void*)function; return kSuccess; }
 API unsigned __cudaPushCallConfiguration(void) { return 0; }
@@ -30,12 +89,10 @@ API int cudaGetSymbolAddress(void** address, const void* symbol) {
 
 // Registers and static shared memory of a kernel are not read from its code: guessed, and with them occupancy.
 API int cudaFuncGetAttributes(FunctionAttributes* a, const void* function) {
-  (void)function;
-  const DeviceKind* kind = device_kind();
   memset(a, 0, sizeof *a);
   a->maxThreadsPerBlock = 1024;
   a->numRegs = 32;
-  a->ptxVersion = a->binaryVersion = kind->major * 10 + kind->minor;
+  a->ptxVersion = a->binaryVersion = version_of(function);
   a->maxDynamicSharedSizeBytes = 49152;
   return kSuccess;
 }

@@ -102,6 +102,20 @@ static void zero(char* to, size_t bytes) {
 
 static int known_count;
 API void paper_count(int count) { known_count = count; }
+// How many of so many truth values are true, where they are known; -1: they are not.
+API long long paper_true_among(const void* at, size_t count) {
+  long long found = -1;
+  char* known = malloc(count ? count : 1);
+  int kind;
+  pthread_mutex_lock(&lock);
+  if (known && keeps() && read_locked(known, at, count, &kind)) {
+    found = 0;
+    for (size_t i = 0; i < count; ++i) found += known[i] != 0;
+  }
+  pthread_mutex_unlock(&lock);
+  free(known);
+  return found;
+}
 API void paper_hold(const void* at, size_t bytes, int byte) {
   pthread_mutex_lock(&lock);
   hold_locked(at, bytes, NULL, byte);
@@ -122,8 +136,9 @@ static void brought(char* to, const char* from, size_t bytes) {
   int kind = kZeros;
   pthread_mutex_lock(&lock);
   if (!read_locked(to, from, bytes, &kind)) {
-    if (known_count && bytes == sizeof(int)) {
-      memcpy(to, &known_count, sizeof known_count);
+    if (known_count && (bytes == sizeof(int) || (keeps() && bytes == sizeof(long long)))) {
+      const long long found = known_count;  // little end first: its first bytes are the same number
+      memcpy(to, &found, bytes);
       kind = kKnownCount;
     } else if (bytes == 1) {
       *to = 1;

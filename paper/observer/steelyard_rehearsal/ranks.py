@@ -7,6 +7,7 @@
 """
 
 import os
+import sys
 
 
 def answer(torch):
@@ -44,8 +45,14 @@ def _groups(torch, dist, c10d):
         return begin(backend=backend, store=answering_store(dist, c10d) if here else dist.HashStore(), rank=here, world_size=ranks,
                      **kept)
 
-    for module in (dist, c10d):
-        module.init_process_group = init_process_group
+    _put("init_process_group", c10d.init_process_group, init_process_group)
+
+
+def _put(name, real, function):
+    """Wherever PyTorch has taken the name from: torch.distributed, device_mesh, and others."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("torch.") and vars(module).get(name) is real:
+            setattr(module, name, function)
 
 
 def _objects(dist, c10d):
@@ -62,8 +69,7 @@ def _objects(dist, c10d):
     for name, function in {"all_gather_object": all_gather_object, "gather_object": gather_object,
                            "scatter_object_list": scatter_object_list, "broadcast_object_list": lambda *_, **__: None,
                            "monitored_barrier": lambda *_, **__: None, "barrier": lambda *_, **__: None}.items():
-        setattr(c10d, name, function)
-        setattr(dist, name, function)
+        _put(name, getattr(c10d, name), function)
 
 
 def answering_store(dist, c10d):

@@ -55,11 +55,14 @@ def answer(torch):
     device = library
     device.paper_hold.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     device.paper_forget.argtypes = [ctypes.c_void_p]
+    device.paper_true_among.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    device.paper_true_among.restype = ctypes.c_longlong
     device.paper_substitutions.restype = ctypes.c_longlong
     device.paper_unanswered.restype = ctypes.c_char_p
     _listen()
     _forget_what_is_reused(torch)
     _not_a_number(torch)
+    _chosen_by_masks(torch)
 
 
 def _listen():
@@ -127,6 +130,75 @@ def _not_a_number(torch):
         wrapped(owner, "logical_not", lambda tensor: None if known(tensor) is None else not known(tensor))
     wrapped(torch.Tensor, "__or__", known)
     wrapped(torch.Tensor, "__invert__", lambda tensor: None if known(tensor) is None else not known(tensor))
+
+
+def _chosen_by_masks(torch):
+    """How many elements a mask chooses: counted in what the host had sent, else all of them. More than a device would choose, never
+    fewer."""
+
+    def mask_in(value):
+        parts = value if isinstance(value, tuple) else (value,)
+        for part in parts:
+            if isinstance(part, torch.Tensor) and part.dtype is torch.bool and part.is_cuda and part.dim() > 0:
+                return part
+        return None
+
+    def counted_for(mask):
+        try:
+            found = device.paper_true_among(mask.data_ptr(), mask.numel()) if mask.is_contiguous() else -1
+        except RuntimeError:  # a fake tensor of a compiler
+            return 0
+        if found < 0:
+            found = mask.numel()
+            substituted("a mask: all its elements chosen", 3)
+        return found
+
+    def wrapped(owner, name, mask_of):
+        real = getattr(owner, name)
+
+        def call(*words, **named):
+            if torch.compiler.is_compiling():
+                return real(*words, **named)
+            mask = mask_of(*words, **named)
+            if mask is None:
+                return real(*words, **named)
+            device.paper_count(ctypes.c_int(counted_for(mask)))
+            try:
+                return real(*words, **named)
+            finally:
+                device.paper_count(0)
+
+        call.__name__ = name
+        call.__doc__ = real.__doc__
+        setattr(owner, name, call)
+
+    def of_any(tensor, *_, **__):  # nonzero takes numbers, too
+        return tensor if isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.dim() > 0 and tensor.dtype is torch.bool else None
+
+    get = torch.Tensor.__getitem__
+
+    def chosen(tensor, index):
+        """With gradients the mask goes as indices: backward, where nobody can say how many it chooses, asks again."""
+        mask = None if torch.compiler.is_compiling() else mask_in(index)
+        if mask is None:
+            return get(tensor, index)
+        if tensor.requires_grad and torch.is_grad_enabled():
+            parts = index if isinstance(index, tuple) else (index,)
+            index = tuple(place for part in parts for place in (part.nonzero(as_tuple=True) if part is mask else (part,)))
+            return get(tensor, index)
+        device.paper_count(ctypes.c_int(counted_for(mask)))
+        try:
+            return get(tensor, index)
+        finally:
+            device.paper_count(0)
+
+    torch.Tensor.__getitem__ = chosen
+    wrapped(torch.Tensor, "__setitem__", lambda tensor, index, value: mask_in(index))
+    wrapped(torch.Tensor, "nonzero", of_any)
+    wrapped(torch, "nonzero", lambda *words, **named: of_any(words[0] if words else named.get("input")))
+    wrapped(torch, "where", lambda *words, **named: mask_in(words[0]) if len(words) == 1 else None)
+    wrapped(torch.Tensor, "masked_select", lambda tensor, mask, **_: mask_in(mask))
+    wrapped(torch, "masked_select", lambda tensor, mask, **_: mask_in(mask))
 
 
 def listed():
