@@ -28,13 +28,15 @@ constexpr const char* kRun =
         "training": {"sequence_length": 1024, "micro_batch": 1}})";
 Prediction prediction() { return predict(read_job(read(kRun)).value()); }
 
-Bytes allocated(Phase phase) {
+// By its name: a run has not every phase.
+PhasePrediction predicted(Phase phase) {
   const Prediction whole = prediction();
   for (const PhasePrediction& one : whole.ranks.front().phases)
-    if (one.phase == phase) return one.allocated;
+    if (one.phase == phase) return one;
   ADD_FAILURE() << "no phase " << name_of(phase);
   return {};
 }
+Bytes allocated(Phase phase) { return predicted(phase).allocated; }
 
 Value record(Bytes forward, std::string_view piles = "{}") {
   return read(fmt::format(
@@ -56,8 +58,7 @@ TEST(JudgeRow, ARecordCanBeEqualToTheByte) {
 }
 
 TEST(JudgeRow, ARecordKnowsWhichPileDiffers) {
-  const PhasePrediction phase =
-      prediction().ranks.front().phases[static_cast<std::size_t>(Phase::kForward)];
+  const PhasePrediction phase = predicted(Phase::kForward);
   const auto bytes = [&phase](Pile pile) { return phase.piles[pile].value().value(); };
   const auto judged = judge_row(
       record(
@@ -73,8 +74,7 @@ TEST(JudgeRow, ARecordKnowsWhichPileDiffers) {
 }
 
 TEST(JudgeRow, WhatIsMissingPointsAtTheSmallestPileThatCouldHoldIt) {
-  const PhasePrediction phase =
-      prediction().ranks.front().phases[static_cast<std::size_t>(Phase::kForward)];
+  const PhasePrediction phase = predicted(Phase::kForward);
   Bytes largest{};
   std::string name;
   for (std::size_t pile = 0; pile < kPileCount; ++pile)
