@@ -26,8 +26,8 @@ namespace {
 
 // More than any device has: what a script needs that does not fit is seen there.
 constexpr std::int64_t kWithoutAnEnd = std::int64_t{4} << 40;
-constexpr std::string_view kUsualDevices = "1xh100-sxm-80gb";
-constexpr int kInterrupted = 130;
+constexpr std::string_view kUsualRehearsalDevices = "1xh100-sxm-80gb";
+constexpr int kRehearsalInterrupted = 130;
 
 int refuse_rehearsal(const Invocation& invocation, std::string message, std::string help = {}) {
   return refuse(invocation, {command_line_problem("E118", std::move(message), std::move(help))},
@@ -39,7 +39,7 @@ int refuse_rehearsal(const Invocation& invocation, std::string message, std::str
 tl::expected<Cluster, Diagnostics> cluster_said(const Invocation& invocation) {
   const std::string* on = invocation.value("on");
   const std::vector<SaidKey> keys = {
-      {"", on == nullptr ? std::string(kUsualDevices) : *on, "--on"}};
+      {"", on == nullptr ? std::string(kUsualRehearsalDevices) : *on, "--on"}};
   Value document = Value::table();
   set_path(document, "model", Value::string("smollm2-135m"), {});
   set_path(document, "engine", Value::string("ddp"), {});
@@ -261,7 +261,7 @@ int rehearse_command(const Invocation& invocation) {
   if (!run) return refuse(invocation, {run.error()}, "nothing rehearsed");
 
   const PaperRunEnd end = start_on_paper(*run);
-  if (end.interrupted) return kInterrupted;
+  if (end.interrupted) return kRehearsalInterrupted;
   auto seen = read_seen(end);
   if (!seen) return refuse(invocation, seen.error(), "nothing rehearsed");
   if (seen->ranks.empty()) return refuse_unseen(invocation, end);
