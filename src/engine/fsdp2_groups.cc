@@ -79,8 +79,10 @@ Fsdp2Groups<N>::Fsdp2Groups(const EngineContext<N>& context)
   gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
                           true, Of::kTrained);
   reduction_is_cast_ = reduction != stored_;
-  // Stages of a pipeline that reduce once have theirs wait in the same way, where backward runs whole.
+  // Stages of a pipeline that reduce once have theirs wait in the same way, where backward runs whole. Not recorded with tensor
+  // ranks, whose norms' gradients are summed over them first: there they wait as they are.
   const bool waits_in_pipeline = gathers_once_ && !this->job_.parallel.sync_each_micro_batch &&
+                                 this->job_.parallel.tensor == 1 &&
                                  !pipeline_order(this->job_).splits_backward;
   if ((waits_ || waits_in_pipeline) && reduction != of_gradients)
     waiting_ = WaitingGradients<N>(context, reduction);
