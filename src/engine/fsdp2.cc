@@ -191,7 +191,7 @@ class Fsdp2 final : public Fsdp2Groups<N> {
           const SlotId last = last_gradient_of(kind);
           drop_gradients(kind, last, events);
           keep_gradients(unit, events);
-          if (last >= 0) events.push_back({last, -1});
+          if (last >= 0) events.push_back({waiting_.reduced(last), -1});
           input.clear();
           one(reduce_input_, unit, -1, input);
         });

@@ -79,15 +79,9 @@ Fsdp2Groups<N>::Fsdp2Groups(const EngineContext<N>& context)
   gradients_ = padded_set("gradient shards", "fsdp2.gradient-shard", Pile::kGradients, stored_,
                           true, Of::kTrained);
   reduction_is_cast_ = reduction != stored_;
-  // Stages of a pipeline that reduce once have theirs wait in the same way, where that is recorded: transformers' layers in
-  // 1F1B, whole, with data ranks alone. Elsewhere they wait as they are (docs/open-differences.md).
-  const Job& job = this->job_;
-  const bool waits_in_pipeline =
-      gathers_once_ && !job.parallel.sync_each_micro_batch &&
-      job.implementation == Implementation::kTransformers &&
-      job.parallel.schedule == PipelineSchedule::kOneForwardOneBackward &&
-      job.parallel.tensor == 1 && job.parallel.context == 1 && job.parallel.replicate == 1 &&
-      job.parallel.expert == 1 && job.recompute.mode == RecomputeMode::kNone && !job.adapter;
+  // Stages of a pipeline that reduce once have theirs wait in the same way, where backward runs whole.
+  const bool waits_in_pipeline = gathers_once_ && !this->job_.parallel.sync_each_micro_batch &&
+                                 !pipeline_order(this->job_).splits_backward;
   if ((waits_ || waits_in_pipeline) && reduction != of_gradients)
     waiting_ = WaitingGradients<N>(context, reduction);
   if (this->offloads_parameters()) {
