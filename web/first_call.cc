@@ -1,14 +1,13 @@
 // The calls of the first module: what the page asks while a slider moves. The whole core is downloaded behind it and answers
 // the same with suggestions and derivations; what is asked here and not known ends with kElsewhere, and is asked there.
-#include <fmt/format.h>
 #include <steelyard/steelyard.h>
 
 #include <algorithm>
-#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "api/call_world.h"
+#include "api/estimate_answer.h"
 #include "api/request.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
@@ -51,16 +50,7 @@ bool knows(const Invocation& invocation, const std::vector<std::string_view>& fl
 int estimate_here(const Invocation& invocation) {
   const auto document = document_of(invocation);
   if (!document || !knows(invocation, {"svg", kPictureWidth})) return kElsewhere;
-  const Weighed weighed = weigh_document(*document, "", estimate);
-  if (!weighed.prediction) return refuse(invocation, weighed.problems, "nothing estimated");
-  const int status = weighed.prediction->verdict == Verdict::kDoesNotFit ? kFinding : kDone;
-  const auto drawn = write_pictures(
-      invocation, status,
-      [&](const Frame& frame) { return memory_bar_svg(*weighed.prediction, frame); },
-      [](const std::string&) { return Report{}; });
-  if (drawn) return *drawn;
-  answer(line_text(estimate_json_of(*weighed.job, *weighed.prediction)));
-  return status;
+  return answer_estimate(invocation, *document, "");
 }
 
 int weigh_here(const Invocation& invocation) {

@@ -7,15 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "api/call_world.h"
+#include "api/estimate_answer.h"
 #include "api/request.h"
 #include "cli/exit_status.h"
 #include "cli/outlet.h"
-#include "cli/picture_files.h"
 #include "cli/problems.h"
 #include "cli/read_invocation.h"
 #include "cli/run_input.h"
 #include "data/version.h"
-#include "picture/memory_bar.h"
 #include "quantity/checked.h"
 #include "report/prediction_json.h"
 
@@ -30,16 +29,7 @@ int estimate_command(const Invocation& invocation) {
   if (!input) return refuse(invocation, input.error(), "nothing estimated");
   Value document = input->document;
   lay_over(document, edits_of(invocation.keys));
-  const Weighed weighed = weigh_document(document, input->folder, estimate);
-  if (!weighed.prediction) return refuse(invocation, weighed.problems, "nothing estimated");
-  const int status = weighed.prediction->verdict == Verdict::kDoesNotFit ? kFinding : kDone;
-  const auto drawn = write_pictures(
-      invocation, status,
-      [&](const Frame& frame) { return memory_bar_svg(*weighed.prediction, frame); },
-      [](const std::string&) { return Report{}; });
-  if (drawn) return *drawn;
-  answer(line_text(estimate_json_of(*weighed.job, *weighed.prediction)));
-  return status;
+  return answer_estimate(invocation, document, input->folder);
 }
 
 const Command* command_called(std::string_view verb) {
