@@ -13,20 +13,9 @@ import time
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-WATCHDOG_SECONDS = 0.25
+from recorder import paper
 
-
-class Engine:
-    """Autograd's engine; each of its runs is a phase."""
-
-    def __init__(self, engine, peaks):
-        self.engine, self.peaks = engine, peaks
-
-    def run_backward(self, *words, **named):
-        return self.peaks.backward(lambda: self.engine.run_backward(*words, **named))
-
-    def __getattr__(self, name):
-        return getattr(self.engine, name)
+observer = paper.rehearsal("observer")
 
 
 class Peaks:
@@ -44,13 +33,13 @@ class Peaks:
     def hold(self):
         torch.nn.modules.module.register_module_forward_pre_hook(self.called)
         register_optimizer_step_post_hook(self.optimized)
-        torch.autograd.Variable._execution_engine = Engine(torch.autograd.Variable._execution_engine, self)
+        torch.autograd.Variable._execution_engine = observer.Engine(torch.autograd.Variable._execution_engine, self)
 
     def border(self, phase):
         """What ended here, and what begins."""
         if torch.cuda.is_initialized():
             if torch.distributed.is_initialized():
-                time.sleep(WATCHDOG_SECONDS)
+                time.sleep(observer.WATCHDOG_SECONDS)
             statistics = torch.cuda.memory_stats()
             now = [statistics[f"{kind}_bytes.all.peak"] for kind in ("allocated", "requested")]
             self.step[self.phase] = [max(pair) for pair in zip(now, self.step.get(self.phase, now))]
