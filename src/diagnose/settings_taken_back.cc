@@ -79,15 +79,16 @@ std::vector<TakenBack> all_taken_back(const Job& job) {
   return all;
 }
 
-// No flash kernel computes in 32 bits: torch takes another then, and which one the device decides.
+// Neither the flash kernel nor cuDNN's computes in 32 bits: torch takes another then, and which one the device decides.
 std::vector<TakenBack> with_kernels_of_32_bits(std::vector<TakenBack> all, const Job& job) {
-  if (job.training.attention != AttentionKernel::kFlash) return all;
+  if (!takes_16_bits_alone(job.training.attention)) return all;
   const std::size_t count = all.size();
   for (std::size_t i = 0; i < count; ++i) {
     if (all[i].setting != SavingSetting::kPrecision) continue;
     for (const char* kernel : {"efficient", "eager"}) {
       all.push_back(all[i]);
-      all.back().edits.push_back({"training.attention", "flash", kernel});
+      all.back().edits.push_back(
+          {"training.attention", std::string(name_of(job.training.attention)), kernel});
     }
   }
   return all;

@@ -111,9 +111,8 @@ class Inputs {
         return attention->always_masked ||
                (windowed && job_.training.sequence_length > *attention->sliding_window);
       });
-      const bool takes_mask = style_.attention == AttentionKernel::kEfficient ||
-                              style_.attention == AttentionKernel::kCudnn;
-      if (any(masked) && takes_mask) add(name, pairs, ElementType::kBool, again_, masked);
+      if (any(masked) && is_handed_masks(style_.attention))
+        add(name, pairs, ElementType::kBool, again_, masked);
     }
   }
 

@@ -322,9 +322,7 @@ void refuse_unknown_target(Draft& draft, const Architecture& model, const std::s
 void choose_attention_of_wide_norms(Draft& draft) {
   Job& job = draft.job();
   const bool wide = job.adapter->rest == ElementType::kFloat32 && !job.training.precision.autocast;
-  if (!wide || job.training.attention == AttentionKernel::kEager ||
-      job.training.attention == AttentionKernel::kEfficient)
-    return;
+  if (!wide || !takes_16_bits_alone(job.training.attention)) return;
   if (draft.has(KeyId::kAttention)) {
     draft.refuse(
         KeyId::kAttention, "E220", "flash attention does not compute in fp32",

@@ -430,6 +430,15 @@ struct Job {
   bool dies_at_start = false;  // a warning says why
 };
 
+// A kernel that takes queries of 16 bits alone.
+inline bool takes_16_bits_alone(AttentionKernel kernel) {
+  return kernel == AttentionKernel::kFlash || kernel == AttentionKernel::kCudnn;
+}
+// A fused kernel that is handed a mask of truths where there is one, and keeps it as numbers.
+inline bool is_handed_masks(AttentionKernel kernel) {
+  return kernel == AttentionKernel::kEfficient || kernel == AttentionKernel::kCudnn;
+}
+
 // Ranks that hold the same experts and share their gradients and states: what data, context and tensor ranks there are
 // beside those that divide the experts themselves.
 inline std::int64_t expert_data_ranks(const Job& job) {

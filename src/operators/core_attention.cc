@@ -67,8 +67,8 @@ ValueId Composer<N>::flash_attention(ValueId q, ValueId k, ValueId v, const N& h
   const bool efficient = style.attention == AttentionKernel::kEfficient;
   const bool cudnn = style.attention == AttentionKernel::kCudnn;
   const bool grouped = plain(heads) != plain(key_value_heads);
-  const bool given_mask =
-      (efficient || cudnn) && how.masked && style.implementation == Implementation::kTransformers;
+  const bool given_mask = is_handed_masks(style.attention) && how.masked &&
+                          style.implementation == Implementation::kTransformers;
   const bool repeated = grouped && (efficient || given_mask);
   const ElementType type = style.compute;
   const N tokens = sizes.batch * sequence;

@@ -13,23 +13,22 @@ ValueId Composer<N>::mlp(ValueId x, const ExpertMlp& mlp) {
   const N tokens = sizes.shard_tokens;
   const int begin = position();
   if (style.implementation == Implementation::kMegatron) return dispatched_experts(x, mlp);
-  if (style.implementation == Implementation::kTransformers && mlp.every_expert_runs_every_token) {
+  const bool transformers = style.implementation == Implementation::kTransformers;
+  if (transformers && mlp.every_expert_runs_every_token) {
     const ValueId sum = every_expert(x, mlp);
     if (recomputed.mlp) recompute_from(begin);
     return sum;
   }
   // Behind a gate of its own the shared expert comes first, and the gate last (transformers, *SparseMoeBlock of Qwen's).
-  const bool shared_first =
-      style.implementation == Implementation::kTransformers && mlp.shared_gate.has_value();
+  const bool shared_first = transformers && mlp.shared_gate.has_value();
   const ValueId shared = shared_first ? this->mlp(x, *mlp.shared) : kNoValue;
   const auto [weights, indices, logits] = route(x, mlp);
-  ValueId sum = style.implementation == Implementation::kTransformers
-                    ? grouped_experts(x, weights, indices, mlp)
+  ValueId sum = transformers ? grouped_experts(x, weights, indices, mlp)
                 : style.implementation == Implementation::kTorchtitan
                     ? exchanged_experts(x, weights, indices, mlp)
                     : sorted_experts(x, weights, indices, mlp);
   // The block has names for what its router gave until it returns.
-  if (style.implementation == Implementation::kTransformers)
+  if (transformers)
     for (const ValueId given : {weights, indices, logits}) graph.hold(given);
   if (shared_first)
     sum = add(sum, gated_shared_expert(x, shared, mlp, tokens), {"mlp", "output", "op.add"});

@@ -286,9 +286,9 @@ Move adapter(const char* change, const char* cost, int price, bool quantised) {
         if (quantised) {
           edits.push_back({"adapter.base", "-", "nf4"});
           edits.push_back({"adapter.double_quantization", "-", "true"});
-          // Norms of a quantised model are fp32, and behind them flash attention needs the casts of autocast.
-          if (job.training.attention == AttentionKernel::kFlash &&
-              is_said(job, "training.attention") && !job.training.precision.autocast)
+          // Norms of a quantised model are fp32, and behind them such a kernel needs the casts of autocast.
+          if (takes_16_bits_alone(job.training.attention) && is_said(job, "training.attention") &&
+              !job.training.precision.autocast)
             edits.push_back({"training.precision", job.training.precision.name, "bf16-autocast"});
         }
         return edits;
