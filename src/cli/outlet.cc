@@ -25,7 +25,7 @@ int failure = 0;     // why, unless the reader hung up
 
 extern "C" void interrupted(int) {
   forget_unfinished_file();
-  _exit(130);
+  _exit(kInterrupted);
 }
 
 void end() {

@@ -38,7 +38,6 @@
 namespace steelyard {
 namespace {
 
-constexpr int kInterrupted = 130;
 // Then the best so far is said, and that it is no more than that.
 constexpr double kUsualSeconds = 30;
 

@@ -27,7 +27,6 @@ namespace {
 // More than any device has: what a script needs that does not fit is seen there.
 constexpr std::int64_t kWithoutAnEnd = std::int64_t{4} << 40;
 constexpr std::string_view kUsualRehearsalDevices = "1xh100-sxm-80gb";
-constexpr int kRehearsalInterrupted = 130;
 
 int refuse_rehearsal(const Invocation& invocation, std::string message, std::string help = {}) {
   return refuse(invocation, {command_line_problem("E118", std::move(message), std::move(help))},
@@ -261,7 +260,7 @@ int rehearse_command(const Invocation& invocation) {
   if (!run) return refuse(invocation, {run.error()}, "nothing rehearsed");
 
   const PaperRunEnd end = start_on_paper(*run);
-  if (end.interrupted) return kRehearsalInterrupted;
+  if (end.interrupted) return kInterrupted;
   auto seen = read_seen(end);
   if (!seen) return refuse(invocation, seen.error(), "nothing rehearsed");
   if (seen->ranks.empty()) return refuse_unseen(invocation, end);

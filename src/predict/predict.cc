@@ -91,12 +91,6 @@ FirstStep first_step_of(const RootReading& reading, const StageReserve& reserve,
   return step;
 }
 
-// The one place where it is decided: what certainly is too much does not fit, what certainly is not fits.
-Verdict verdict_of(const PeakPrediction& peak, Bytes usable) {
-  if (peak.low > usable) return Verdict::kDoesNotFit;
-  return peak.high > usable ? Verdict::kTight : Verdict::kFits;
-}
-
 // What is left to the allocator of a device on which so much stands outside of it.
 Bytes room_beside(Bytes outside, Bytes usable) { return usable - std::min(outside, usable); }
 
@@ -313,6 +307,11 @@ Prediction predict_with(const Job& job, Read read, ReserveBy by, Bytes* certain_
 }
 
 }  // namespace
+
+Verdict verdict_of(const PeakPrediction& peak, Bytes usable) {
+  if (peak.low > usable) return Verdict::kDoesNotFit;
+  return peak.high > usable ? Verdict::kTight : Verdict::kFits;
+}
 
 std::string_view name_of(Verdict verdict) {
   switch (verdict) {

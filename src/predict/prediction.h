@@ -60,6 +60,8 @@ struct PeakPrediction {
   Bytes allocated{}, reserved{}, device{};
   Bytes low{}, high{};  // band of `device`
 };
+// The one place where it is decided: what certainly is too much does not fit, what certainly is not fits.
+Verdict verdict_of(const PeakPrediction& peak, Bytes usable);
 
 // One thing alive at the peak, or one row of a derivation. `formula` and the like are filled by explain() only.
 struct Holding {

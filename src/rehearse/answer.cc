@@ -139,9 +139,7 @@ Rehearsed rehearsed_answer(const std::vector<Rehearsal>& seen, const Cluster& cl
   const bool died = std::any_of(seen.begin(), seen.end(), [](const Rehearsal& rank) {
     return rank.error && rank.error->out_of_memory;
   });
-  prediction.verdict = died || peak.low > prediction.usable ? Verdict::kDoesNotFit
-                       : peak.high > prediction.usable      ? Verdict::kTight
-                                                            : Verdict::kFits;
+  prediction.verdict = died ? Verdict::kDoesNotFit : verdict_of(peak, prediction.usable);
   if (cluster.devices > Ranks(1))
     prediction.assumptions.push_back(
         {"runtime", "one communicator of all ranks",
